@@ -1,0 +1,231 @@
+//! The books of a link: every segment leaves through a named door, and each millisecond has a row.
+
+use std::collections::VecDeque;
+
+use crate::run::Run;
+use crate::stage::Backlog;
+
+/// Why a segment was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// No room in the queue (tail or head, RFC 7567 terms).
+    Overflow = 0,
+    /// `CoDel` or FQ-CoDel decided to (RFC 8289).
+    Aqm = 1,
+    /// A loss model or pattern.
+    Loss = 2,
+    /// Rate zero with outage `drop`.
+    Outage = 3,
+    /// The pattern ended with `stop`.
+    Ended = 4,
+}
+
+impl Reason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Overflow, Self::Aqm, Self::Loss, Self::Outage, Self::Ended];
+
+    /// The name in logs and summaries.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Aqm => "aqm",
+            Self::Loss => "loss",
+            Self::Outage => "outage",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Segments and bytes that went through one door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Door {
+    /// Wire segments.
+    pub segments: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+impl Door {
+    /// Counts `run`.
+    pub fn count(&mut self, run: &Run) {
+        self.segments += u64::from(run.count);
+        self.bytes += run.bytes();
+    }
+}
+
+/// Totals of a link, or of one millisecond of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// What entered.
+    pub offered: Door,
+    /// Copies made by duplication.
+    pub duplicated: Door,
+    /// What left at the far end.
+    pub delivered: Door,
+    /// What was dropped, by [`Reason`] number.
+    pub dropped: [Door; 5],
+    /// What was marked CE.
+    pub marked: Door,
+    /// What was corrupted (and goes on).
+    pub corrupted: Door,
+}
+
+/// One millisecond of a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MillisecondRow {
+    /// Milliseconds since the origin.
+    pub at_ms: u64,
+    /// What went through each door during it.
+    pub tally: Tally,
+    /// Queue at the end of the millisecond, bytes.
+    pub queue_bytes: u64,
+    /// Largest queue during the millisecond, bytes.
+    pub queue_peak_bytes: u64,
+    /// Sum of the sojourn times of the segments that left the queue, nanoseconds.
+    pub sojourn_sum_ns: u64,
+    /// How many left the queue.
+    pub sojourn_count: u64,
+    /// Longest of those sojourn times, nanoseconds.
+    pub sojourn_max_ns: u64,
+}
+
+/// Totals and, when asked for, the series of one link.
+#[derive(Debug, Default)]
+pub struct Books {
+    total: Tally,
+    series: Option<Series>,
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    rows: VecDeque<MillisecondRow>,
+    /// `at_ms` of the first row.
+    first_ms: u64,
+    queue_bytes: u64,
+}
+
+impl Series {
+    fn row(&mut self, at_ns: u64) -> &mut MillisecondRow {
+        let ms = (at_ns / 1_000_000).max(self.first_ms);
+        while self.first_ms + self.rows.len() as u64 <= ms {
+            let at_ms = self.first_ms + self.rows.len() as u64;
+            let queue_bytes = self.rows.back().map_or(self.queue_bytes, |row| row.queue_bytes);
+            self.rows.push_back(MillisecondRow {
+                at_ms,
+                queue_bytes,
+                queue_peak_bytes: queue_bytes,
+                ..Default::default()
+            });
+        }
+        let index = usize::try_from(ms - self.first_ms).expect("the row was just made");
+        &mut self.rows[index]
+    }
+}
+
+impl Books {
+    /// Books with totals only, or with a row for each millisecond too.
+    #[must_use]
+    pub fn new(with_series: bool) -> Self {
+        Self { total: Tally::default(), series: with_series.then(Series::default) }
+    }
+
+    /// The totals so far.
+    #[must_use]
+    pub const fn total(&self) -> &Tally {
+        &self.total
+    }
+
+    fn note(&mut self, run: &Run, pick: impl Fn(&mut Tally) -> &mut Door) {
+        pick(&mut self.total).count(run);
+        if let Some(series) = &mut self.series {
+            pick(&mut series.row(run.at_ns).tally).count(run);
+        }
+    }
+
+    /// `run` entered the link.
+    pub fn offered(&mut self, run: &Run) {
+        self.note(run, |tally| &mut tally.offered);
+    }
+
+    /// `run` left at the far end.
+    pub fn delivered(&mut self, run: &Run) {
+        self.note(run, |tally| &mut tally.delivered);
+    }
+
+    /// `run` is a copy.
+    pub fn duplicated(&mut self, run: &Run) {
+        self.note(run, |tally| &mut tally.duplicated);
+    }
+
+    /// `run` ended here.
+    pub fn dropped(&mut self, run: &Run, reason: Reason) {
+        self.note(run, |tally| &mut tally.dropped[reason as usize]);
+    }
+
+    /// `run` now carries CE.
+    pub fn marked(&mut self, run: &Run) {
+        self.note(run, |tally| &mut tally.marked);
+    }
+
+    /// `run` now has a flipped bit.
+    pub fn corrupted(&mut self, run: &Run) {
+        self.note(run, |tally| &mut tally.corrupted);
+    }
+
+    /// The queue holds this much since `at_ns`.
+    pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
+        if let Some(series) = &mut self.series {
+            let row = series.row(at_ns);
+            row.queue_bytes = backlog.bytes;
+            row.queue_peak_bytes = row.queue_peak_bytes.max(backlog.bytes);
+        }
+    }
+
+    /// A segment left the queue.
+    pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
+        if let Some(series) = &mut self.series {
+            let row = series.row(at_ns);
+            row.sojourn_sum_ns += sojourn_ns;
+            row.sojourn_count += 1;
+            row.sojourn_max_ns = row.sojourn_max_ns.max(sojourn_ns);
+        }
+    }
+
+    /// Takes the rows of every millisecond that ended at or before `now_ns`; the link must have been polled to
+    /// `now_ns`, so that nothing can be added to them. Empty without a series.
+    pub fn finished_rows(&mut self, now_ns: u64) -> Vec<MillisecondRow> {
+        let Some(series) = &mut self.series else { return Vec::new() };
+        let current = now_ns / 1_000_000;
+        if current <= series.first_ms {
+            return Vec::new();
+        }
+        series.row((current - 1) * 1_000_000);
+        let finished = usize::try_from(current - series.first_ms).expect("rows fit memory");
+        let rows: Vec<MillisecondRow> = series.rows.drain(..finished).collect();
+        series.queue_bytes = rows.last().map_or(series.queue_bytes, |row| row.queue_bytes);
+        series.first_ms = current;
+        rows
+    }
+}
+
+impl Tally {
+    /// What was dropped for any reason.
+    #[must_use]
+    pub fn dropped_total(&self) -> Door {
+        self.dropped.iter().fold(Door::default(), |sum, door| Door {
+            segments: sum.segments + door.segments,
+            bytes: sum.bytes + door.bytes,
+        })
+    }
+
+    /// Segments that are in no door: `offered + duplicated - delivered - dropped`. Equals what the link holds,
+    /// or the books are wrong.
+    #[must_use]
+    pub fn unaccounted_segments(&self) -> i128 {
+        i128::from(self.offered.segments) + i128::from(self.duplicated.segments)
+            - i128::from(self.delivered.segments)
+            - i128::from(self.dropped_total().segments)
+    }
+}

@@ -1,0 +1,22 @@
+//! The link model of wavebed: queues, servers, delay, loss. Sans-IO: time and randomness are arguments.
+//!
+//! A [`Link`] is a row of [`Stage`]s. Packets enter as [`Run`]s of wire segments, leave through a named door
+//! (delivered or dropped with a [`Reason`]), and every segment is in the [`Books`]. Nothing here reads a clock,
+//! holds bytes of a packet, or makes a system call.
+//!
+//! Times are nanoseconds since the laboratory's origin, in the link's own virtual time. Sizes are IP bytes of
+//! wire segments.
+
+pub mod books;
+pub mod link;
+pub mod luck;
+pub mod pattern;
+pub mod queue;
+pub mod run;
+pub mod stage;
+
+pub use books::{Books, Door, MillisecondRow, Reason, Tally};
+pub use link::Link;
+pub use luck::Luck;
+pub use run::{Ecn, Run, RunFlags};
+pub use stage::{Backlog, Change, Outlet, Stage};

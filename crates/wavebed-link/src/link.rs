@@ -1,0 +1,102 @@
+//! One direction of a segment: stages in a row, and their books.
+
+use crate::books::Books;
+use crate::run::Run;
+use crate::stage::{Backlog, Change, Outlet, Stage};
+
+/// A link: what enters passes every stage in turn.
+pub struct Link {
+    stages: Vec<Box<dyn Stage>>,
+    /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one what the link delivers.
+    between: Vec<Vec<Run>>,
+    books: Books,
+    lost: Vec<Run>,
+    copied: Vec<Run>,
+}
+
+impl Link {
+    /// A link of these stages, in the order in which packets meet them.
+    #[must_use]
+    pub fn new(stages: Vec<Box<dyn Stage>>, with_series: bool) -> Self {
+        let between = std::iter::repeat_with(Vec::new).take(stages.len() + 1).collect();
+        Self { stages, between, books: Books::new(with_series), lost: Vec::new(), copied: Vec::new() }
+    }
+
+    /// Takes a run that enters at `run.at_ns`, no earlier than any before it.
+    pub fn accept(&mut self, run: Run) {
+        self.books.offered(&run);
+        let Some(stage) = self.stages.first_mut() else {
+            self.between[0].push(run);
+            return;
+        };
+        let mut out = Outlet::new(&mut self.between[1], &mut self.lost, &mut self.copied, &mut self.books);
+        stage.poll(run.at_ns, &mut out);
+        stage.accept(run, &mut out);
+    }
+
+    /// Moves everything on to `now_ns` and appends what the far end gets to `delivered`, each run stamped with
+    /// the time at which it was due.
+    pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
+        for index in 0..self.stages.len() {
+            let (before, after) = self.between.split_at_mut(index + 1);
+            let mut out = Outlet::new(&mut after[0], &mut self.lost, &mut self.copied, &mut self.books);
+            let stage = &mut self.stages[index];
+            for run in before[index].drain(..) {
+                stage.poll(run.at_ns, &mut out);
+                stage.accept(run, &mut out);
+            }
+            stage.poll(now_ns, &mut out);
+        }
+        let last = self.between.last_mut().expect("there is always one list");
+        for run in last.iter() {
+            self.books.delivered(run);
+        }
+        delivered.append(last);
+    }
+
+    /// When to poll next, if nothing else arrives. Exact once everything was polled.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let waiting = self.between.iter().filter_map(|runs| runs.first().map(|run| run.at_ns)).min();
+        self.stages.iter().filter_map(|stage| stage.next_event_ns()).chain(waiting).min()
+    }
+
+    /// Takes the list of runs that were dropped since the last call: the owner may let their segments go.
+    pub fn take_lost(&mut self) -> std::vec::Drain<'_, Run> {
+        self.lost.drain(..)
+    }
+
+    /// Takes the list of copies made since the last call: the owner must keep their segments once more.
+    pub fn take_copied(&mut self) -> std::vec::Drain<'_, Run> {
+        self.copied.drain(..)
+    }
+
+    /// Everything the link holds.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let mut total = Backlog::default();
+        for stage in &self.stages {
+            total += stage.backlog();
+        }
+        for run in self.between.iter().flatten() {
+            total += Backlog { segments: u64::from(run.count), bytes: run.bytes() };
+        }
+        total
+    }
+
+    /// Makes a live change in every stage that it concerns. False if none took it.
+    pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
+        self.stages.iter_mut().fold(false, |taken, stage| stage.apply(now_ns, change) || taken)
+    }
+
+    /// The books.
+    #[must_use]
+    pub const fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// The books, to take finished rows from.
+    pub const fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+}

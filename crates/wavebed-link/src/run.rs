@@ -1,0 +1,113 @@
+//! What travels through a link: a run of wire segments of one packet.
+
+/// Consecutive wire segments of one packet that meet the same fate at the same time.
+///
+/// A super-packet enters as one run. Stages split it where segments part: a queue that has room for some of
+/// them, a server that sends one after another, a loss in the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// When the run reaches the stage, virtual time, nanoseconds.
+    pub at_ns: u64,
+    /// The owner's key of the packet that the segments belong to. The link never looks behind it.
+    pub packet: u32,
+    /// Index of the first segment within the packet.
+    pub first: u16,
+    /// How many segments, at least 1.
+    pub count: u16,
+    /// IP bytes of every segment but the last.
+    pub segment_bytes: u16,
+    /// IP bytes of the run's last segment.
+    pub last_bytes: u16,
+    /// Hash of the flow (addresses, protocol, ports), for fair queueing.
+    pub flow: u32,
+    /// Zero, or a random word that says which bit of the segment is flipped (`word % bits`). Only runs of one
+    /// segment are corrupted.
+    pub flip: u32,
+    /// ECN field as it stands now, and what kind of run this is.
+    pub ecn: Ecn,
+    /// Properties of the run.
+    pub flags: RunFlags,
+}
+
+/// The two ECN bits of the IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// 00: the transport does not understand ECN.
+    NotEct = 0,
+    /// 01: ECN-capable, ECT(1).
+    Ect1 = 1,
+    /// 10: ECN-capable, ECT(0).
+    Ect0 = 2,
+    /// 11: congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The field from the low two bits of the traffic class.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// Properties of a run, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunFlags(pub u8);
+
+impl RunFlags {
+    /// Neighbour discovery, router solicitation, MLD: never uses up an index of a loss process or a pattern.
+    pub const CONTROL: Self = Self(1);
+    /// This run is the copy that a duplication stage made.
+    pub const COPY: Self = Self(2);
+
+    /// Whether every bit of `other` is set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Run {
+    /// IP bytes of all segments together.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        (self.count as u64 - 1) * self.segment_bytes as u64 + self.last_bytes as u64
+    }
+
+    /// IP bytes of the first segment.
+    #[must_use]
+    pub const fn head_bytes(&self) -> u32 {
+        if self.count > 1 { self.segment_bytes as u32 } else { self.last_bytes as u32 }
+    }
+
+    /// Takes the first `count` segments off the run and returns them; the run keeps the rest.
+    ///
+    /// # Panics
+    /// If `count` is zero or the run has no more than `count` segments (a bug of the caller).
+    #[must_use]
+    pub fn split_front(&mut self, count: u16) -> Self {
+        assert!(count > 0 && count < self.count, "split of {count} from a run of {}", self.count);
+        let front = Self { count, last_bytes: self.segment_bytes, ..*self };
+        self.first += count;
+        self.count -= count;
+        front
+    }
+
+    /// The index just past the last segment.
+    #[must_use]
+    pub const fn end(&self) -> u16 {
+        self.first + self.count
+    }
+}

@@ -1,0 +1,121 @@
+//! The one trait that every impairment answers.
+
+use std::sync::Arc;
+
+use crate::books::{Books, Reason};
+use crate::run::Run;
+
+/// One impairment of a link. Stages stack: what one forwards, the next accepts.
+///
+/// The contract that keeps results exact whatever the wake-up jitter of the caller:
+/// - `accept` is called with runs of non-decreasing `at_ns`, each preceded by `poll(run.at_ns)`;
+/// - `poll(now)` forwards everything that is due at or before `now`, each run stamped with the time at which it
+///   was due, in order of that time;
+/// - decisions use those stamps, never the time at which somebody called.
+///
+/// Only a stage that reorders on purpose may forward out of arrival order; stamps never go back.
+pub trait Stage: Send {
+    /// Takes a run that reaches the stage at `run.at_ns`.
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>);
+
+    /// Forwards what is due up to and including `now_ns`.
+    fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>);
+
+    /// When `poll` has something to do next, if nothing else arrives.
+    fn next_event_ns(&self) -> Option<u64>;
+
+    /// What the stage holds.
+    fn backlog(&self) -> Backlog;
+
+    /// Makes a live change, from `now_ns` on. Returns false if the change does not concern this stage.
+    fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
+        let _ = (now_ns, change);
+        false
+    }
+}
+
+/// What a stage or a link holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Wire segments.
+    pub segments: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Backlog {
+    fn add_assign(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A live change of a running link.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Constant rate from now on, bits per second.
+    RateBps(u64),
+    /// Constant one-way delay from now on, nanoseconds.
+    DelayNs(u64),
+    /// Probability of independent loss from now on.
+    Loss(f64),
+    /// A pattern that starts now.
+    Pattern(Arc<crate::pattern::Pattern>),
+}
+
+/// Where a stage puts its runs: onwards, or out through a named door into the books.
+pub struct Outlet<'a> {
+    forward: &'a mut Vec<Run>,
+    lost: &'a mut Vec<Run>,
+    copied: &'a mut Vec<Run>,
+    books: &'a mut Books,
+}
+
+impl<'a> Outlet<'a> {
+    /// An outlet that appends to these lists and books.
+    pub fn new(
+        forward: &'a mut Vec<Run>,
+        lost: &'a mut Vec<Run>,
+        copied: &'a mut Vec<Run>,
+        books: &'a mut Books,
+    ) -> Self {
+        Self { forward, lost, copied, books }
+    }
+
+    /// Hands `run` to the next stage at `run.at_ns`.
+    pub fn forward(&mut self, run: Run) {
+        self.forward.push(run);
+    }
+
+    /// Ends `run` at `run.at_ns` for `reason`.
+    pub fn drop(&mut self, run: Run, reason: Reason) {
+        self.books.dropped(&run, reason);
+        self.lost.push(run);
+    }
+
+    /// Says that `run` is a copy that the stage made; the stage also forwards it.
+    pub fn duplicated(&mut self, run: &Run) {
+        self.books.duplicated(run);
+        self.copied.push(*run);
+    }
+
+    /// Says that `run` was marked CE.
+    pub fn marked(&mut self, run: &Run) {
+        self.books.marked(run);
+    }
+
+    /// Says that `run` was corrupted.
+    pub fn corrupted(&mut self, run: &Run) {
+        self.books.corrupted(run);
+    }
+
+    /// Says what the queue holds since `at_ns`.
+    pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
+        self.books.queue_level(at_ns, backlog);
+    }
+
+    /// Says that a segment left the queue at `at_ns` after `sojourn_ns` in it.
+    pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
+        self.books.sojourn(at_ns, sojourn_ns);
+    }
+}
