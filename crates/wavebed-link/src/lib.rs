@@ -14,9 +14,11 @@ pub mod pattern;
 pub mod queue;
 pub mod run;
 pub mod stage;
+pub mod unit;
 
 pub use books::{Books, Door, MillisecondRow, Reason, Tally};
 pub use link::Link;
 pub use luck::Luck;
 pub use run::{Ecn, Run, RunFlags};
 pub use stage::{Backlog, Change, Outlet, Stage};
+pub use unit::Unit;
