@@ -1,0 +1,115 @@
+"""The command line: find the subcommand, run it, turn its outcome into an exit status.
+
+A subcommand is a module here with ``register(subparsers)`` and ``run(args) -> int``. Only the module of the
+command that was typed is imported, so that ``wavebed shell`` does not wait for what ``wavebed trace`` needs.
+
+Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are wrong, 3 the machine cannot do it,
+130 interrupted. A reader that closes the pipe early ends the command as SIGPIPE does (141).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
+
+from wavebed import __version__
+from wavebed.errors import UserError, WavebedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "Parser", "build_parser", "main"]
+
+COMMANDS = {
+    "demo": "the main job on shipped input, ending in report.html",
+    "doctor": "what this machine can and cannot do, and how to mend it",
+    "shell": "run a command behind an emulated path",
+    "ctl": "counters and live changes of a running laboratory",
+    "trace": "read, convert, plot, cut and scale traces and patterns",
+}
+
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that answers a mistake with one line."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the mistake as a `UserError` instead of printing the usage.
+
+        Raises
+        ------
+        UserError
+            Always.
+        """
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser(command: str | None = None) -> Parser:
+    """Make the parser of the whole program.
+
+    Parameters
+    ----------
+    command : str, optional
+        The command whose arguments are wanted. The others are only listed.
+    """
+    parser = Parser(
+        prog="wavebed",
+        description="A 5G/mmWave network laboratory on one Linux machine.",
+        epilog="wavebed COMMAND --help explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"wavebed {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    for name, summary in COMMANDS.items():
+        if name == command:
+            import_module(f"wavebed.cli.{name}").register(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary, add_help=False)
+    return parser
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    parser = build_parser(command)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return UserError.exit_status
+    options = parser.parse_args(arguments)
+    status: int = import_module(f"wavebed.cli.{options.command}").run(options)
+    return status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name; by default that of the process.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    try:
+        status = _dispatch(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except WavebedError as error:
+        print(f"wavebed: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Nothing more can be written; keep the interpreter from trying at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_BROKEN_PIPE
+    return status

@@ -1,0 +1,225 @@
+"""Read and write quantities as users type them: ``10gbit``, ``125us``, ``64kib``, ``1000p``, ``0.01%``.
+
+Every quantity needs its unit; a bare number is refused, since its meaning would be a guess. Numbers are decimal
+and exact: a quantity that is not a whole number of its base unit (bit/s, nanosecond, byte) is refused, never
+rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeVar
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "MAX_RATE_BPS",
+    "MAX_TIME_NS",
+    "Limit",
+    "argument",
+    "format_limit",
+    "format_rate",
+    "format_share",
+    "format_size",
+    "format_time",
+    "parse_limit",
+    "parse_rate",
+    "parse_share",
+    "parse_size",
+    "parse_time",
+]
+
+MAX_RATE_BPS = 10**12
+MAX_TIME_NS = 10**18
+MAX_SIZE_BYTES = 10**15
+MAX_PACKETS = 10**12
+
+RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+TIME_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+PACKET_UNITS = {"p": 1}
+
+_Value = TypeVar("_Value")
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%/]*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much a queue may hold; exactly one of the three is set.
+
+    Parameters
+    ----------
+    bytes, packets, time_ns : int, optional
+        IP bytes of wire segments, number of them, or nanoseconds of queueing.
+    """
+
+    bytes: int | None = None
+    packets: int | None = None
+    time_ns: int | None = None
+
+    def as_json(self) -> dict[str, int]:
+        """Return the one member that is set, under its name, as the laboratory file writes it."""
+        members = {"bytes": self.bytes, "packets": self.packets, "time_ns": self.time_ns}
+        return {key: value for key, value in members.items() if value is not None}
+
+
+def _parse(text: str, kind: str, units: dict[str, int], examples: str, most: int) -> int:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"{text!r} is not a {kind}: write a decimal number and its unit, as in {examples}")
+    digits, unit = match.groups()
+    if not unit:
+        raise UserError(f"{text!r} has no unit: write a {kind} as in {examples}")
+    scale = units.get(unit.lower())
+    if scale is None:
+        raise UserError(f"{text!r} has an unknown unit {unit!r}: a {kind} is in {', '.join(units)}")
+    if len(digits) > 40:
+        raise UserError(f"{text[:20]!r}… has too many digits: write a {kind} as in {examples}")
+    numerator, denominator = Decimal(digits).as_integer_ratio()
+    value, rest = divmod(numerator * scale, denominator)
+    base = next(iter(units))
+    if rest:
+        raise UserError(f"{text!r} is finer than 1 {base}: use fewer digits after the point")
+    if value > most:
+        raise UserError(f"{text!r} is too large: a {kind} is at most {most} {base}")
+    return value
+
+
+def parse_rate(text: str) -> int:
+    """Read a rate such as ``10gbit`` as bits of IP packets per second (powers of 1000).
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is not a whole number up to 10¹² bit/s.
+    """
+    return _parse(text, "rate", RATE_UNITS, "10gbit, 2.5gbit, 54mbit", MAX_RATE_BPS)
+
+
+def parse_time(text: str) -> int:
+    """Read a time such as ``125us`` as nanoseconds, up to 10⁹ s.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is not a whole number of nanoseconds.
+    """
+    return _parse(text, "time", TIME_UNITS, "10ms, 125us, 2s", MAX_TIME_NS)
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as ``64kb`` (1000) or ``64kib`` (1024) as bytes.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is not a whole number of bytes.
+    """
+    return _parse(text, "size", SIZE_UNITS, "1500b, 64kb, 64kib, 1mb", MAX_SIZE_BYTES)
+
+
+def parse_limit(text: str) -> Limit:
+    """Read a queue limit in bytes (``1mb``), packets (``1000p``) or time (``20ms``).
+
+    Raises
+    ------
+    UserError
+        If the text is none of the three.
+    """
+    examples = "1mb, 1000p, 20ms"
+    match = _QUANTITY.fullmatch(text.strip())
+    unit = match.group(2).lower() if match else ""
+    if unit in PACKET_UNITS:
+        return Limit(packets=_parse(text, "number of packets", PACKET_UNITS, "1000p", MAX_PACKETS))
+    if unit in TIME_UNITS:
+        return Limit(time_ns=_parse(text, "limit", TIME_UNITS, examples, MAX_TIME_NS))
+    if unit in SIZE_UNITS:
+        return Limit(bytes=_parse(text, "limit", SIZE_UNITS, examples, MAX_SIZE_BYTES))
+    every = SIZE_UNITS | PACKET_UNITS | TIME_UNITS
+    return Limit(bytes=_parse(text, "limit", every, examples, MAX_SIZE_BYTES))
+
+
+def parse_share(text: str) -> float:
+    """Read a share such as ``0.01%`` as a number from 0 to 1.
+
+    Raises
+    ------
+    UserError
+        If the percent sign is missing or the value is beyond 100 %.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match.group(2) not in {"", "%"}:
+        raise UserError(f"{text!r} is not a share: write a decimal number and the percent sign, as in 0.01%")
+    if match.group(2) == "":
+        raise UserError(f"{text!r} has no percent sign: write a share as in 0.01% (1% is one in a hundred)")
+    share = Decimal(match.group(1)) / 100
+    if share > 1:
+        raise UserError(f"{text!r} is more than 100%: a share is from 0% to 100%")
+    return float(share)
+
+
+def argument(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Make a parser fit for argparse's ``type=``, so that its error names the option.
+
+    Parameters
+    ----------
+    parse : callable
+        One of the ``parse_…`` functions.
+    """
+
+    def convert(text: str) -> _Value:
+        from argparse import ArgumentTypeError
+
+        try:
+            return parse(text)
+        except UserError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def _plain(value: Decimal) -> str:
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _format(value: int, units: dict[str, int]) -> str:
+    unit, scale = max(
+        ((name, scale) for name, scale in units.items() if scale == 1 or value >= scale), key=lambda item: item[1]
+    )
+    return _plain(Decimal(value) / scale) + unit
+
+
+def format_rate(rate_bps: int) -> str:
+    """Write bits per second so that `parse_rate` reads the same number back."""
+    return _format(rate_bps, RATE_UNITS)
+
+
+def format_time(time_ns: int) -> str:
+    """Write nanoseconds so that `parse_time` reads the same number back."""
+    return _format(time_ns, TIME_UNITS)
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes (powers of 1000) so that `parse_size` reads the same number back."""
+    return _format(size_bytes, {name: SIZE_UNITS[name] for name in ("b", "kb", "mb", "gb")})
+
+
+def format_share(share: float) -> str:
+    """Write a share from 0 to 1 in percent so that `parse_share` reads the same number back."""
+    return _plain(Decimal(repr(float(share))) * 100) + "%"
+
+
+def format_limit(limit: Limit) -> str:
+    """Write a queue limit so that `parse_limit` reads the same one back."""
+    if limit.packets is not None:
+        return f"{limit.packets}p"
+    if limit.time_ns is not None:
+        return format_time(limit.time_ns)
+    assert limit.bytes is not None, "a limit has one member"
+    return format_size(limit.bytes)

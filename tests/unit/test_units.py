@@ -1,0 +1,107 @@
+"""Quantities as users type them."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavebed import units
+from wavebed.errors import UserError
+from wavebed.units import Limit
+
+
+@pytest.mark.parametrize(
+    ("text", "rate_bps"),
+    [("10gbit", 10**10), ("2.5gbit", 2_500_000_000), ("54mbit", 54_000_000), ("0bit", 0), ("1.5KBIT", 1500)],
+)
+def test_rate_is_read_in_powers_of_1000(text: str, rate_bps: int) -> None:
+    assert units.parse_rate(text) == rate_bps
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ns"), [("10ms", 10**7), ("125us", 125_000), ("2s", 2 * 10**9), ("100ns", 100), ("0.1us", 100)]
+)
+def test_time_is_read_to_the_nanosecond(text: str, time_ns: int) -> None:
+    assert units.parse_time(text) == time_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("64kb", Limit(bytes=64_000)),
+        ("64kib", Limit(bytes=65_536)),
+        ("1mb", Limit(bytes=10**6)),
+        ("1500b", Limit(bytes=1500)),
+        ("1000p", Limit(packets=1000)),
+        ("20ms", Limit(time_ns=20_000_000)),
+    ],
+)
+def test_limit_is_bytes_packets_or_time(text: str, limit: Limit) -> None:
+    assert units.parse_limit(text) == limit
+    assert units.parse_limit(units.format_limit(limit)) == limit
+
+
+def test_limit_as_json_names_its_unit() -> None:
+    assert units.parse_limit("20ms").as_json() == {"time_ns": 20_000_000}
+
+
+@pytest.mark.parametrize(("text", "share"), [("0.01%", 0.0001), ("100%", 1.0), ("0%", 0.0), ("0.1%", 0.001)])
+def test_share_is_read_in_percent(text: str, share: float) -> None:
+    assert units.parse_share(text) == share
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (units.parse_rate, "10", "'10' has no unit: write a rate as in 10gbit, 2.5gbit, 54mbit"),
+        (units.parse_rate, "10mbps", "'10mbps' has an unknown unit 'mbps': a rate is in bit, kbit, mbit, gbit"),
+        (units.parse_rate, "1.5bit", "'1.5bit' is finer than 1 bit: use fewer digits after the point"),
+        (units.parse_rate, "1001gbit", "'1001gbit' is too large: a rate is at most 1000000000000 bit"),
+        (units.parse_rate, "1e3mbit", "'1e3mbit' is not a rate: write a decimal number and its unit, as in 10gbit, 2.5gbit, 54mbit"),
+        (units.parse_rate, "", "'' is not a rate: write a decimal number and its unit, as in 10gbit, 2.5gbit, 54mbit"),
+        (units.parse_time, "-1s", "'-1s' is not a time: write a decimal number and its unit, as in 10ms, 125us, 2s"),
+        (units.parse_time, "0.5ns", "'0.5ns' is finer than 1 ns: use fewer digits after the point"),
+        (units.parse_time, "5m", "'5m' has an unknown unit 'm': a time is in ns, us, ms, s"),
+        (units.parse_limit, "1000", "'1000' has no unit: write a limit as in 1mb, 1000p, 20ms"),
+        (units.parse_limit, "1.5p", "'1.5p' is finer than 1 p: use fewer digits after the point"),
+        (units.parse_share, "0.01", "'0.01' has no percent sign: write a share as in 0.01% (1% is one in a hundred)"),
+        (units.parse_share, "101%", "'101%' is more than 100%: a share is from 0% to 100%"),
+        (units.parse_share, "x%", "'x%' is not a share: write a decimal number and the percent sign, as in 0.01%"),
+    ],
+)  # fmt: skip
+def test_a_wrong_quantity_names_the_rule_and_the_remedy(parse, text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+
+
+@given(st.integers(0, units.MAX_RATE_BPS))
+def test_rate_survives_writing_and_reading(rate_bps: int) -> None:
+    assert units.parse_rate(units.format_rate(rate_bps)) == rate_bps
+
+
+@given(st.integers(0, units.MAX_TIME_NS))
+def test_time_survives_writing_and_reading(time_ns: int) -> None:
+    assert units.parse_time(units.format_time(time_ns)) == time_ns
+
+
+@given(st.integers(0, 10**15))
+def test_size_survives_writing_and_reading(size_bytes: int) -> None:
+    assert units.parse_size(units.format_size(size_bytes)) == size_bytes
+
+
+@given(st.floats(0, 1))
+def test_share_survives_writing_and_reading(share: float) -> None:
+    text = units.format_share(share)
+    if len(text) <= 40:
+        assert units.parse_share(text) == share
+
+
+def test_an_option_with_a_wrong_quantity_is_named() -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("--rate", type=units.argument(units.parse_rate))
+    with pytest.raises(argparse.ArgumentError, match="argument --rate: '10' has no unit"):
+        parser.parse_args(["--rate", "10"])
