@@ -1,1 +1,14 @@
-//! TODO
+//! The operating system as wavebed needs it: clock, TUN devices, waiting, scheduling, namespaces, netlink.
+//!
+//! The only crate of the workspace with `unsafe` code. Nothing here knows what a link or a laboratory is.
+
+// The one place where system calls are made by hand; each block carries its reason.
+#![allow(unsafe_code)]
+
+pub mod clock;
+pub mod error;
+pub mod poll;
+pub mod sched;
+pub mod tun;
+
+pub use error::{Error, Result};

@@ -1,0 +1,97 @@
+//! Clocks, in integer nanoseconds.
+
+/// Reads the clock `id`.
+fn read(id: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec that the call fills in; it keeps no pointer.
+    let answer = unsafe { libc::clock_gettime(id, &raw mut time) };
+    debug_assert_eq!(answer, 0, "the clocks used here always exist");
+    // These clocks never run below zero.
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// What to add to [`monotonic_ns`] to get nanoseconds since 1970 (UTC). Takes the tightest of several pairs of
+/// readings; the error is below a microsecond on an idle processor.
+#[must_use]
+pub fn realtime_offset_ns() -> u64 {
+    let mut best = (u64::MAX, 0);
+    for _ in 0..8 {
+        let before = monotonic_ns();
+        let real = read(libc::CLOCK_REALTIME);
+        let after = monotonic_ns();
+        let width = after - before;
+        if width < best.0 {
+            best = (width, real.saturating_sub(before + width / 2));
+        }
+    }
+    best.1
+}
+
+/// Processor time that the calling thread has used, nanoseconds.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time that all threads of the calling process have used, nanoseconds.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Sleeps until [`monotonic_ns`] reads `deadline_ns` or later.
+pub fn sleep_until(deadline_ns: u64) {
+    let deadline = timespec(deadline_ns);
+    // SAFETY: `deadline` is valid for the call; no remainder is asked for with an absolute time.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const deadline,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// `ns` as seconds and nanoseconds.
+pub(crate) fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monotonic_time_never_goes_back() {
+        let mut last = monotonic_ns();
+        for _ in 0..1000 {
+            let now = monotonic_ns();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn the_offset_leads_to_the_time_of_day() {
+        let ours = monotonic_ns() + realtime_offset_ns();
+        let theirs = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+            .as_nanos();
+        assert!(u128::from(ours).abs_diff(theirs) < 1_000_000_000);
+    }
+}

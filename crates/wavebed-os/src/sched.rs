@@ -1,0 +1,291 @@
+//! Waking up on time without starving the machine.
+//!
+//! A thread under `SCHED_FIFO` wakes within tens of microseconds even beside busy processes. Three guards keep
+//! it from taking the machine: the kernel's throttle for real-time threads must be on; the loop itself steps
+//! down when it was busy for too long; and if it does not, `RLIMIT_RTTIME` makes the kernel send `SIGXCPU`,
+//! whose handler steps the thread down.
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::error::check;
+
+/// What a thread would like to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Real-time priority, 1 (lowest) to 99; `None` for the normal scheduler.
+    pub fifo_priority: Option<i32>,
+    /// The processor to stay on; `None` for any.
+    pub cpu: Option<usize>,
+}
+
+impl Default for Wish {
+    /// The lowest real-time priority on any processor.
+    fn default() -> Self {
+        Self {
+            fifo_priority: Some(1),
+            cpu: None,
+        }
+    }
+}
+
+/// What a thread got. Belongs to the thread that asked.
+#[derive(Debug)]
+pub struct Granted {
+    /// Timer slack is 1 ns.
+    pub exact_timers: bool,
+    /// The real-time priority, if there is one.
+    pub fifo_priority: Option<i32>,
+    /// Why there is none, or why a pin was refused.
+    pub refused: Option<String>,
+    /// The processor that the thread stays on.
+    pub cpu: Option<usize>,
+    stepped_down: bool,
+    thread: i32,
+}
+
+/// Busy time without a pause after which the kernel itself steps a real-time thread down, microseconds.
+const BUSY_LIMIT_US: u64 = 2_000_000;
+
+/// Threads under `SCHED_FIFO`, for the handler of `SIGXCPU`, which may run on any thread.
+static GUARDED: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
+
+/// Prepares the calling thread for exact waking: timer slack, then what `wish` asks for, where allowed.
+#[must_use]
+pub fn prepare_thread(wish: Wish) -> Granted {
+    // SAFETY: gettid has no arguments; PR_SET_TIMERSLACK takes a number.
+    let (thread, slack) = unsafe { (libc::gettid(), libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64)) };
+    let mut granted = Granted {
+        exact_timers: slack == 0,
+        fifo_priority: None,
+        refused: None,
+        cpu: None,
+        stepped_down: false,
+        thread,
+    };
+    if let Some(cpu) = wish.cpu {
+        match pin(cpu) {
+            Ok(()) => granted.cpu = Some(cpu),
+            Err(error) => granted.refused = Some(format!("processor {cpu}: {error}")),
+        }
+    }
+    if let Some(priority) = wish.fifo_priority {
+        match enter_fifo(thread, priority) {
+            Ok(()) => granted.fifo_priority = Some(priority),
+            Err(reason) => granted.refused = Some(reason),
+        }
+    }
+    granted
+}
+
+impl Granted {
+    /// Whether the thread runs under `SCHED_FIFO` now.
+    #[must_use]
+    pub const fn is_real_time(&self) -> bool {
+        self.fifo_priority.is_some() && !self.stepped_down
+    }
+
+    /// Goes back to the normal scheduler until [`Granted::step_up`], so that others get the processor. Does
+    /// nothing for a thread that is there already.
+    ///
+    /// # Errors
+    /// What `sched_setscheduler(2)` answers.
+    pub fn step_down(&mut self) -> io::Result<()> {
+        if !self.is_real_time() {
+            return Ok(());
+        }
+        // The kernel's count of busy time starts again only at a wake-up under SCHED_FIFO: sleep for an instant.
+        let instant = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 1,
+        };
+        // SAFETY: `instant` is valid for the call; no remainder is asked for.
+        unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+        set_policy(self.thread, libc::SCHED_OTHER, 0)?;
+        self.stepped_down = true;
+        Ok(())
+    }
+
+    /// Goes back to `SCHED_FIFO`, if that was granted (also after the guard took it away).
+    ///
+    /// # Errors
+    /// What `sched_setscheduler(2)` answers.
+    pub fn step_up(&mut self) -> io::Result<()> {
+        if let Some(priority) = self.fifo_priority {
+            set_policy(
+                self.thread,
+                libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+                priority,
+            )?;
+            self.stepped_down = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        if self.fifo_priority.is_some() {
+            for slot in &GUARDED {
+                let _ = slot.compare_exchange(self.thread, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn enter_fifo(thread: i32, priority: i32) -> Result<(), String> {
+    if !throttle_is_on() {
+        return Err("SCHED_FIFO is not used: kernel.sched_rt_runtime_us is -1, so a busy thread could starve \
+                    the machine; set it to 950000"
+            .to_owned());
+    }
+    guard(thread)?;
+    set_policy(
+        thread,
+        libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+        priority,
+    )
+    .map_err(|error| {
+        format!("SCHED_FIFO is not allowed ({error}): run as root or raise RLIMIT_RTPRIO")
+    })
+}
+
+/// Whether the kernel keeps a share of each second for normal threads.
+#[must_use]
+pub fn throttle_is_on() -> bool {
+    match fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us") {
+        Ok(text) => text.trim().parse::<i64>().is_ok_and(|value| value >= 0),
+        Err(_) => false,
+    }
+}
+
+/// Arms the last guard for `thread`: a busy-time limit, and the handler that steps it down.
+fn guard(thread: i32) -> Result<(), String> {
+    let free = GUARDED.iter().any(|slot| {
+        slot.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    });
+    if !free {
+        return Err("SCHED_FIFO is not used: 16 threads have it already".to_owned());
+    }
+    // SAFETY: `action` and `limit` are valid for the calls; the handler makes one system call and touches only
+    // atomics, which is allowed in a signal handler.
+    let answer = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = step_all_down as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        check(libc::sigaction(
+            libc::SIGXCPU,
+            &raw const action,
+            std::ptr::null_mut(),
+        ))
+        .and_then(|_| check(libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit)))
+        .and_then(|_| {
+            limit.rlim_cur = BUSY_LIMIT_US.min(limit.rlim_max);
+            check(libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit))
+        })
+    };
+    answer
+        .map(drop)
+        .map_err(|error| format!("SCHED_FIFO is not used: no busy-time limit: {error}"))
+}
+
+/// Lifts the soft busy-time limit again, for programs that are started from a guarded process.
+pub fn lift_busy_limit() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit);
+        }
+    }
+}
+
+extern "C" fn step_all_down(_signal: libc::c_int) {
+    for slot in &GUARDED {
+        let thread = slot.load(Ordering::Relaxed);
+        if thread != 0 {
+            let _ = set_policy(thread, libc::SCHED_OTHER, 0);
+        }
+    }
+}
+
+fn set_policy(thread: i32, policy: i32, priority: i32) -> io::Result<()> {
+    // SAFETY: all zeros is a valid sched_param, and it is valid for the call.
+    let answer = unsafe {
+        let mut parameter: libc::sched_param = mem::zeroed();
+        parameter.sched_priority = priority;
+        libc::sched_setscheduler(thread, policy, &raw const parameter)
+    };
+    check(answer).map(drop)
+}
+
+fn pin(cpu: usize) -> io::Result<()> {
+    let bits = mem::size_of::<libc::cpu_set_t>() * 8;
+    if cpu >= bits {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: all zeros is an empty set; `cpu` is within it; the set is valid for the call.
+    let answer = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    check(answer).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn policy() -> i32 {
+        // SAFETY: 0 names the calling thread.
+        unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
+    }
+
+    #[test]
+    fn a_thread_steps_down_and_up_again() {
+        std::thread::spawn(|| {
+            let mut granted = prepare_thread(Wish::default());
+            assert!(granted.exact_timers);
+            if granted.fifo_priority.is_none() {
+                assert!(granted.refused.is_some(), "a refusal has a reason");
+                return;
+            }
+            assert_eq!(policy(), libc::SCHED_FIFO);
+            granted.step_down().expect("down");
+            assert_eq!(policy(), libc::SCHED_OTHER);
+            granted.step_up().expect("up");
+            assert_eq!(policy(), libc::SCHED_FIFO);
+        })
+        .join()
+        .expect("thread");
+    }
+
+    #[test]
+    fn a_runaway_thread_is_stepped_down_by_the_kernel() {
+        std::thread::spawn(|| {
+            let granted = prepare_thread(Wish::default());
+            if granted.fifo_priority.is_none() {
+                return;
+            }
+            let start = Instant::now();
+            while policy() == libc::SCHED_FIFO && start.elapsed() < Duration::from_secs(10) {}
+            assert_eq!(policy(), libc::SCHED_OTHER);
+        })
+        .join()
+        .expect("thread");
+    }
+}

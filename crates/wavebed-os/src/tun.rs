@@ -1,0 +1,206 @@
+//! TUN devices with the virtio-net header and all offloads: super-packets cross in one piece.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read, Write};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::error::{Context, Error, Result, check};
+
+/// Where TUN devices come from.
+pub const DEVICE: &str = "/dev/net/tun";
+
+/// Bytes of the virtio-net header before each packet, both ways.
+pub const VNET_HEADER_BYTES: usize = 10;
+
+/// Packets that the device holds for a late reader; beyond that it drops silently (and counts `tx_dropped`).
+pub const TX_QUEUE_PACKETS: i32 = 10_000;
+
+const TUN_F_CSUM: libc::c_uint = 0x01;
+const TUN_F_TSO4: libc::c_uint = 0x02;
+const TUN_F_TSO6: libc::c_uint = 0x04;
+const TUN_F_TSO_ECN: libc::c_uint = 0x08;
+const TUN_F_USO4: libc::c_uint = 0x20;
+const TUN_F_USO6: libc::c_uint = 0x40;
+/// `IFF_TUN | IFF_NO_PI | IFF_VNET_HDR`, as the 16 bits of a request.
+const TUN_FLAGS: libc::c_short = 0x0001 | 0x1000 | 0x4000;
+/// `IFF_MULTICAST`, as the 16 bits of a request.
+const MULTICAST: libc::c_short = 0x1000;
+const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+
+/// A TUN device that lives as long as this value.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+    name: String,
+    mtu: u32,
+    udp_offload: bool,
+}
+
+impl Tun {
+    /// Makes the device `name` in the network namespace of the calling thread. It is down, has no address, has
+    /// `mtu` bytes of MTU, a long transmit queue and no multicast flag; reads and writes do not block.
+    ///
+    /// Without UDP segmentation offload (Linux before 6.2) the device is made without it, see
+    /// [`Tun::has_udp_offload`].
+    ///
+    /// # Errors
+    /// `/dev/net/tun` is missing or not accessible, the name is taken or too long (15 bytes), or the namespace
+    /// is not ours to change.
+    pub fn create(name: &str, mtu: u32) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(DEVICE)
+            .during("open", DEVICE)?;
+        let mut request = interface_request(name)?;
+        request.ifr_ifru.ifru_flags = TUN_FLAGS;
+        ioctl(&file, TUNSETIFF, &mut request).during("make the TUN device", name)?;
+        let mut header_bytes: libc::c_int = 10;
+        ioctl(&file, TUNSETVNETHDRSZ, &mut header_bytes).during("set the header size of", name)?;
+        let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+        let udp_offload = set_offload(&file, tcp | TUN_F_USO4 | TUN_F_USO6).is_ok();
+        if !udp_offload {
+            set_offload(&file, tcp).during("turn offloads on for", name)?;
+        }
+        let tun = Self {
+            file,
+            name: name.to_owned(),
+            mtu,
+            udp_offload,
+        };
+        tun.tune()?;
+        Ok(tun)
+    }
+
+    /// Sets MTU and queue length, and clears the multicast flag.
+    fn tune(&self) -> Result<()> {
+        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
+        let socket = unsafe {
+            let fd = check(libc::socket(
+                libc::AF_INET,
+                libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+                0,
+            ))
+            .during("open a control socket for", &self.name)?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let mut request = interface_request(&self.name)?;
+        request.ifr_ifru.ifru_mtu = i32::try_from(self.mtu).unwrap_or(i32::MAX);
+        ioctl(&socket, libc::SIOCSIFMTU as libc::Ioctl, &mut request)
+            .during("set the MTU of", &self.name)?;
+        // The kernel reads the same four bytes as the queue length.
+        request.ifr_ifru.ifru_metric = TX_QUEUE_PACKETS;
+        ioctl(&socket, libc::SIOCSIFTXQLEN as libc::Ioctl, &mut request)
+            .during("set the queue length of", &self.name)?;
+        ioctl(&socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)
+            .during("read the flags of", &self.name)?;
+        // SAFETY: SIOCGIFFLAGS has just filled in this member of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        request.ifr_ifru.ifru_flags = flags & !MULTICAST;
+        ioctl(&socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
+            .during("set the flags of", &self.name)
+    }
+
+    /// The interface's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The MTU it was made with, bytes.
+    #[must_use]
+    pub const fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Whether UDP super-packets (USO) may cross in both directions. False on kernels before 6.2.
+    #[must_use]
+    pub const fn has_udp_offload(&self) -> bool {
+        self.udp_offload
+    }
+
+    /// Takes the next packet, its virtio-net header first. `None` if there is none now.
+    ///
+    /// # Errors
+    /// What read(2) answers, apart from `EAGAIN`.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match (&self.file).read(buf) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Hands one packet to the host, its virtio-net header first, and returns the bytes taken.
+    ///
+    /// # Errors
+    /// What writev(2) answers: `EINVAL` for a header that the kernel refuses, `EIO` while the device is down.
+    pub fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            match (&self.file).write_vectored(parts) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                answer => return answer,
+            }
+        }
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// An empty request about the interface `name`.
+pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
+    let invalid = || Error {
+        operation: "use as an interface name",
+        object: format!("{name:?}"),
+        source: io::Error::from_raw_os_error(libc::EINVAL),
+    };
+    let bytes = CString::new(name).map_err(|_| invalid())?;
+    let bytes = bytes.as_bytes_with_nul();
+    // SAFETY: all zeros is a valid ifreq: numbers and arrays of numbers.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if bytes.len() > request.ifr_name.len() || bytes.len() == 1 {
+        return Err(invalid());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = (*from).cast_signed();
+    }
+    Ok(request)
+}
+
+fn set_offload(file: &File, flags: libc::c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
+        .map(drop)
+}
+
+/// An ioctl whose argument is a pointer to `argument`.
+fn ioctl<T>(fd: &impl AsRawFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+    // SAFETY: every number used in this file takes a pointer to the type passed with it, and keeps none.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(argument)) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_do_not_fit_are_refused() {
+        assert!(interface_request("sixteen-bytes-xx").is_err());
+        assert!(interface_request("").is_err());
+        assert!(interface_request("a\0b").is_err());
+        assert!(interface_request("fifteen-bytes-x").is_ok());
+    }
+}
