@@ -1,5 +1,9 @@
 //! Queue disciplines of a bottleneck: what waits, what is dropped, what is served next.
 
+mod limit;
+
+pub use limit::{Limit, Room};
+
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 
@@ -17,4 +21,14 @@ pub trait Queue: Send {
 
     /// What waits.
     fn backlog(&self) -> Backlog;
+
+    /// Whether [`Queue::service_rate`] matters: the limit is in time.
+    fn wants_rate(&self) -> bool {
+        false
+    }
+
+    /// The rate of the server from now on, bits per second, for limits in time.
+    fn service_rate(&mut self, rate_bps: u64) {
+        let _ = rate_bps;
+    }
 }

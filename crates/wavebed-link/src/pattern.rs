@@ -1,5 +1,0 @@
-//! Patterns: the time series that drive a link.
-
-/// Placeholder until the reader is there.
-#[derive(Clone, Debug)]
-pub struct Pattern;

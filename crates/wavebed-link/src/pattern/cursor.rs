@@ -1,0 +1,156 @@
+//! Playback of a pattern: which row holds now, and until when.
+
+use std::sync::Arc;
+
+use super::Pattern;
+
+/// What follows when a pattern is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// It starts again.
+    #[default]
+    Repeat,
+    /// The last value holds for ever.
+    Hold,
+    /// What it drives ends.
+    Stop,
+}
+
+/// A place in a pattern of values that hold (`steps` over time, `packets` over the index).
+///
+/// Positions are absolute: nanoseconds of virtual time, or indices of wire segments. They may not go back.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    pattern: Arc<Pattern>,
+    end: End,
+    start: u64,
+    origin: u64,
+    mark: Mark,
+}
+
+/// Where a [`Cursor`] stands; cheap to keep, to go back there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Position within all laps at which the present lap began.
+    lap: u64,
+    row: usize,
+    until: u64,
+    ended: bool,
+}
+
+impl Cursor {
+    /// Plays `pattern` from its position `start` on; the absolute position `origin` is where that is.
+    #[must_use]
+    pub fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Self {
+        let mark = Mark {
+            lap: 0,
+            row: 0,
+            until: 0,
+            ended: false,
+        };
+        let mut cursor = Self {
+            pattern,
+            end,
+            start,
+            origin,
+            mark,
+        };
+        cursor.locate(start);
+        cursor
+    }
+
+    /// The row that holds at `at`, or `None` when the pattern has ended (`stop`).
+    pub fn seek(&mut self, at: u64) -> Option<usize> {
+        if at >= self.mark.until {
+            let position = at.saturating_sub(self.origin).saturating_add(self.start);
+            self.locate(position);
+        }
+        (!self.mark.ended).then_some(self.mark.row)
+    }
+
+    /// The absolute position at which the row of the last [`Cursor::seek`] stops holding; `u64::MAX` if never.
+    #[must_use]
+    pub const fn until(&self) -> u64 {
+        self.mark.until
+    }
+
+    /// The absolute position at which the pattern ends, with [`End::Stop`].
+    #[must_use]
+    pub fn end_at(&self) -> Option<u64> {
+        let length = self.pattern.period().saturating_sub(self.start);
+        (self.end == End::Stop).then(|| self.origin.saturating_add(length))
+    }
+
+    /// The pattern that is played.
+    #[must_use]
+    pub const fn pattern(&self) -> &Arc<Pattern> {
+        &self.pattern
+    }
+
+    /// What follows when the pattern is over.
+    #[must_use]
+    pub const fn end(&self) -> End {
+        self.end
+    }
+
+    /// Where the cursor stands.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Goes back to where the cursor stood.
+    pub const fn restore(&mut self, mark: Mark) {
+        self.mark = mark;
+    }
+
+    /// Finds the row of `position`, which counts from the beginning of the first lap.
+    fn locate(&mut self, position: u64) {
+        let at = self.pattern.at();
+        let period = self.pattern.period();
+        let mut mark = self.mark;
+        if position - mark.lap >= period {
+            match self.end {
+                End::Repeat => {
+                    mark.lap += (position - mark.lap) / period * period;
+                    mark.row = 0;
+                }
+                End::Hold => {
+                    self.mark = Mark {
+                        row: at.len() - 1,
+                        until: u64::MAX,
+                        ..mark
+                    };
+                    return;
+                }
+                End::Stop => {
+                    self.mark = Mark {
+                        row: at.len() - 1,
+                        until: u64::MAX,
+                        ended: true,
+                        ..mark
+                    };
+                    return;
+                }
+            }
+        }
+        let within = position - mark.lap;
+        // The next row or the one after it is the common case; a jump is searched for.
+        while mark.row + 1 < at.len() && at[mark.row + 1] <= within {
+            mark.row += 1;
+            if mark.row + 1 < at.len() && at[mark.row + 1] <= within {
+                mark.row = at.partition_point(|&row_at| row_at <= within) - 1;
+            }
+        }
+        let last = mark.row + 1 == at.len();
+        let until = if last { period } else { at[mark.row + 1] };
+        let holds_for_ever = last && self.end == End::Hold;
+        mark.until = if holds_for_ever {
+            u64::MAX
+        } else {
+            (mark.lap + until - self.start).saturating_add(self.origin)
+        };
+        self.mark = mark;
+    }
+}

@@ -1,0 +1,116 @@
+//! Patterns: the time series that drive a link, read from the native format.
+//!
+//! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
+//! nanoseconds, bits per second, bytes. Only loss shares are floating point.
+
+mod cursor;
+mod number;
+mod parse;
+
+pub use cursor::{Cursor, End, Mark};
+pub use parse::PatternError;
+
+/// What the rows of a pattern mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Values that hold from a time until the time of the next row.
+    Steps,
+    /// Moments at which a link may deliver so many bytes.
+    Opportunities,
+    /// Values that hold from an index of a wire segment until the index of the next row.
+    Packets,
+}
+
+impl Kind {
+    /// The name in the `kind` header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steps => "steps",
+            Self::Opportunities => "opportunities",
+            Self::Packets => "packets",
+        }
+    }
+}
+
+/// A pattern in memory: one array for each column that it has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    kind: Kind,
+    period: u64,
+    at: Box<[u64]>,
+    rate_bps: Option<Box<[u64]>>,
+    delay_ns: Option<Box<[u64]>>,
+    loss: Option<Box<[f64]>>,
+    bytes: Option<Box<[u32]>>,
+    headers: Vec<(String, String)>,
+}
+
+impl Pattern {
+    /// What the rows mean.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The length of one pass: nanoseconds, or wire segments for [`Kind::Packets`]. At least 1.
+    #[must_use]
+    pub const fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// Where each row begins: nanoseconds, or the index of a wire segment. At least one row.
+    #[must_use]
+    pub const fn at(&self) -> &[u64] {
+        &self.at
+    }
+
+    /// Rates, bits per second, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn rate_bps(&self) -> Option<&[u64]> {
+        self.rate_bps.as_deref()
+    }
+
+    /// Delays, nanoseconds, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn delay_ns(&self) -> Option<&[u64]> {
+        self.delay_ns.as_deref()
+    }
+
+    /// Shares of lost segments, 0 to 1, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn loss(&self) -> Option<&[f64]> {
+        self.loss.as_deref()
+    }
+
+    /// IP bytes of each opportunity, where the pattern has them.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u32]> {
+        self.bytes.as_deref()
+    }
+
+    /// Every header line in its order, `kind` and the period included.
+    #[must_use]
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    /// The mean rate over one pass, bits per second rounded down, of a pattern that has rates or opportunities.
+    #[must_use]
+    pub fn mean_rate_bps(&self) -> Option<u64> {
+        let nanobits: u128 = if let Some(rates) = self.rate_bps() {
+            let ends = self.at[1..].iter().chain(std::iter::once(&self.period));
+            let spans = self.at.iter().zip(ends).map(|(from, to)| to - from);
+            spans
+                .zip(rates)
+                .map(|(span, &rate)| u128::from(span) * u128::from(rate))
+                .sum()
+        } else {
+            self.bytes()?
+                .iter()
+                .map(|&bytes| u128::from(bytes) * 8_000_000_000)
+                .sum()
+        };
+        Some(u64::try_from(nanobits / u128::from(self.period)).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,466 @@
+//! The reader of the native pattern format.
+
+use super::{Kind, Pattern, number};
+
+/// Why a text is not a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct PatternError {
+    /// Number of the offending line, from 1; one past the last line where something is missing.
+    pub line: usize,
+    /// The rule that is broken, and the remedy.
+    pub message: String,
+}
+
+const FIRST_LINE: &str = "# wavebed pattern 1";
+const MAX_RATE_BPS: u64 = 1_000_000_000_000;
+const MAX_PACKETS: u64 = 1_000_000_000_000;
+const MAX_BYTES: u64 = 1_000_000_000;
+
+impl Pattern {
+    /// Reads a pattern from bytes that should be UTF-8.
+    ///
+    /// # Errors
+    /// The first rule of the format that the text breaks, with its line.
+    pub fn parse_bytes(bytes: &[u8]) -> Result<Self, PatternError> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::parse(text),
+            Err(error) => {
+                let before = &bytes[..error.valid_up_to()];
+                let line = before.split(|&byte| byte == b'\n').count();
+                Err(PatternError {
+                    line,
+                    message: "is not UTF-8: save the file as UTF-8 text".to_owned(),
+                })
+            }
+        }
+    }
+
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// The first rule of the format that the text breaks, with its line.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let mut lines = Lines {
+            rest: text.as_bytes(),
+            number: 0,
+        };
+        let head = Head::read(&mut lines)?;
+        let mut rows = Rows::new(&head, text.len() / 8);
+        while let Some(line) = lines.next() {
+            rows.read(line, &lines)?;
+        }
+        rows.finish(head, &lines)
+    }
+}
+
+/// The lines of a text, without their ends.
+struct Lines<'a> {
+    rest: &'a [u8],
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.number += 1;
+        if self.rest.is_empty() {
+            return None;
+        }
+        let length = self.rest.iter().position(|&byte| byte == b'\n');
+        let line = &self.rest[..length.unwrap_or(self.rest.len())];
+        self.rest = length.map_or(&[], |length| &self.rest[length + 1..]);
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T, PatternError> {
+        Err(PatternError {
+            line: self.number,
+            message: message.into(),
+        })
+    }
+}
+
+/// As much of a value as a message can show.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    RateBps,
+    Delay,
+    Loss,
+    Bytes,
+}
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::RateBps => "rate_bps",
+            Self::Delay => "delay_s",
+            Self::Loss => "loss",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    const fn rule(self) -> &'static str {
+        match self {
+            Self::RateBps => "a whole number of bits per second from 0 to 1000000000000",
+            Self::Delay => SECONDS_RULE,
+            Self::Loss => "a plain decimal number from 0 to 1, without exponent or sign",
+            Self::Bytes => "a whole number of bytes from 1 to 1000000000",
+        }
+    }
+}
+
+const SECONDS_RULE: &str = "plain decimal seconds from 0 to 1000000000 with at most nine digits after the point, without exponent or sign";
+
+const fn allowed(kind: Kind) -> &'static [Column] {
+    match kind {
+        Kind::Steps => &[Column::RateBps, Column::Delay, Column::Loss],
+        Kind::Opportunities => &[Column::Bytes],
+        Kind::Packets => &[Column::Loss, Column::Delay],
+    }
+}
+
+const fn first_column(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Packets => "packet",
+        Kind::Steps | Kind::Opportunities => "time_s",
+    }
+}
+
+/// Everything before the rows.
+struct Head {
+    kind: Kind,
+    period: u64,
+    headers: Vec<(String, String)>,
+    columns: Vec<Column>,
+}
+
+impl Head {
+    fn read(lines: &mut Lines<'_>) -> Result<Self, PatternError> {
+        match lines.next() {
+            None => return lines.error(format!("is empty: the first line must be '{FIRST_LINE}'")),
+            Some(line) if line == FIRST_LINE.as_bytes() => {}
+            Some(line) => {
+                let found = shown(line);
+                return lines.error(format!(
+                    "the first line must be '{FIRST_LINE}', not '{found}': convert other formats with 'wavebed trace convert'"
+                ));
+            }
+        }
+        let mut headers: Vec<(String, String, usize)> = Vec::new();
+        let names = loop {
+            let Some(line) = lines.next() else {
+                return lines.error(
+                    "the line with the column names is missing: add it after the header lines",
+                );
+            };
+            if line.first() != Some(&b'#') {
+                break line;
+            }
+            let (key, value) = header(line, lines)?;
+            if headers.iter().any(|(known, ..)| *known == key) {
+                return lines.error(format!("header '{key}' stands twice: remove one of them"));
+            }
+            headers.push((key, value, lines.number));
+        };
+        let find = |key: &str| headers.iter().find(|(known, ..)| known == key);
+        let kind = read_kind(find("kind"), lines)?;
+        let key = if kind == Kind::Packets {
+            "packets"
+        } else {
+            "duration_s"
+        };
+        let period = read_period(kind, key, find(key), lines)?;
+        let columns = read_columns(kind, names, lines)?;
+        let headers = headers
+            .into_iter()
+            .map(|(key, value, _)| (key, value))
+            .collect();
+        Ok(Self {
+            kind,
+            period,
+            headers,
+            columns,
+        })
+    }
+}
+
+fn header(line: &[u8], lines: &Lines<'_>) -> Result<(String, String), PatternError> {
+    let text = String::from_utf8_lossy(&line[1..]);
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => lines.error("a header line must read '# key = value': write it so or remove it"),
+    }
+}
+
+fn read_kind(
+    found: Option<&(String, String, usize)>,
+    lines: &Lines<'_>,
+) -> Result<Kind, PatternError> {
+    let Some((_, value, line)) = found else {
+        return lines.error(
+            "header 'kind' is missing: add '# kind = steps' (or opportunities, packets) before the column names",
+        );
+    };
+    [Kind::Steps, Kind::Opportunities, Kind::Packets]
+        .into_iter()
+        .find(|kind| kind.name() == value)
+        .ok_or_else(|| PatternError {
+            line: *line,
+            message: format!(
+                "kind is '{}': use steps, opportunities or packets",
+                shown(value.as_bytes())
+            ),
+        })
+}
+
+fn read_period(
+    kind: Kind,
+    key: &str,
+    found: Option<&(String, String, usize)>,
+    lines: &Lines<'_>,
+) -> Result<u64, PatternError> {
+    let Some((_, value, line)) = found else {
+        return lines.error(format!(
+            "header '{key}' is missing: a pattern of kind {} needs it before the column names",
+            kind.name()
+        ));
+    };
+    let (read, rule) = match kind {
+        Kind::Packets => (
+            number::whole(value.as_bytes(), MAX_PACKETS),
+            "a whole number from 1 to 1000000000000",
+        ),
+        Kind::Steps | Kind::Opportunities => (number::seconds(value.as_bytes()), SECONDS_RULE),
+    };
+    let fail = |broken: &str| {
+        let message = format!(
+            "header '{key}' {broken} ('{}'): write {rule}, more than 0",
+            shown(value.as_bytes())
+        );
+        Err(PatternError {
+            line: *line,
+            message,
+        })
+    };
+    match read {
+        Ok(0) => fail("is 0"),
+        Ok(period) => Ok(period),
+        Err(broken) => fail(broken),
+    }
+}
+
+fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Column>, PatternError> {
+    let mut fields = names.split(|&byte| byte == b',');
+    let first = fields.next().unwrap_or_default();
+    let wanted = first_column(kind);
+    if first != wanted.as_bytes() {
+        return lines.error(format!(
+            "the first column of kind {} must be '{wanted}', not '{}'",
+            kind.name(),
+            shown(first)
+        ));
+    }
+    let mut columns = Vec::new();
+    for name in fields {
+        let Some(&column) = allowed(kind)
+            .iter()
+            .find(|column| column.name().as_bytes() == name)
+        else {
+            let names: Vec<&str> = allowed(kind).iter().map(|column| column.name()).collect();
+            return lines.error(format!(
+                "column '{}' does not belong to kind {}: use {}",
+                shown(name),
+                kind.name(),
+                names.join(", ")
+            ));
+        };
+        if columns.contains(&column) {
+            return lines.error(format!(
+                "column '{}' stands twice: remove one of them",
+                column.name()
+            ));
+        }
+        columns.push(column);
+    }
+    if columns.is_empty() {
+        return lines.error(format!(
+            "a pattern needs a column after '{wanted}': add its name and its values"
+        ));
+    }
+    Ok(columns)
+}
+
+/// The rows so far.
+struct Rows {
+    kind: Kind,
+    period: u64,
+    columns: Vec<Column>,
+    at: Vec<u64>,
+    rate_bps: Vec<u64>,
+    delay_ns: Vec<u64>,
+    loss: Vec<f64>,
+    bytes: Vec<u32>,
+}
+
+impl Rows {
+    fn new(head: &Head, guess: usize) -> Self {
+        Self {
+            kind: head.kind,
+            period: head.period,
+            columns: head.columns.clone(),
+            at: Vec::with_capacity(guess.min(1 << 16)),
+            rate_bps: Vec::new(),
+            delay_ns: Vec::new(),
+            loss: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, line: &[u8], lines: &Lines<'_>) -> Result<(), PatternError> {
+        if line.is_empty() {
+            return lines.error("is blank: remove blank lines after the column names");
+        }
+        if line[0] == b'#' {
+            return lines.error(
+                "is a '#' line among the rows: move it before the column names or remove it",
+            );
+        }
+        let mut fields = line.split(|&byte| byte == b',');
+        self.read_at(fields.next().unwrap_or_default(), lines)?;
+        for index in 0..self.columns.len() {
+            let Some(field) = fields.next() else {
+                return self.wrong_count(line, lines);
+            };
+            self.read_value(self.columns[index], field, lines)?;
+        }
+        if fields.next().is_some() {
+            return self.wrong_count(line, lines);
+        }
+        Ok(())
+    }
+
+    fn wrong_count(&self, line: &[u8], lines: &Lines<'_>) -> Result<(), PatternError> {
+        let found = line.split(|&byte| byte == b',').count();
+        let wanted = self.columns.len() + 1;
+        lines.error(format!(
+            "has {found} values for {wanted} columns: write one value for each column"
+        ))
+    }
+
+    fn read_at(&mut self, field: &[u8], lines: &Lines<'_>) -> Result<(), PatternError> {
+        let name = first_column(self.kind);
+        let (read, rule) = match self.kind {
+            Kind::Packets => (
+                number::whole(field, MAX_PACKETS),
+                "a whole number from 0 to 1000000000000",
+            ),
+            Kind::Steps | Kind::Opportunities => (number::seconds(field), SECONDS_RULE),
+        };
+        let at = match read {
+            Ok(at) => at,
+            Err(broken) => {
+                return lines.error(format!(
+                    "{name} {broken} ('{}'): write {rule}",
+                    shown(field)
+                ));
+            }
+        };
+        let shown = shown(field);
+        let previous = self.at.last().copied();
+        let period = if self.kind == Kind::Packets {
+            "packets"
+        } else {
+            "duration_s"
+        };
+        match (self.kind, previous) {
+            (Kind::Opportunities, Some(previous)) if at < previous => {
+                return lines.error(format!(
+                    "{name} {shown} is less than the row before: sort the rows by time"
+                ));
+            }
+            (Kind::Opportunities, _) if at > self.period => {
+                return lines.error(format!(
+                    "{name} {shown} is past {period}: raise {period} or remove the row"
+                ));
+            }
+            (Kind::Opportunities, _) => {}
+            (_, None) if at != 0 => {
+                return lines.error(format!("{name} of the first row is {shown}: it must be 0"));
+            }
+            (_, Some(previous)) if at <= previous => {
+                return lines.error(format!(
+                    "{name} {shown} is not more than the row before: sort the rows and merge equal ones"
+                ));
+            }
+            _ if at >= self.period => {
+                return lines.error(format!(
+                    "{name} {shown} is not less than {period}: raise {period} or remove the row"
+                ));
+            }
+            _ => {}
+        }
+        self.at.push(at);
+        Ok(())
+    }
+
+    fn read_value(
+        &mut self,
+        column: Column,
+        field: &[u8],
+        lines: &Lines<'_>,
+    ) -> Result<(), PatternError> {
+        let read = match column {
+            Column::RateBps => {
+                number::whole(field, MAX_RATE_BPS).map(|rate| self.rate_bps.push(rate))
+            }
+            Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
+            Column::Loss => number::share(field).map(|loss| self.loss.push(loss)),
+            Column::Bytes => match number::whole(field, MAX_BYTES) {
+                Ok(0) => Err("is out of range"),
+                Ok(bytes) => {
+                    self.bytes
+                        .push(u32::try_from(bytes).expect("at most a billion"));
+                    Ok(())
+                }
+                Err(broken) => Err(broken),
+            },
+        };
+        read.or_else(|broken| {
+            lines.error(format!(
+                "{} {broken} ('{}'): write {}",
+                column.name(),
+                shown(field),
+                column.rule()
+            ))
+        })
+    }
+
+    fn finish(self, head: Head, lines: &Lines<'_>) -> Result<Pattern, PatternError> {
+        if self.at.is_empty() {
+            return lines
+                .error("a pattern needs at least one row: add rows after the column names");
+        }
+        let has = |column| self.columns.contains(&column);
+        Ok(Pattern {
+            kind: head.kind,
+            period: head.period,
+            rate_bps: has(Column::RateBps).then(|| self.rate_bps.into_boxed_slice()),
+            delay_ns: has(Column::Delay).then(|| self.delay_ns.into_boxed_slice()),
+            loss: has(Column::Loss).then(|| self.loss.into_boxed_slice()),
+            bytes: has(Column::Bytes).then(|| self.bytes.into_boxed_slice()),
+            at: self.at.into_boxed_slice(),
+            headers: head.headers,
+        })
+    }
+}
