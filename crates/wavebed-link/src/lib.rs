@@ -8,10 +8,16 @@
 //! wire segments.
 
 pub mod books;
+pub mod corrupt;
+pub mod delay;
+pub mod duplicate;
+mod fate;
 pub mod link;
+pub mod loss;
 pub mod luck;
 pub mod pattern;
 pub mod queue;
+pub mod reorder;
 pub mod run;
 pub mod stage;
 pub mod unit;

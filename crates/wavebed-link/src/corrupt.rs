@@ -1,0 +1,102 @@
+//! Corruption: some segments arrive with a flipped bit.
+
+use crate::fate::{Chance, stretches};
+use crate::luck::Luck;
+use crate::run::{Run, RunFlags};
+use crate::stage::{Backlog, Outlet, Stage};
+
+/// Flips one bit of each wire segment with a probability.
+#[derive(Debug)]
+pub struct Corrupt {
+    chance: Chance,
+    /// Whether a segment is hit.
+    luck: Luck,
+    /// Where.
+    place: Luck,
+    /// Of the next wire segment.
+    index: u64,
+}
+
+impl Corrupt {
+    /// Corruption with `probability` for each wire segment.
+    ///
+    /// # Panics
+    /// If `probability` is not within 0 to 1.
+    #[must_use]
+    pub fn new(probability: f64, luck: Luck) -> Self {
+        Self {
+            chance: Chance::new(probability),
+            luck,
+            place: luck.process(1),
+            index: 0,
+        }
+    }
+
+    /// The random word of `index`: its upper half, and never zero, since zero says "not corrupted".
+    fn flip(place: Luck, index: u64) -> u32 {
+        let word = (place.word(index) >> 32) as u32;
+        word.max(1)
+    }
+}
+
+impl Stage for Corrupt {
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        // A run has one flip only: a segment that another stage corrupted before stays as it is.
+        let passes = run.flags.has(RunFlags::CONTROL) || run.flip != 0;
+        if passes {
+            if !run.flags.has(RunFlags::CONTROL) {
+                self.index += u64::from(run.count);
+            }
+            out.forward(run);
+            return;
+        }
+        let Self {
+            chance,
+            luck,
+            place,
+            index,
+        } = self;
+        let fate = || {
+            let flip = if chance.hits(*luck, *index) {
+                Self::flip(*place, *index)
+            } else {
+                0
+            };
+            *index += 1;
+            flip
+        };
+        stretches(run, fate, |mut stretch, flip| {
+            if flip == 0 {
+                out.forward(stretch);
+                return;
+            }
+            // Two neighbours may have drawn the same word; corrupted segments are runs of one all the same.
+            loop {
+                let rest = stretch.count > 1;
+                let one = Run {
+                    flip,
+                    ..if rest {
+                        stretch.split_front(1)
+                    } else {
+                        stretch
+                    }
+                };
+                out.corrupted(&one);
+                out.forward(one);
+                if !rest {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn poll(&mut self, _now_ns: u64, _out: &mut Outlet<'_>) {}
+
+    fn next_event_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog::default()
+    }
+}

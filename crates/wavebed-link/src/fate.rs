@@ -1,0 +1,125 @@
+//! What the stages that decide by luck have in common: a chance, and the cutting of runs where fates differ.
+
+use crate::luck::Luck;
+use crate::run::Run;
+
+const STEPS: f64 = 9_007_199_254_740_992.0; // 2^53
+
+/// A probability, ready to be compared with the luck of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chance {
+    /// Of the 2^53 equally likely values of [`Luck::unit`], how many hit.
+    hits_of_steps: u64,
+}
+
+impl Chance {
+    pub(crate) const ALWAYS: Self = Self {
+        hits_of_steps: 1 << 53,
+    };
+
+    /// The chance of `probability`.
+    ///
+    /// # Panics
+    /// If it is not within 0 to 1; whoever reads it from outside checks it there.
+    pub(crate) fn new(probability: f64) -> Self {
+        assert!(
+            (0.0..=1.0).contains(&probability),
+            "{probability} is not a probability"
+        );
+        // Scaling by a power of two is exact: this hits exactly where `luck.unit(index) < probability`.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most 2^53, not negative"
+        )]
+        let hits_of_steps = (probability * STEPS).ceil() as u64;
+        Self { hits_of_steps }
+    }
+
+    /// Whether `index` is hit.
+    pub(crate) const fn hits(self, luck: Luck, index: u64) -> bool {
+        luck.word(index) >> 11 < self.hits_of_steps
+    }
+
+    /// Whether luck has no say.
+    pub(crate) const fn certainty(self) -> Option<bool> {
+        match self.hits_of_steps {
+            0 => Some(false),
+            hits if hits == Self::ALWAYS.hits_of_steps => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Asks `fate` for each segment of `run` in order, and gives `emit` the stretches of segments with equal fates.
+pub(crate) fn stretches<F: PartialEq + Copy>(
+    mut run: Run,
+    mut fate: impl FnMut() -> F,
+    mut emit: impl FnMut(Run, F),
+) {
+    let mut current = fate();
+    let mut length = 1;
+    for _ in 1..run.count {
+        let next = fate();
+        if next == current {
+            length += 1;
+        } else {
+            emit(run.split_front(length), current);
+            current = next;
+            length = 1;
+        }
+    }
+    emit(run, current);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chance, stretches};
+    use crate::luck::Luck;
+    use crate::run::{Ecn, Run, RunFlags};
+
+    #[test]
+    fn a_chance_hits_exactly_where_the_unit_is_below_it() {
+        let luck = Luck::new(5, 9);
+        for probability in [0.0, 1e-4, 0.1, 0.5, 0.999, 1.0] {
+            let chance = Chance::new(probability);
+            assert!((0..20_000).all(|i| chance.hits(luck, i) == (luck.unit(i) < probability)));
+        }
+        // The edge itself: a probability equal to a unit must not hit it.
+        for index in 0..1000 {
+            assert!(!Chance::new(luck.unit(index)).hits(luck, index));
+        }
+    }
+
+    #[test]
+    fn stretches_keep_equal_neighbours_together() {
+        let run = Run {
+            at_ns: 1,
+            packet: 2,
+            first: 10,
+            count: 7,
+            segment_bytes: 1500,
+            last_bytes: 99,
+            flow: 0,
+            flip: 0,
+            ecn: Ecn::NotEct,
+            flags: RunFlags::default(),
+        };
+        let mut fates = [0, 0, 1, 1, 1, 0, 2].into_iter();
+        let mut seen = Vec::new();
+        stretches(
+            run,
+            || fates.next().unwrap(),
+            |run, fate| seen.push((run.first, run.count, run.bytes(), fate)),
+        );
+        assert_eq!(
+            seen,
+            [
+                (10, 2, 3000, 0),
+                (12, 3, 4500, 1),
+                (15, 1, 1500, 0),
+                (16, 1, 99, 2)
+            ]
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Bursts of loss from a chain of two states.
+
+use crate::fate::Chance;
+use crate::luck::Luck;
+
+/// Parameters of the Gilbert–Elliott model, each a probability per decision.
+///
+/// E. N. Gilbert, "Capacity of a burst-noise channel", 1960; E. O. Elliott, "Estimates of error rates for codes on
+/// burst-noise channels", 1963.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GilbertElliott {
+    /// From good to bad.
+    pub p: f64,
+    /// From bad to good.
+    pub r: f64,
+    /// Loss in the good state.
+    pub good_loss: f64,
+    /// Loss in the bad state.
+    pub bad_loss: f64,
+}
+
+/// The chain. It starts in the good state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    leave: [Chance; 2],
+    loss: [Chance; 2],
+    bad: bool,
+    moves: Luck,
+}
+
+impl Chain {
+    pub(super) fn new(model: GilbertElliott, luck: Luck) -> Self {
+        Self {
+            leave: [Chance::new(model.p), Chance::new(model.r)],
+            loss: [Chance::new(model.good_loss), Chance::new(model.bad_loss)],
+            bad: false,
+            moves: luck.process(1),
+        }
+    }
+
+    /// Whether decision `index` is a loss: the state as it stands decides, then it may change, as in netem.
+    pub(super) fn lost(&mut self, luck: Luck, index: u64) -> bool {
+        let state = usize::from(self.bad);
+        self.bad ^= self.leave[state].hits(self.moves, index);
+        self.loss[state].hits(luck, index)
+    }
+}

@@ -1,0 +1,205 @@
+//! Loss: some segments never arrive.
+
+mod four_state;
+mod gilbert_elliott;
+
+pub use four_state::FourState;
+pub use gilbert_elliott::GilbertElliott;
+
+use crate::books::Reason;
+use crate::fate::{Chance, stretches};
+use crate::luck::Luck;
+use crate::run::{Run, RunFlags};
+use crate::stage::{Backlog, Change, Outlet, Stage};
+use crate::unit::Unit;
+
+/// Drops wire segments, or super-packets whole, as a model says.
+///
+/// Decisions are numbered in the order in which their units reach the stage; what decision `n` says depends on the
+/// seed and on `n` (and, for a pattern over time, on the probability of that time), never on what was drawn before
+/// for other traffic.
+#[derive(Debug)]
+pub struct Loss {
+    model: Model,
+    unit: Unit,
+    luck: Luck,
+    /// Of the next decision.
+    index: u64,
+    /// The super-packet that was decided on last.
+    last: Option<Decided>,
+}
+
+#[derive(Debug)]
+enum Model {
+    Independent(Chance),
+    GilbertElliott(gilbert_elliott::Chain),
+    FourState(four_state::Chain),
+}
+
+/// What becomes of a segment: `None` for passing on.
+type Fate = Option<Reason>;
+
+/// A super-packet whose first segments were decided on; a stage before this one may have split it.
+#[derive(Clone, Copy, Debug)]
+struct Decided {
+    packet: u32,
+    copy: bool,
+    end: u16,
+    fate: Fate,
+}
+
+impl Decided {
+    /// Whether `run` continues the super-packet. Keys are used again, but a new packet starts at its beginning.
+    const fn goes_on_with(self, run: &Run) -> bool {
+        self.packet == run.packet
+            && self.copy == run.flags.has(RunFlags::COPY)
+            && run.first >= self.end
+    }
+}
+
+impl Loss {
+    const fn new(model: Model, unit: Unit, luck: Luck) -> Self {
+        Self {
+            model,
+            unit,
+            luck,
+            index: 0,
+            last: None,
+        }
+    }
+
+    /// Each decision by itself, with `probability`.
+    ///
+    /// # Panics
+    /// If `probability` is not within 0 to 1.
+    #[must_use]
+    pub fn independent(probability: f64, unit: Unit, luck: Luck) -> Self {
+        Self::new(Model::Independent(Chance::new(probability)), unit, luck)
+    }
+
+    /// The Gilbert–Elliott model; it starts in the good state.
+    ///
+    /// # Panics
+    /// If a parameter is not within 0 to 1.
+    #[must_use]
+    pub fn gilbert_elliott(model: GilbertElliott, unit: Unit, luck: Luck) -> Self {
+        Self::new(
+            Model::GilbertElliott(gilbert_elliott::Chain::new(model, luck)),
+            unit,
+            luck,
+        )
+    }
+
+    /// The four-state model; it starts in state 1.
+    ///
+    /// # Panics
+    /// If the model has a [`FourState::problem`].
+    #[must_use]
+    pub fn four_state(model: FourState, unit: Unit, luck: Luck) -> Self {
+        Self::new(Model::FourState(four_state::Chain::new(model)), unit, luck)
+    }
+
+    fn accept_superpacket(&mut self, run: Run, out: &mut Outlet<'_>) {
+        let fate = match self.last {
+            Some(last) if last.goes_on_with(&run) => last.fate,
+            _ => {
+                let index = self.index;
+                self.index += 1;
+                self.model.fate(index, self.luck)
+            }
+        };
+        let copy = run.flags.has(RunFlags::COPY);
+        self.last = Some(Decided {
+            packet: run.packet,
+            copy,
+            end: run.end(),
+            fate,
+        });
+        part(run, fate, out);
+    }
+}
+
+impl Model {
+    /// Decision `index`.
+    fn fate(&mut self, index: u64, luck: Luck) -> Fate {
+        let lost = match self {
+            Self::Independent(chance) => chance.hits(luck, index),
+            Self::GilbertElliott(chain) => chain.lost(luck, index),
+            Self::FourState(chain) => chain.lost(luck, index),
+        };
+        lost.then_some(Reason::Loss)
+    }
+
+    /// Decides on each segment of `run`, the first of which is decision `index`.
+    fn pass(&mut self, run: Run, mut index: u64, luck: Luck, out: &mut Outlet<'_>) {
+        if let Self::Independent(chance) = *self {
+            return independent(run, chance, index, luck, out);
+        }
+        let fate = || {
+            let fate = self.fate(index, luck);
+            index += 1;
+            fate
+        };
+        stretches(run, fate, |stretch, fate| part(stretch, fate, out));
+    }
+}
+
+fn independent(run: Run, chance: Chance, index: u64, luck: Luck, out: &mut Outlet<'_>) {
+    if let Some(lost) = chance.certainty() {
+        return part(run, lost.then_some(Reason::Loss), out);
+    }
+    // Most runs lose nothing: find that out before cutting.
+    if !(index..index + u64::from(run.count)).any(|index| chance.hits(luck, index)) {
+        return out.forward(run);
+    }
+    let mut next = index..;
+    let fate = || {
+        next.next()
+            .is_some_and(|index| chance.hits(luck, index))
+            .then_some(Reason::Loss)
+    };
+    stretches(run, fate, |stretch, fate| part(stretch, fate, out));
+}
+
+fn part(run: Run, fate: Fate, out: &mut Outlet<'_>) {
+    match fate {
+        None => out.forward(run),
+        Some(reason) => out.drop(run, reason),
+    }
+}
+
+impl Stage for Loss {
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        if run.flags.has(RunFlags::CONTROL) {
+            return out.forward(run);
+        }
+        match self.unit {
+            Unit::Packet => {
+                let index = self.index;
+                self.index += u64::from(run.count);
+                self.model.pass(run, index, self.luck, out);
+            }
+            Unit::Superpacket => self.accept_superpacket(run, out),
+        }
+    }
+
+    fn poll(&mut self, _now_ns: u64, _out: &mut Outlet<'_>) {}
+
+    fn next_event_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog::default()
+    }
+
+    fn apply(&mut self, _now_ns: u64, change: &Change) -> bool {
+        match change {
+            Change::Loss(probability) if (0.0..=1.0).contains(probability) => {
+                self.model = Model::Independent(Chance::new(*probability));
+            }
+            _ => return false,
+        }
+        true
+    }
+}

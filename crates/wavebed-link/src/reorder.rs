@@ -1,0 +1,94 @@
+//! Reordering: some segments are held back, so that later ones overtake them.
+
+use std::collections::VecDeque;
+
+use crate::fate::{Chance, stretches};
+use crate::luck::Luck;
+use crate::run::{Run, RunFlags};
+use crate::stage::{Backlog, Outlet, Stage};
+
+/// Holds each wire segment back for a fixed time with a probability; the others pass at once.
+#[derive(Debug)]
+pub struct Reorder {
+    chance: Chance,
+    delay_ns: u64,
+    luck: Luck,
+    /// Of the next wire segment.
+    index: u64,
+    /// Held runs, stamped with the time at which they go on. One delay for all keeps them in order.
+    held: VecDeque<Run>,
+    backlog: Backlog,
+}
+
+impl Reorder {
+    /// Holds wire segments back for `delay_ns` with `probability`.
+    ///
+    /// # Panics
+    /// If `probability` is not within 0 to 1.
+    #[must_use]
+    pub fn new(probability: f64, delay_ns: u64, luck: Luck) -> Self {
+        Self {
+            chance: Chance::new(probability),
+            delay_ns,
+            luck,
+            index: 0,
+            held: VecDeque::new(),
+            backlog: Backlog::default(),
+        }
+    }
+}
+
+impl Stage for Reorder {
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        if run.flags.has(RunFlags::CONTROL) {
+            out.forward(run);
+            return;
+        }
+        let Self {
+            chance,
+            delay_ns,
+            luck,
+            index,
+            held,
+            backlog,
+        } = self;
+        let fate = || {
+            let hit = chance.hits(*luck, *index);
+            *index += 1;
+            hit
+        };
+        stretches(run, fate, |stretch, hit| {
+            if hit {
+                *backlog += Backlog {
+                    segments: u64::from(stretch.count),
+                    bytes: stretch.bytes(),
+                };
+                held.push_back(Run {
+                    at_ns: stretch.at_ns.saturating_add(*delay_ns),
+                    ..stretch
+                });
+            } else {
+                out.forward(stretch);
+            }
+        });
+    }
+
+    fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
+        while self.held.front().is_some_and(|run| run.at_ns <= now_ns) {
+            let Some(run) = self.held.pop_front() else {
+                break;
+            };
+            self.backlog.segments -= u64::from(run.count);
+            self.backlog.bytes -= run.bytes();
+            out.forward(run);
+        }
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.held.front().map(|run| run.at_ns)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
