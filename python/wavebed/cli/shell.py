@@ -1,0 +1,88 @@
+"""``wavebed shell``: run a command on the client, behind an emulated path.
+
+Python resolves the options and is replaced by ``wavebed-core``: nothing stays in front of the laboratory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed._core import find_core
+from wavebed.errors import UserError
+from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.launch import clean_environment, make_folder, write_laboratory
+from wavebed.path.options import add_path_options, path_options
+from wavebed.path.problems import Problem, at
+from wavebed.path.scenario import read_path
+from wavebed.path.traces import Traces
+from wavebed.path.values import name as read_name
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = "Run CMD (default: your shell) on the client, behind an emulated path."
+_EPILOG = (
+    "Inside, the hosts are called server, edge and client; $WAVEBED_SERVER, and {server} in the command, are the"
+    " server's address. The exit status is that of CMD. Variables that name a proxy are removed."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.usage = "wavebed shell [PATH OPTIONS] [--server CMD]… [-- CMD…]"
+    add_path_options(parser)
+    group = parser.add_argument_group("what runs, and what is kept")
+    group.add_argument(
+        "--server", metavar="CMD", action="append", default=[], help="a shell command to run on the server beside CMD"
+    )
+    group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
+    group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
+    group.add_argument("--pcap", metavar="DIR", type=Path, help="capture wire segments at each link's way in and out")
+    group.add_argument("--summary", metavar="FILE", type=Path, help="write the books at the end as JSON")
+    group.add_argument(
+        "--print-laboratory", action="store_true", help="print the laboratory file as resolved, and run nothing"
+    )
+    parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Become ``wavebed-core``; return only if nothing is to be run."""
+    traces = Traces()
+    path = read_path(args.scenario, path_options(args), traces)
+    plan = LabPlan(
+        name=_name(args.name),
+        command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
+        background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
+        log_dir=args.log,
+        pcap_dir=args.pcap,
+        summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
+    )
+    laboratory = laboratory_file(path, plan, traces)
+    if args.print_laboratory:
+        import json
+
+        print(json.dumps(laboratory, indent=2))
+        return 0
+    for folder, option in ((args.log, "--log"), (args.pcap, "--pcap")):
+        if folder is not None:
+            make_folder(folder, option)
+    core = find_core()
+    descriptor = write_laboratory(laboratory)
+    sys.stdout.flush()
+    arguments = [core, "lab", f"/proc/self/fd/{descriptor}"]
+    os.execve(core, arguments, clean_environment(os.environ))  # noqa: S606 - becoming the program is the point
+
+
+def _name(given: str | None) -> str:
+    if given is None:
+        return random_name()
+    try:
+        return at("--name", read_name, given)
+    except Problem as problem:
+        raise UserError(str(problem)) from None

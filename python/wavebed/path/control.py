@@ -1,0 +1,119 @@
+"""Speak with a running laboratory: JSON lines on an abstract unix socket that only its owner's processes reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import UserError, WavebedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from wavebed.path.laboratory import Json
+
+__all__ = ["Connection", "LaboratoryGone", "socket_address"]
+
+
+class LaboratoryGone(WavebedError):
+    """The laboratory ended while it was spoken to."""
+
+
+def socket_address(name: str) -> str:
+    """Return the abstract address of the laboratory called `name`."""
+    return f"\0wavebed/{os.getuid()}/{name}"
+
+
+class Connection:
+    """One conversation with a laboratory.
+
+    Parameters
+    ----------
+    name : str
+        The laboratory's name.
+
+    Raises
+    ------
+    UserError
+        If no laboratory of this user has this name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._rest = b""
+        try:
+            self._socket.connect(socket_address(name))
+        except OSError:
+            self._socket.close()
+            raise UserError(f"{name!r} is no running laboratory: `wavebed ctl` lists those that are") from None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._socket.close()
+
+    def ask(self, request: Mapping[str, Json], files: Sequence[int] = ()) -> dict[str, Json]:
+        """Send a request, with open files if it needs them, and return the answer.
+
+        Raises
+        ------
+        UserError
+            If the laboratory refuses the request.
+        LaboratoryGone
+            If it ended.
+        """
+        line = json.dumps(request).encode() + b"\n"
+        try:
+            if files:
+                sent = socket.send_fds(self._socket, [line], list(files))
+                self._socket.sendall(line[sent:])
+            else:
+                self._socket.sendall(line)
+        except OSError:
+            raise LaboratoryGone(f"laboratory {self.name!r} has ended") from None
+        return self.answer()
+
+    def answer(self, timeout_s: float | None = None) -> dict[str, Json]:
+        """Wait for the next answer.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            Seconds to wait; without it, for ever.
+
+        Raises
+        ------
+        TimeoutError
+            If nothing came in time.
+        UserError
+            If the answer is a refusal.
+        LaboratoryGone
+            If the laboratory ended.
+        """
+        self._socket.settimeout(timeout_s)
+        while b"\n" not in self._rest:
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                raise
+            except OSError:
+                data = b""
+            if not data:
+                raise LaboratoryGone(f"laboratory {self.name!r} has ended")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer = cast("dict[str, Json]", json.loads(line))
+        if isinstance(answer.get("error"), str):
+            raise UserError(str(answer["error"]))
+        return answer

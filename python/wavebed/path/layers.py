@@ -1,0 +1,211 @@
+"""Values for links from several sources, one above the other: a scenario, then the options.
+
+Within one source a key for both directions comes first and a key for one direction overrides it. A later source
+overrides an earlier one in both directions. A rate replaces a trace, and a trace a rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, Reorder, TokenBucket
+from wavebed.path.problems import Problem, at
+from wavebed.path.schema import LINK_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path as FilePath
+
+    from wavebed.path.model import TraceEnd
+
+__all__ = ["DIRECTIONS", "Entry", "Links", "link_key"]
+
+DIRECTIONS = ("down", "up")
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value that was given.
+
+    Parameters
+    ----------
+    value : object
+        What the key's reader returned.
+    place : str
+        Where it stands, for messages.
+    both : bool
+        Whether it was given for both directions.
+    """
+
+    value: object
+    place: str
+    both: bool
+
+
+def link_key(name: str) -> tuple[str, tuple[str, ...]] | None:
+    """Split ``up-rate`` into the key and its directions; ``None`` if it is no key of a link."""
+    if name in LINK_KEYS:
+        return name, DIRECTIONS
+    direction, _, key = name.partition("-")
+    if direction in DIRECTIONS and key in LINK_KEYS:
+        return key, (direction,)
+    return None
+
+
+class Links:
+    """The two links of one segment while their values are collected."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
+
+    def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None = None) -> None:
+        """Lay one source's values above those that are there.
+
+        Parameters
+        ----------
+        given : mapping
+            Raw values by key, with or without ``down-`` or ``up-``.
+        place : callable
+            Gives the place of a key in the source, for messages.
+        base : pathlib.Path, optional
+            The folder that names of files are relative to.
+
+        Raises
+        ------
+        Problem
+            If a value is wrong, or a rate and a trace are given side by side.
+        """
+        for both in (True, False):
+            step: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
+            for name, raw in given.items():
+                found = link_key(name)
+                if found is None or (len(found[1]) == 2) != both:
+                    continue
+                key, directions = found
+                value = _rooted(at(place(name), LINK_KEYS[key].read, raw), base)
+                for direction in directions:
+                    step[direction][key] = Entry(value, place(name), both)
+            for direction in DIRECTIONS:
+                self._lay_step(direction, step[direction])
+
+    def _lay_step(self, direction: str, step: dict[str, Entry]) -> None:
+        if "rate" in step and "trace" in step:
+            raise Problem("a link has a rate or a trace, not both: remove one of them", step["trace"].place)
+        entries = self._entries[direction]
+        if "rate" in step:
+            for key in ("trace", "trace-format", "trace-end", "start-at"):
+                entries.pop(key, None)
+        if "trace" in step:
+            entries.pop("rate", None)
+            entries.pop("trace-format", None)
+        entries.update(step)
+
+    def build(self, trace_columns: Callable[[PatternFile], frozenset[str]]) -> tuple[Link, Link]:
+        """Return the downlink and the uplink.
+
+        Parameters
+        ----------
+        trace_columns : callable
+            Gives the names of the columns of a trace.
+
+        Raises
+        ------
+        Problem
+            If a key has nothing to act on.
+        """
+        links = {direction: _build(self._entries[direction], trace_columns) for direction in DIRECTIONS}
+        for direction in DIRECTIONS:
+            for key, entry in self._entries[direction].items():
+                needs = LINK_KEYS[key].needs
+                able = DIRECTIONS if entry.both else (direction,)
+                if needs and not any(_has(needs, self._entries[each], links[each]) for each in able):
+                    raise Problem(f"acts on a {needs}, and there is none: {_REMEDIES[needs]}", entry.place)
+        return links["down"], links["up"]
+
+
+_REMEDIES = {
+    "rate": "add a rate or a trace",
+    "trace": "add a trace",
+    "loss": "add a loss",
+}
+
+
+def _has(needs: str, entries: Mapping[str, Entry], link: Link) -> bool:
+    if needs == "trace":
+        return "trace" in entries
+    return link.rate is not None if needs == "rate" else link.loss is not None
+
+
+def _rooted(value: object, base: FilePath | None) -> object:
+    from pathlib import Path as FilePath
+
+    if base is None:
+        return value
+    if isinstance(value, FilePath):
+        return base / value.expanduser()
+    if isinstance(value, PatternFile):
+        return replace(value, file=base / value.file.expanduser())
+    return value
+
+
+def _get(entries: Mapping[str, Entry], key: str, default: _Value) -> _Value:
+    return cast("_Value", entries[key].value) if key in entries else default
+
+
+def _build(entries: Mapping[str, Entry], trace_columns: Callable[[PatternFile], frozenset[str]]) -> Link:
+    rate: Rate | None = _get(entries, "rate", None)
+    delay: Delay | None = _get(entries, "delay", None)
+    loss: Loss | None = _get(entries, "loss", None)
+    _check_pattern(entries, "delay", "delay_s", trace_columns)
+    _check_pattern(entries, "loss", "loss", trace_columns)
+    sampled = _get(entries, "rate-mode", "live") == "sampled"
+    if sampled and isinstance(rate, TokenBucket):
+        raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
+    if "trace" in entries:
+        rate = trace = _trace(entries)
+        columns = at(entries["trace"].place, trace_columns, trace)
+        if not columns & {"rate_bps", "bytes"}:
+            raise Problem("the trace has no rate: give it as the pattern of delay or loss", entries["trace"].place)
+        if sampled and "bytes" in columns:
+            raise Problem("opportunities cannot be sampled: use a trace of rates", entries["rate-mode"].place)
+        delay = trace if delay is None and "delay_s" in columns else delay
+        loss = trace if loss is None and "loss" in columns else loss
+    return Link(
+        rate=rate,
+        sampled=sampled,
+        overhead_bytes=_get(entries, "overhead", 0),
+        outage=_get(entries, "outage", "hold"),
+        queue=cast("Queue | None", _get(entries, "queue", None)),
+        queue_unit=_get(entries, "queue-unit", "packet"),
+        delay=delay,
+        loss=loss,
+        loss_unit=_get(entries, "loss-unit", "packet"),
+        loss_at=_get(entries, "loss-at", "exit"),
+        duplicate=cast("float | None", _get(entries, "duplicate", None)),
+        reorder=cast("Reorder | None", _get(entries, "reorder", None)),
+        corrupt=cast("float | None", _get(entries, "corrupt", None)),
+    )
+
+
+def _check_pattern(
+    entries: Mapping[str, Entry], key: str, column: str, trace_columns: Callable[[PatternFile], frozenset[str]]
+) -> None:
+    entry = entries.get(key)
+    if entry is None or not isinstance(entry.value, PatternFile):
+        return
+    columns = at(entry.place, trace_columns, entry.value)
+    if column not in columns:
+        raise Problem(f"the pattern has no column {column!r}, but {', '.join(sorted(columns))}: add it", entry.place)
+
+
+def _trace(entries: Mapping[str, Entry]) -> PatternFile:
+    file: FilePath = cast("FilePath", entries["trace"].value)
+    end: TraceEnd = _get(entries, "trace-end", "repeat")
+    return PatternFile(
+        file=file,
+        format=cast("str | None", _get(entries, "trace-format", None)),
+        end=end,
+        start_ns=_get(entries, "start-at", 0),
+    )

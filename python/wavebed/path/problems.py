@@ -1,0 +1,90 @@
+"""Mistakes in a scenario or an option: where they are, which rule they break, what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, TypeVar
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Problem", "at", "choose", "described", "unknown_key"]
+
+_Given = TypeVar("_Given")
+_Value = TypeVar("_Value")
+
+
+class Problem(UserError):
+    """A broken rule, and the key below the place that the caller knows.
+
+    Parameters
+    ----------
+    rule : str
+        The rule and the remedy.
+    key : str
+        Where, relative to what was read; empty for the value itself.
+    """
+
+    def __init__(self, rule: str, key: str = "") -> None:
+        super().__init__(f"{key}: {rule}" if key else rule)
+        self.rule = rule
+        self.key = key
+
+    def below(self, prefix: str) -> Problem:
+        """Return the same problem seen from further out."""
+        return Problem(self.rule, f"{prefix}.{self.key}" if self.key else prefix)
+
+
+def at(prefix: str, parse: Callable[[_Given], _Value], value: _Given) -> _Value:
+    """Parse `value`; a mistake in it is said to be at `prefix`.
+
+    Raises
+    ------
+    Problem
+        If `parse` refuses the value.
+    """
+    try:
+        return parse(value)
+    except Problem as problem:
+        raise problem.below(prefix) from None
+    except UserError as error:
+        raise Problem(str(error), prefix) from None
+
+
+def unknown_key(key: str, known: Iterable[str]) -> Problem:
+    """Say that a key is unknown, with the nearest known one."""
+    known = sorted(known)
+    near = difflib.get_close_matches(key, known, 1, 0.6)
+    if near:
+        return Problem(f"unknown key: did you mean {near[0]!r}?", key)
+    return Problem(f"unknown key: the keys here are {', '.join(known)}", key)
+
+
+def choose(value: object, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of the words in `choices`.
+
+    Raises
+    ------
+    Problem
+        If it is not.
+    """
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
+        return value
+    near = difflib.get_close_matches(value, choices, 1, 0.6) if isinstance(value, str) else []
+    hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(choices)}"
+    raise Problem(f"{described(value)} is not a choice: {hint}")
+
+
+def described(value: object) -> str:
+    """Write a value as its author did, or say what it is when that would be long."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "an array"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…'"

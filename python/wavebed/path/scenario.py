@@ -1,0 +1,244 @@
+"""Read a path from a scenario file and from options.
+
+A scenario is a TOML file with a table ``[path]``. Everything is checked here: unknown keys fail with the file, the
+key, the rule and the remedy. What comes out is a `PathModel`, whose values are all valid.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import UserError
+from wavebed.path.layers import Links, link_key
+from wavebed.path.model import Host, Join, PathModel, Segment
+from wavebed.path.problems import Problem, at, described, unknown_key
+from wavebed.path.schema import (
+    DEFAULT_JOIN,
+    DEFAULT_MTU,
+    DEFAULT_SEED,
+    DEFAULT_SYSCTLS,
+    HOST_KEYS,
+    LINK_KEYS,
+    PATH_KEYS,
+    SEGMENT_KEYS,
+)
+from wavebed.path.values import join as read_join
+from wavebed.path.values import name as read_name
+from wavebed.path.values import text as read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path as FilePath
+
+    from wavebed.path.traces import Traces
+
+__all__ = ["TOP_KEYS", "read_path"]
+
+MAX_SCENARIO_BYTES = 1_000_000
+MAX_SEGMENTS = 64
+TOP_KEYS = ("title", "source", "path")
+HOSTS = ("server", "edge", "client")
+
+
+def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: Traces) -> PathModel:
+    """Return the path of a scenario with options laid above it.
+
+    Parameters
+    ----------
+    scenario : pathlib.Path or None
+        A scenario file; without one the path is a single radio segment.
+    options : mapping
+        Values by key, as typed, for the radio segment (or the last one) and the whole path.
+    traces : Traces
+        Reads the patterns that the path names.
+
+    Raises
+    ------
+    UserError
+        If the file or an option is wrong.
+    """
+    base = scenario.parent if scenario is not None else None
+    given = _load(scenario) if scenario is not None else {}
+    try:
+        return _Reader(given, options, base, str(scenario), traces).read()
+    except Problem as problem:
+        raise UserError(str(problem)) from None
+
+
+def _load(file: FilePath) -> Mapping[str, object]:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_SCENARIO_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a scenario file") from None
+    if len(data) > MAX_SCENARIO_BYTES:
+        raise UserError(f"{file}: is larger than {MAX_SCENARIO_BYTES} bytes: name a scenario file")
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file}: is not TOML: {error}: see https://toml.io") from None
+    except RecursionError:
+        raise UserError(f"{file}: is not TOML: nested too deeply") from None
+    try:
+        for key in document:
+            if key not in TOP_KEYS:
+                raise unknown_key(key, TOP_KEYS)
+        for key in ("title", "source"):
+            if key in document:
+                at(key, read_text, document[key])
+        if "path" not in document:
+            raise Problem("is missing: add a table [path]", "path")
+        path = document["path"]
+        if not isinstance(path, dict):
+            raise Problem(f"{described(path)} is not a table: write [path] on a line of its own", "path")
+    except Problem as problem:
+        raise UserError(f"{file}: {problem}") from None
+    return cast("Mapping[str, object]", path)
+
+
+class _Reader:
+    """One reading; the places in its messages start with the file or with ``--``."""
+
+    def __init__(
+        self,
+        given: Mapping[str, object],
+        options: Mapping[str, object],
+        base: FilePath | None,
+        file: str,
+        traces: Traces,
+    ) -> None:
+        self.given = given
+        self.options = options
+        self.base = base
+        self.file = file
+        self.traces = traces
+
+    def place(self, *keys: str) -> str:
+        """Return how messages name a key of ``[path]``."""
+        return f"{self.file}: {'.'.join(('path', *keys))}"
+
+    def read(self) -> PathModel:
+        self._check_keys()
+        segments = self._segments()
+        edge_after = self._edge_after([segment.name for segment in segments])
+        return PathModel(
+            hosts=tuple(self._host(name) for name in HOSTS if name != "edge" or edge_after is not None),
+            segments=segments,
+            edge_after=edge_after,
+            join=cast("Join", self._of_path("join", read_join(DEFAULT_JOIN))),
+            seed=cast("int", self._of_path("seed", DEFAULT_SEED)),
+            mtu=cast("int", self._of_path("mtu", DEFAULT_MTU)),
+            nat=cast("bool", self._of_path("nat", False)),
+        )
+
+    def _check_keys(self) -> None:
+        known = (*PATH_KEYS, *LINK_KEYS, "segment", *HOSTS)
+        for key in self.given:
+            if key not in known and link_key(key) is None:
+                raise unknown_key(key, known).below(self.place())
+
+    def _of_path(self, key: str, default: object) -> object:
+        if key in self.options:
+            return at(f"--{key}", PATH_KEYS[key].read, self.options[key])
+        if key in self.given:
+            return at(self.place(key), PATH_KEYS[key].read, self.given[key])
+        return default
+
+    def _segments(self) -> tuple[Segment, ...]:
+        if "segment" not in self.given:
+            links = Links()
+            links.lay(self.given, self.place, self.base)
+            sketches = [("radio", "radio", links)]
+        else:
+            sketches = self._sketches()
+        radio = [links for _, kind, links in sketches if kind == "radio"]
+        target = (radio or [sketches[-1][2]])[-1]
+        target.lay(self.options, lambda key: f"--{key}")
+        segments = []
+        for name, kind, links in sketches:
+            down, up = links.build(self.traces.columns)
+            segments.append(Segment(name, kind, down, up))
+        return tuple(segments)
+
+    def _sketches(self) -> list[tuple[str, str, Links]]:
+        tables = self.given["segment"]
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise Problem("is not an array of tables: write [[path.segment]] above each one", self.place("segment"))
+        if not 1 <= len(tables) <= MAX_SEGMENTS:
+            raise Problem(f"there are {len(tables)}: write 1 to {MAX_SEGMENTS}", self.place("segment"))
+        for key in self.given:
+            if link_key(key) is not None:
+                raise Problem("belongs to a segment when there are [[path.segment]]: move it there", self.place(key))
+        sketches: list[tuple[str, str, Links]] = []
+        for index, table in enumerate(tables, 1):
+            sketches.append(self._sketch(index, table, [name for name, _, _ in sketches]))
+        return sketches
+
+    def _sketch(self, index: int, table: Mapping[str, object], taken: list[str]) -> tuple[str, str, Links]:
+        where = f"segment[{index}]"
+        for key in ("name", "kind"):
+            if key not in table:
+                raise Problem(f"is missing: add {SEGMENT_KEYS[key].write}", self.place(where, key))
+        name = at(self.place(where, "name"), read_name, table["name"])
+        if name in taken:
+            raise Problem(f"{name!r} is taken by another segment: choose another", self.place(where, "name"))
+        kind = at(self.place(where, "kind"), SEGMENT_KEYS["kind"].read, table["kind"])
+        known = (*SEGMENT_KEYS, *LINK_KEYS)
+        for key in table:
+            if key not in known and link_key(key) is None:
+                raise unknown_key(key, known).below(self.place(where))
+        links = Links()
+        links.lay(table, lambda key: self.place(where, key), self.base)
+        return name, cast("str", kind), links
+
+    def _edge_after(self, names: list[str]) -> int | None:
+        if "edge" not in self.given:
+            return None
+        edge = self.given["edge"]
+        if not isinstance(edge, dict):
+            raise Problem(f"{described(edge)} is not a table: write [path.edge]", self.place("edge"))
+        if "after" not in edge:
+            raise Problem("is missing: name the segment that leads to the edge", self.place("edge", "after"))
+        after = edge["after"]
+        if len(names) < 2:
+            raise Problem("an edge needs a segment on each side: add [[path.segment]]", self.place("edge"))
+        if after not in names[:-1]:
+            raise Problem(
+                f"{described(after)} is no segment with another after it: write one of {', '.join(names[:-1])}",
+                self.place("edge", "after"),
+            )
+        return names.index(cast("str", after)) + 1
+
+    def _host(self, name: str) -> Host:
+        given = self.given.get(name, {})
+        if not isinstance(given, dict):
+            raise Problem(f"{described(given)} is not a table: write [path.{name}]", self.place(name))
+        known = (*HOST_KEYS, "after") if name == "edge" else tuple(HOST_KEYS)
+        for key in given:
+            if key not in known:
+                raise unknown_key(key, known).below(self.place(name))
+        control = self._of_path("congestion-control", None)
+        if "congestion-control" in given and "congestion-control" not in self.options:
+            where = self.place(name, "congestion-control")
+            control = at(where, HOST_KEYS["congestion-control"].read, given["congestion-control"])
+        sysctls = self._sysctls(name, given.get("sysctl", {}))
+        return Host(name, cast("str | None", control), DEFAULT_SYSCTLS | sysctls)
+
+    def _sysctls(self, host: str, given: object) -> dict[str, str]:
+        where = (host, "sysctl")
+        if not isinstance(given, dict):
+            raise Problem(f"{described(given)} is not a table: write [path.{host}.sysctl]", self.place(*where))
+        sysctls = {}
+        for key, value in given.items():
+            place = self.place(*where, f'"{key}"')
+            if not key.startswith("net.") or "/" in key or ".." in key or not key.isprintable():
+                raise Problem("is no setting of a network namespace: write net.… in quotes", place)
+            if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
+                raise Problem(f"{described(value)} is neither text nor a whole number: write one of them", place)
+            if key == "net.ipv4.tcp_congestion_control":
+                raise Problem("cannot be set in a namespace: use the key congestion-control", place)
+            sysctls[key] = str(value)
+        return sysctls
