@@ -23,7 +23,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Overflow, Self::Aqm, Self::Loss, Self::Outage, Self::Ended];
+    pub const ALL: [Self; 5] = [
+        Self::Overflow,
+        Self::Aqm,
+        Self::Loss,
+        Self::Outage,
+        Self::Ended,
+    ];
 
     /// The name in logs and summaries.
     #[must_use]
@@ -110,10 +116,13 @@ impl Series {
     fn row(&mut self, at_ns: u64) -> &mut MillisecondRow {
         let ms = (at_ns / 1_000_000).max(self.first_ms);
         while self.first_ms + self.rows.len() as u64 <= ms {
-            let at_ms = self.first_ms + self.rows.len() as u64;
-            let queue_bytes = self.rows.back().map_or(self.queue_bytes, |row| row.queue_bytes);
+            let next_ms = self.first_ms + self.rows.len() as u64;
+            let queue_bytes = self
+                .rows
+                .back()
+                .map_or(self.queue_bytes, |row| row.queue_bytes);
             self.rows.push_back(MillisecondRow {
-                at_ms,
+                at_ms: next_ms,
                 queue_bytes,
                 queue_peak_bytes: queue_bytes,
                 ..Default::default()
@@ -128,7 +137,10 @@ impl Books {
     /// Books with totals only, or with a row for each millisecond too.
     #[must_use]
     pub fn new(with_series: bool) -> Self {
-        Self { total: Tally::default(), series: with_series.then(Series::default) }
+        Self {
+            total: Tally::default(),
+            series: with_series.then(Series::default),
+        }
     }
 
     /// The totals so far.
@@ -195,8 +207,13 @@ impl Books {
 
     /// Takes the rows of every millisecond that ended at or before `now_ns`; the link must have been polled to
     /// `now_ns`, so that nothing can be added to them. Empty without a series.
+    ///
+    /// # Panics
+    /// If there are more rows than addresses, which no memory holds.
     pub fn finished_rows(&mut self, now_ns: u64) -> Vec<MillisecondRow> {
-        let Some(series) = &mut self.series else { return Vec::new() };
+        let Some(series) = &mut self.series else {
+            return Vec::new();
+        };
         let current = now_ns / 1_000_000;
         if current <= series.first_ms {
             return Vec::new();
@@ -204,7 +221,9 @@ impl Books {
         series.row((current - 1) * 1_000_000);
         let finished = usize::try_from(current - series.first_ms).expect("rows fit memory");
         let rows: Vec<MillisecondRow> = series.rows.drain(..finished).collect();
-        series.queue_bytes = rows.last().map_or(series.queue_bytes, |row| row.queue_bytes);
+        series.queue_bytes = rows
+            .last()
+            .map_or(series.queue_bytes, |row| row.queue_bytes);
         series.first_ms = current;
         rows
     }

@@ -18,8 +18,16 @@ impl Link {
     /// A link of these stages, in the order in which packets meet them.
     #[must_use]
     pub fn new(stages: Vec<Box<dyn Stage>>, with_series: bool) -> Self {
-        let between = std::iter::repeat_with(Vec::new).take(stages.len() + 1).collect();
-        Self { stages, between, books: Books::new(with_series), lost: Vec::new(), copied: Vec::new() }
+        let between = std::iter::repeat_with(Vec::new)
+            .take(stages.len() + 1)
+            .collect();
+        Self {
+            stages,
+            between,
+            books: Books::new(with_series),
+            lost: Vec::new(),
+            copied: Vec::new(),
+        }
     }
 
     /// Takes a run that enters at `run.at_ns`, no earlier than any before it.
@@ -29,7 +37,12 @@ impl Link {
             self.between[0].push(run);
             return;
         };
-        let mut out = Outlet::new(&mut self.between[1], &mut self.lost, &mut self.copied, &mut self.books);
+        let mut out = Outlet::new(
+            &mut self.between[1],
+            &mut self.lost,
+            &mut self.copied,
+            &mut self.books,
+        );
         stage.poll(run.at_ns, &mut out);
         stage.accept(run, &mut out);
     }
@@ -39,7 +52,12 @@ impl Link {
     pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
         for index in 0..self.stages.len() {
             let (before, after) = self.between.split_at_mut(index + 1);
-            let mut out = Outlet::new(&mut after[0], &mut self.lost, &mut self.copied, &mut self.books);
+            let mut out = Outlet::new(
+                &mut after[0],
+                &mut self.lost,
+                &mut self.copied,
+                &mut self.books,
+            );
             let stage = &mut self.stages[index];
             for run in before[index].drain(..) {
                 stage.poll(run.at_ns, &mut out);
@@ -47,7 +65,7 @@ impl Link {
             }
             stage.poll(now_ns, &mut out);
         }
-        let last = self.between.last_mut().expect("there is always one list");
+        let last = &mut self.between[self.stages.len()];
         for run in last.iter() {
             self.books.delivered(run);
         }
@@ -57,8 +75,16 @@ impl Link {
     /// When to poll next, if nothing else arrives. Exact once everything was polled.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        let waiting = self.between.iter().filter_map(|runs| runs.first().map(|run| run.at_ns)).min();
-        self.stages.iter().filter_map(|stage| stage.next_event_ns()).chain(waiting).min()
+        let waiting = self
+            .between
+            .iter()
+            .filter_map(|runs| runs.first().map(|run| run.at_ns))
+            .min();
+        self.stages
+            .iter()
+            .filter_map(|stage| stage.next_event_ns())
+            .chain(waiting)
+            .min()
     }
 
     /// Takes the list of runs that were dropped since the last call: the owner may let their segments go.
@@ -79,14 +105,21 @@ impl Link {
             total += stage.backlog();
         }
         for run in self.between.iter().flatten() {
-            total += Backlog { segments: u64::from(run.count), bytes: run.bytes() };
+            total += Backlog {
+                segments: u64::from(run.count),
+                bytes: run.bytes(),
+            };
         }
         total
     }
 
     /// Makes a live change in every stage that it concerns. False if none took it.
     pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
-        self.stages.iter_mut().fold(false, |taken, stage| stage.apply(now_ns, change) || taken)
+        let mut taken = false;
+        for stage in &mut self.stages {
+            taken |= stage.apply(now_ns, change);
+        }
+        taken
     }
 
     /// The books.

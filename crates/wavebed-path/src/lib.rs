@@ -1,1 +1,25 @@
-//! TODO
+//! The event loop of wavebed: hosts ⇄ links, clock, logs, capture.
+//!
+//! A [`hop::Hop`] joins two devices through links; it is tested without a device or a clock. An
+//! [`engine::Engine`] runs one thread per hop on real ones.
+
+pub mod capture;
+// pub mod config;
+pub mod direction;
+pub mod engine;
+pub mod event_loop;
+pub mod hop;
+pub mod host_books;
+pub mod join;
+pub mod lateness;
+pub mod packets;
+pub mod pool;
+pub mod port;
+pub mod series;
+pub mod summary;
+
+// pub use config::{HopConfig, SegmentConfig};
+pub use engine::{Engine, EngineError, HopSetup, SegmentSetup, Setup};
+pub use host_books::HostBooks;
+pub use join::Join;
+pub use summary::Summary;

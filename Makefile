@@ -1,0 +1,61 @@
+# Every target does its own set-up: system programs by apt (root) or by name, Python into .venv.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-rust test-python lint fuzz bench docs clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+STAMP := $(VENV)/.installed
+FUZZ_SECONDS ?= 30
+NOTEST ?=
+SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping
+TEST_PROGRAMS := $(RUN_PROGRAMS) nft=nftables tshark=tshark setpriv=util-linux
+
+help:            ## what there is
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
+
+$(VENV)/bin/maturin:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip "maturin>=1.9,<2"
+
+$(STAMP): $(VENV)/bin/maturin $(SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+	$(BIN)/pip install --quiet --disable-pip-version-check --group dev
+	touch $@
+
+setup: $(STAMP)  ## build the binary and install the package into .venv
+
+demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/wavebed demo
+
+test: test-rust test-python  ## all tests
+
+test-rust:
+	scripts/system-packages $(TEST_PROGRAMS)
+	cargo test --workspace --quiet
+
+test-python: $(STAMP)
+	scripts/system-packages $(TEST_PROGRAMS)
+	$(BIN)/pytest
+
+lint: $(STAMP)   ## formatting, clippy, ruff, mypy
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fuzz:            ## every fuzz target for FUZZ_SECONDS
+	scripts/fuzz $(FUZZ_SECONDS)
+
+bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interleaved run
+	scripts/system-packages $(RUN_PROGRAMS)
+	cargo build --release --quiet -p wavebed-bench
+	$(BIN)/python benches/run.py
+
+clean:
+	rm -rf $(VENV) target fuzz/target

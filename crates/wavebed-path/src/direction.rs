@@ -1,0 +1,291 @@
+//! One direction of a hop: links in a row, from the device at one end to the device at the other.
+
+use std::io::IoSlice;
+
+use wavebed_link::{Backlog, Ecn, Link, Run, RunFlags};
+use wavebed_packet::{HeaderBuf, VnetHeader, complete_segment, flip_bit, inspect, piece};
+
+use crate::capture::Capture;
+use crate::join::{Group, Join, Joiner};
+use crate::lateness::Lateness;
+use crate::packets::Packets;
+use crate::pool::Span;
+use crate::port::Port;
+use crate::series::DepartureRow;
+
+/// A link with its name and the points at which it is captured.
+pub struct NamedLink {
+    /// `SEGMENT.down` or `SEGMENT.up`.
+    pub name: String,
+    /// The link.
+    pub link: Link,
+    /// Capture points at the way in and the way out.
+    pub points: Option<(u32, u32)>,
+}
+
+/// What happened at the two devices of a direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceBooks {
+    /// Packets (super-packets count once) read from the device.
+    pub packets_read: u64,
+    /// Packets read whose headers do not add up; they are lost.
+    pub malformed: u64,
+    /// Packets written to the device.
+    pub packets_written: u64,
+    /// Wire segments in packets that the device refused.
+    pub refused_segments: u64,
+}
+
+/// One direction of a hop.
+pub struct Direction {
+    /// Links in the order in which packets pass them.
+    pub links: Vec<NamedLink>,
+    /// Books of the devices.
+    pub devices: DeviceBooks,
+    /// Lateness of departures, by wire segment.
+    pub lateness: Lateness,
+    joiner: Joiner,
+    moving: Vec<Run>,
+    groups: Vec<Group>,
+    header: HeaderBuf,
+    segment: Vec<u8>,
+    departures: Option<DepartureRow>,
+    finished_departures: Vec<DepartureRow>,
+}
+
+impl Direction {
+    /// A direction of these links.
+    #[must_use]
+    pub fn new(links: Vec<NamedLink>, join: Join, with_series: bool) -> Self {
+        Self {
+            links,
+            devices: DeviceBooks::default(),
+            lateness: Lateness::default(),
+            joiner: Joiner::new(join),
+            moving: Vec::new(),
+            groups: Vec::new(),
+            header: HeaderBuf::default(),
+            segment: Vec::new(),
+            departures: with_series.then(DepartureRow::default),
+            finished_departures: Vec::new(),
+        }
+    }
+
+    /// Takes the packet that was read into `span` at `now_ns`.
+    pub fn accept(
+        &mut self,
+        now_ns: u64,
+        span: Span,
+        packets: &mut Packets,
+        capture: Option<&mut Capture>,
+    ) {
+        self.devices.packets_read += 1;
+        let bytes = packets.pool.bytes(span);
+        let shape = VnetHeader::split(bytes).and_then(|(vnet, ip)| inspect(&vnet, ip).ok());
+        let Some(shape) = shape else {
+            self.devices.malformed += 1;
+            packets.pool.release(span);
+            return;
+        };
+        let key = packets.add(span, shape);
+        let run = Run {
+            at_ns: now_ns,
+            packet: key,
+            first: 0,
+            count: shape.segments,
+            segment_bytes: shape.segment_bytes,
+            last_bytes: shape.last_bytes,
+            flow: shape.flow,
+            flip: 0,
+            ecn: Ecn::from_bits(shape.ecn),
+            flags: if shape.control {
+                RunFlags::CONTROL
+            } else {
+                RunFlags::default()
+            },
+        };
+        if let Some(first) = self.links.first_mut() {
+            if let (Some(capture), Some((way_in, _))) = (capture, first.points) {
+                capture.take(way_in, &run, packets);
+            }
+            first.link.accept(run);
+            settle(&mut first.link, packets);
+        } else {
+            self.moving.push(run);
+        }
+    }
+
+    /// Moves everything on to `now_ns` and writes what is due to `port`; `clock` is read at each write.
+    pub fn advance(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
+        port: &mut impl Port,
+        clock: &impl Fn() -> u64,
+        mut capture: Option<&mut Capture>,
+    ) {
+        for index in 0..self.links.len() {
+            let NamedLink { link, points, .. } = &mut self.links[index];
+            for run in self.moving.drain(..) {
+                if let (Some(capture), Some((way_in, _))) = (capture.as_deref_mut(), *points) {
+                    capture.take(way_in, &run, packets);
+                }
+                link.accept(run);
+                settle(link, packets);
+            }
+            link.poll(now_ns, &mut self.moving);
+            settle(link, packets);
+            if let (Some(capture), Some((_, way_out))) = (capture.as_deref_mut(), *points) {
+                for run in &self.moving {
+                    capture.take(way_out, run, packets);
+                }
+            }
+        }
+        let groups = &mut self.groups;
+        for run in self.moving.drain(..) {
+            let segments = packets.packet(run.packet).shape.segments;
+            self.joiner
+                .take(run, segments, &mut |group| groups.push(group));
+        }
+        self.joiner.poll(now_ns, &mut |group| groups.push(group));
+        self.write_groups(packets, port, clock);
+    }
+
+    fn write_groups(
+        &mut self,
+        packets: &mut Packets,
+        port: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) {
+        for index in 0..self.groups.len() {
+            let group = self.groups[index];
+            let written = self.write_group(&group, packets, port);
+            let now_ns = clock();
+            let late_ns = now_ns.saturating_sub(group.due_ns);
+            let segments = u64::from(group.run.count);
+            if written {
+                self.devices.packets_written += 1;
+                self.lateness.record(late_ns, segments);
+            } else {
+                self.devices.refused_segments += segments;
+            }
+            self.note_departure(now_ns, &group, late_ns, written);
+            packets.release(group.run.packet, group.run.count);
+        }
+        self.groups.clear();
+    }
+
+    fn write_group(&mut self, group: &Group, packets: &Packets, port: &mut impl Port) -> bool {
+        let run = &group.run;
+        let packet = packets.packet(run.packet);
+        let bytes = packets.bytes(run.packet);
+        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
+        if run.flip == 0 && !marked && run.count == packet.shape.segments {
+            return port.write(&[IoSlice::new(bytes)]).is_ok();
+        }
+        let Some((vnet, ip)) = VnetHeader::split(bytes) else {
+            return false;
+        };
+        if run.flip != 0 {
+            self.segment.clear();
+            complete_segment(
+                &vnet,
+                ip,
+                &packet.shape,
+                run.first,
+                marked,
+                &mut self.segment,
+            );
+            flip_bit(&mut self.segment, run.flip);
+            // No virtio-net flags: the receiver has to check the checksum, and finds it wrong.
+            return port
+                .write(&[
+                    IoSlice::new(&[0; VnetHeader::LEN]),
+                    IoSlice::new(&self.segment),
+                ])
+                .is_ok();
+        }
+        let cut = piece(
+            &vnet,
+            ip,
+            &packet.shape,
+            run.first,
+            run.count,
+            marked,
+            &mut self.header,
+        );
+        let front = cut.vnet.to_bytes();
+        port.write(&[
+            IoSlice::new(&front),
+            IoSlice::new(cut.header),
+            IoSlice::new(&ip[cut.payload]),
+        ])
+        .is_ok()
+    }
+
+    fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
+        let Some(row) = &mut self.departures else {
+            return;
+        };
+        let at_ms = now_ns / 1_000_000;
+        if row.at_ms != at_ms {
+            if row.packets + row.refused_segments > 0 {
+                self.finished_departures.push(*row);
+            }
+            *row = DepartureRow {
+                at_ms,
+                ..Default::default()
+            };
+        }
+        let segments = u64::from(group.run.count);
+        if written {
+            row.packets += 1;
+            row.segments += segments;
+            row.bytes += group.run.bytes();
+            row.late_max_ns = row.late_max_ns.max(late_ns);
+        } else {
+            row.refused_segments += segments;
+        }
+    }
+
+    /// Takes the departure rows of the milliseconds that are over.
+    pub fn take_departures(&mut self, closing: bool) -> Vec<DepartureRow> {
+        if closing && let Some(row) = self.departures.take() {
+            self.finished_departures.push(row);
+        }
+        std::mem::take(&mut self.finished_departures)
+    }
+
+    /// When to advance next, if nothing else arrives.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.links
+            .iter()
+            .filter_map(|named| named.link.next_event_ns())
+            .chain(self.joiner.next_event_ns())
+            .min()
+    }
+
+    /// What the direction holds, in its links and in the open group.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let mut total = Backlog {
+            segments: self.joiner.waiting_segments(),
+            bytes: 0,
+        };
+        for named in &self.links {
+            total += named.link.backlog();
+        }
+        total
+    }
+}
+
+/// Keeps the table of packets in step with the copies and losses of a link.
+fn settle(link: &mut Link, packets: &mut Packets) {
+    for run in link.take_copied() {
+        packets.retain(run.packet, run.count);
+    }
+    for run in link.take_lost() {
+        packets.release(run.packet, run.count);
+    }
+}

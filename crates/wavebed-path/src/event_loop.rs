@@ -1,0 +1,254 @@
+//! The event loop of one hop: waits, reads, moves the links on, writes. One thread per hop.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender};
+
+use wavebed_link::{Change, Tally};
+use wavebed_os::{clock, poll, sched, tun::Tun};
+
+use crate::hop::Hop;
+use crate::series::SeriesSender;
+
+/// How often finished rows go to the writer and the scheduler guard is consulted.
+const HOUSEKEEPING_NS: u64 = 20_000_000;
+
+/// Busy this long without a pause, the loop leaves `SCHED_FIFO`, so that the programs under test get the
+/// processor: well below the kernel's own throttle (50 ms off in each second), which would make packets late.
+const BUSY_LIMIT_NS: u64 = 30_000_000;
+
+/// How long it then stays with the normal scheduler before it tries again.
+const STEP_DOWN_NS: u64 = 200_000_000;
+
+/// Below this, looking again is cheaper than sleeping.
+const SPIN_NS: u64 = 1_000;
+
+/// What others ask of a running loop.
+pub enum Command {
+    /// The state of every link.
+    Show(Sender<HopState>),
+    /// A live change of the link with this name; answers whether it took it, `None` when there is no such link.
+    Apply(String, Change, Sender<Option<bool>>),
+    /// End, and give the hop back.
+    Stop,
+}
+
+/// The state of a link as `ctl show` prints it.
+#[derive(Clone, Debug)]
+pub struct LinkState {
+    /// `SEGMENT.down` or `SEGMENT.up`.
+    pub name: String,
+    /// Totals so far.
+    pub tally: Tally,
+    /// What it holds.
+    pub backlog: wavebed_link::Backlog,
+}
+
+/// The state of a hop.
+#[derive(Clone, Debug, Default)]
+pub struct HopState {
+    /// Every link, down first.
+    pub links: Vec<LinkState>,
+    /// Bytes of packets in flight.
+    pub in_flight_bytes: u64,
+    /// Memory of the packet pool.
+    pub pool_bytes: usize,
+}
+
+/// What a loop needs besides its hop.
+pub struct Loop {
+    /// The hop.
+    pub hop: Hop,
+    /// Near and far device.
+    pub ports: [Tun; 2],
+    /// Time zero on the monotonic clock.
+    pub origin_ns: u64,
+    /// Commands; a byte in `wake` says that there is one.
+    pub commands: Receiver<Command>,
+    /// See `commands`.
+    pub wake: PipeReader,
+    /// Where the series go, with the index of the first link and the first departure of this hop.
+    pub series: Option<(SeriesSender, usize, usize)>,
+}
+
+/// How the loop ended.
+pub struct Ended {
+    /// The hop with its books.
+    pub hop: Hop,
+    /// Processor time of the thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// The scheduler that it had, and why not a better one.
+    pub scheduler: String,
+    /// How often it left `SCHED_FIFO` because it was busy.
+    pub step_downs: u64,
+    /// Time zero to the end, nanoseconds.
+    pub ended_ns: u64,
+}
+
+impl Loop {
+    /// Runs until [`Command::Stop`].
+    ///
+    /// # Errors
+    /// When a device or the waiting fails for good.
+    pub fn run(mut self) -> io::Result<Ended> {
+        let origin_ns = self.origin_ns;
+        let clock = move || clock::monotonic_ns().saturating_sub(origin_ns);
+        let mut guard = Guard::new(sched::prepare_thread(sched::Wish::default()));
+        let mut readable = [true, true, true];
+        let mut housekeeping_ns = HOUSEKEEPING_NS;
+        loop {
+            if readable[2] && self.obey(&clock) {
+                break;
+            }
+            let turn = self
+                .hop
+                .read(&mut self.ports, [readable[0], readable[1]], &clock)?;
+            self.hop.advance(&mut self.ports, &clock);
+            let now_ns = clock();
+            if now_ns >= housekeeping_ns {
+                housekeeping_ns = now_ns + HOUSEKEEPING_NS;
+                self.send_rows(now_ns, false);
+                guard.check(now_ns)?;
+            }
+            readable = [true, true, false];
+            if turn.more {
+                continue;
+            }
+            let due_ns = self.hop.next_event_ns();
+            let now_ns = clock();
+            if due_ns.is_some_and(|due_ns| due_ns <= now_ns + SPIN_NS) {
+                continue;
+            }
+            let fds = [
+                self.ports[0].as_fd(),
+                self.ports[1].as_fd(),
+                self.wake.as_fd(),
+            ];
+            let until_ns = due_ns.unwrap_or(u64::MAX).min(housekeeping_ns);
+            poll::wait(&fds, &mut readable, Some(until_ns.saturating_sub(now_ns)))?;
+            guard.slept(now_ns, clock());
+        }
+        let ended_ns = clock();
+        self.send_rows(ended_ns, true);
+        Ok(Ended {
+            hop: self.hop,
+            cpu_ns: clock::thread_cpu_ns(),
+            scheduler: guard.describe(),
+            step_downs: guard.step_downs,
+            ended_ns,
+        })
+    }
+
+    /// Does what was asked. True when asked to stop.
+    fn obey(&mut self, clock: &impl Fn() -> u64) -> bool {
+        let _ = self.wake.read(&mut [0u8; 64]);
+        while let Ok(command) = self.commands.try_recv() {
+            // Nobody waits for an answer that cannot be sent.
+            match command {
+                Command::Show(answer) => {
+                    self.hop.advance(&mut self.ports, clock);
+                    let _ = answer.send(self.state());
+                }
+                Command::Apply(name, change, answer) => {
+                    let _ = answer.send(self.apply(&name, &change, clock));
+                }
+                Command::Stop => return true,
+            }
+        }
+        false
+    }
+
+    fn apply(&mut self, name: &str, change: &Change, clock: &impl Fn() -> u64) -> Option<bool> {
+        self.hop.advance(&mut self.ports, clock);
+        let links = self.hop.down.links.iter_mut().chain(&mut self.hop.up.links);
+        let named = { links }.find(|named| named.name == name)?;
+        Some(named.link.apply(clock(), change))
+    }
+
+    fn state(&self) -> HopState {
+        let links = self.hop.down.links.iter().chain(&self.hop.up.links);
+        HopState {
+            links: links
+                .map(|named| LinkState {
+                    name: named.name.clone(),
+                    tally: *named.link.books().total(),
+                    backlog: named.link.backlog(),
+                })
+                .collect(),
+            in_flight_bytes: self.hop.packets.in_flight_bytes(),
+            pool_bytes: self.hop.packets.pool.memory_bytes(),
+        }
+    }
+
+    fn send_rows(&mut self, now_ns: u64, closing: bool) {
+        let Some((sender, first_link, first_departure)) = &self.series else {
+            return;
+        };
+        // At the end the millisecond that is under way is written too.
+        let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
+        let links = self.hop.down.links.iter_mut().chain(&mut self.hop.up.links);
+        for (index, named) in links.enumerate() {
+            sender.link(
+                first_link + index,
+                named.link.books_mut().finished_rows(until_ns),
+            );
+        }
+        sender.departures(*first_departure, self.hop.down.take_departures(closing));
+        sender.departures(first_departure + 1, self.hop.up.take_departures(closing));
+    }
+}
+
+/// Keeps the loop from starving the machine.
+struct Guard {
+    granted: sched::Granted,
+    busy_since_ns: u64,
+    slept_ns: u64,
+    down_since_ns: Option<u64>,
+    step_downs: u64,
+}
+
+impl Guard {
+    const fn new(granted: sched::Granted) -> Self {
+        Self {
+            granted,
+            busy_since_ns: 0,
+            slept_ns: 0,
+            down_since_ns: None,
+            step_downs: 0,
+        }
+    }
+
+    const fn slept(&mut self, from_ns: u64, until_ns: u64) {
+        self.slept_ns += until_ns - from_ns;
+        self.busy_since_ns = until_ns;
+    }
+
+    fn check(&mut self, now_ns: u64) -> io::Result<()> {
+        if let Some(since_ns) = self.down_since_ns {
+            if now_ns - since_ns >= STEP_DOWN_NS {
+                // A loop that slept for a tenth of the time will not starve anybody.
+                if self.slept_ns * 10 >= now_ns - since_ns {
+                    self.granted.step_up()?;
+                    self.down_since_ns = None;
+                } else {
+                    self.down_since_ns = Some(now_ns);
+                }
+                self.slept_ns = 0;
+            }
+        } else if self.granted.is_real_time() && now_ns - self.busy_since_ns > BUSY_LIMIT_NS {
+            self.granted.step_down()?;
+            self.step_downs += 1;
+            self.down_since_ns = Some(now_ns);
+            self.slept_ns = 0;
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        match (self.granted.fifo_priority, &self.granted.refused) {
+            (Some(priority), _) => format!("SCHED_FIFO {priority}"),
+            (None, Some(reason)) => format!("normal ({reason})"),
+            (None, None) => "normal".into(),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Joining: segments of one packet that leave close together are handed over as one super-packet again.
+//!
+//! A radio modem hands a transport block to the host at once, and a network card with GRO does the same, so a
+//! receiver sees bursts. Joining decides how long a burst may be; it never mixes packets, and never waits for a
+//! segment that was lost longer than the window.
+
+use serde::{Deserialize, Serialize};
+use wavebed_link::{Run, RunFlags};
+
+/// Which departures are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Join {
+    /// None: every wire segment is handed over on its own.
+    Off,
+    /// Those of the same instant, as a slot makes them.
+    Slot,
+    /// Those within this time of the first.
+    Time {
+        /// The window, nanoseconds.
+        time_ns: u64,
+    },
+}
+
+impl Join {
+    const fn window_ns(self) -> u64 {
+        match self {
+            Self::Off | Self::Slot => 0,
+            Self::Time { time_ns } => time_ns,
+        }
+    }
+}
+
+/// Segments that leave together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The segments; `at_ns` is when the last of them left the link.
+    pub run: Run,
+    /// When the first of them left the link.
+    pub first_ns: u64,
+    /// When the group is due at the host.
+    pub due_ns: u64,
+}
+
+/// Makes groups of what a link delivers.
+#[derive(Debug)]
+pub struct Joiner {
+    join: Join,
+    open: Option<Group>,
+}
+
+impl Joiner {
+    /// A joiner with this rule.
+    #[must_use]
+    pub const fn new(join: Join) -> Self {
+        Self { join, open: None }
+    }
+
+    /// Takes a delivered run; `segments` is how many its packet has. Groups that are complete go to `emit`.
+    pub fn take(&mut self, run: Run, segments: u16, emit: &mut impl FnMut(Group)) {
+        if self.join == Join::Off {
+            let mut rest = run;
+            while rest.count > 1 {
+                emit(Group {
+                    run: rest.split_front(1),
+                    first_ns: run.at_ns,
+                    due_ns: run.at_ns,
+                });
+            }
+            emit(Group {
+                run: rest,
+                first_ns: run.at_ns,
+                due_ns: run.at_ns,
+            });
+            return;
+        }
+        let group = match self.open.take() {
+            Some(group) if self.joins(&group, &run) => Group {
+                run: Run {
+                    at_ns: run.at_ns,
+                    count: group.run.count + run.count,
+                    last_bytes: run.last_bytes,
+                    ..group.run
+                },
+                due_ns: run.at_ns,
+                ..group
+            },
+            Some(group) => {
+                let closed_ns = run.at_ns.min(group.first_ns + self.join.window_ns());
+                emit(Group {
+                    due_ns: closed_ns,
+                    ..group
+                });
+                Group {
+                    run,
+                    first_ns: run.at_ns,
+                    due_ns: run.at_ns,
+                }
+            }
+            None => Group {
+                run,
+                first_ns: run.at_ns,
+                due_ns: run.at_ns,
+            },
+        };
+        if group.run.end() == segments || group.run.flip != 0 {
+            emit(group);
+        } else {
+            self.open = Some(group);
+        }
+    }
+
+    /// Closes the open group if its window is over at `now_ns`.
+    pub fn poll(&mut self, now_ns: u64, emit: &mut impl FnMut(Group)) {
+        if let Some(closes_ns) = self.next_event_ns()
+            && closes_ns <= now_ns
+            && let Some(group) = self.open.take()
+        {
+            emit(Group {
+                due_ns: closes_ns,
+                ..group
+            });
+        }
+    }
+
+    /// When the open group's window is over.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.open
+            .as_ref()
+            .map(|group| group.first_ns + self.join.window_ns())
+    }
+
+    /// Segments and bytes that wait here.
+    #[must_use]
+    pub fn waiting_segments(&self) -> u64 {
+        self.open
+            .as_ref()
+            .map_or(0, |group| u64::from(group.run.count))
+    }
+
+    fn joins(&self, group: &Group, run: &Run) -> bool {
+        let before = &group.run;
+        run.packet == before.packet
+            && run.first == before.end()
+            && run.ecn == before.ecn
+            && run.flip == 0
+            && run.flags.has(RunFlags::COPY) == before.flags.has(RunFlags::COPY)
+            && run.at_ns <= group.first_ns + self.join.window_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Group, Join, Joiner};
+    use wavebed_link::{Ecn, Run, RunFlags};
+
+    fn run(packet: u32, first: u16, count: u16, at_ns: u64) -> Run {
+        Run {
+            at_ns,
+            packet,
+            first,
+            count,
+            segment_bytes: 1500,
+            last_bytes: 1500,
+            flow: 0,
+            flip: 0,
+            ecn: Ecn::NotEct,
+            flags: RunFlags::default(),
+        }
+    }
+
+    fn groups(join: Join, runs: &[Run], until_ns: u64) -> Vec<Group> {
+        let mut joiner = Joiner::new(join);
+        let mut out = Vec::new();
+        for &run in runs {
+            joiner.poll(run.at_ns.saturating_sub(1), &mut |g| out.push(g));
+            joiner.take(run, 10, &mut |g| out.push(g));
+        }
+        joiner.poll(until_ns, &mut |g| out.push(g));
+        out
+    }
+
+    #[test]
+    fn a_whole_packet_within_the_window_leaves_as_one_when_its_last_segment_does() {
+        let runs: Vec<_> = (0..10)
+            .map(|i| run(1, i, 1, 1_000 + u64::from(i) * 100))
+            .collect();
+        let out = groups(Join::Time { time_ns: 5_000 }, &runs, u64::MAX);
+        assert_eq!(out.len(), 1);
+        assert_eq!(
+            (out[0].run.count, out[0].first_ns, out[0].due_ns),
+            (10, 1_000, 1_900)
+        );
+    }
+
+    #[test]
+    fn a_gap_parts_the_group_and_the_first_part_leaves_when_the_gap_shows() {
+        let runs = [run(1, 0, 3, 0), run(1, 4, 6, 700)];
+        let out = groups(Join::Time { time_ns: 5_000 }, &runs, u64::MAX);
+        assert_eq!(
+            out.iter()
+                .map(|g| (g.run.first, g.run.count, g.due_ns))
+                .collect::<Vec<_>>(),
+            [(0, 3, 700), (4, 6, 700)]
+        );
+    }
+
+    #[test]
+    fn nothing_waits_longer_than_the_window() {
+        let runs: Vec<_> = (0..10)
+            .map(|i| run(1, i, 1, u64::from(i) * 1_000))
+            .collect();
+        let out = groups(Join::Time { time_ns: 3_000 }, &runs, u64::MAX);
+        assert_eq!(
+            out.iter()
+                .map(|g| (g.run.first, g.run.count))
+                .collect::<Vec<_>>(),
+            [(0, 4), (4, 4), (8, 2)]
+        );
+        assert!(out.iter().all(|g| g.due_ns <= g.first_ns + 3_000));
+    }
+
+    #[test]
+    fn slot_joins_the_same_instant_only() {
+        let runs = [run(1, 0, 2, 0), run(1, 2, 2, 0), run(1, 4, 6, 1)];
+        let out = groups(Join::Slot, &runs, u64::MAX);
+        assert_eq!(out.iter().map(|g| g.run.count).collect::<Vec<_>>(), [4, 6]);
+    }
+
+    #[test]
+    fn off_hands_over_single_segments() {
+        let out = groups(Join::Off, &[run(1, 0, 10, 5)], u64::MAX);
+        assert_eq!(out.len(), 10);
+        assert!(
+            out.iter()
+                .enumerate()
+                .all(|(i, g)| usize::from(g.run.first) == i && g.run.count == 1)
+        );
+    }
+
+    #[test]
+    fn marked_corrupted_and_copied_segments_stay_apart() {
+        let marked = Run {
+            ecn: Ecn::Ce,
+            ..run(1, 1, 1, 0)
+        };
+        let flipped = Run {
+            flip: 9,
+            ..run(1, 3, 1, 0)
+        };
+        let copied = Run {
+            flags: RunFlags::COPY,
+            ..run(1, 2, 1, 0)
+        };
+        let out = groups(
+            Join::Slot,
+            &[
+                run(1, 0, 1, 0),
+                marked,
+                run(1, 2, 1, 0),
+                copied,
+                flipped,
+                run(1, 4, 6, 0),
+            ],
+            u64::MAX,
+        );
+        assert_eq!(
+            out.iter().map(|g| g.run.count).collect::<Vec<_>>(),
+            [1, 1, 1, 1, 1, 6]
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Where packets enter and leave: a TUN device, or a list in a test.
+
+use std::io::{self, IoSlice};
+
+/// One end of a hop.
+pub trait Port {
+    /// Reads one packet, virtio-net header first. `None` when there is none.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Writes one packet, virtio-net header first.
+    ///
+    /// # Errors
+    /// What the device says; the packet is then lost.
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()>;
+}
+
+impl Port for wavebed_os::tun::Tun {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        Self::read(self, buffer)
+    }
+
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.write_vectored(parts).map(drop)
+    }
+}

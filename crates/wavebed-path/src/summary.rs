@@ -1,0 +1,281 @@
+//! The summary of a laboratory: what went in, through which door everything left, and how late.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use wavebed_link::{Reason, Tally};
+
+use crate::direction::Direction;
+use crate::event_loop::Ended;
+use crate::host_books::{HostBooks, HostLosses};
+
+/// Later than this at p99, a run says so: a quarter of a millisecond, an NR slot of 60 kHz.
+const LATE_P99_NS: u64 = 250_000;
+
+/// The books of a whole laboratory.
+#[derive(Debug, Default, Serialize)]
+pub struct Summary {
+    /// Time zero to the end, seconds.
+    pub duration_s: f64,
+    /// Every link.
+    pub links: Vec<LinkSummary>,
+    /// Every direction of every hop.
+    pub departures: Vec<DepartureSummary>,
+    /// What the hosts lost.
+    pub hosts: Vec<HostSummary>,
+    /// Wire segments that a capture had to leave out.
+    pub capture_dropped_segments: u64,
+    /// Processor time of the event loops, seconds.
+    pub cpu_s: f64,
+    /// What is doubtful, in words; empty when nothing is.
+    pub doubts: Vec<String>,
+}
+
+/// The books of a link.
+#[derive(Debug, Serialize)]
+pub struct LinkSummary {
+    /// `SEGMENT.down` or `SEGMENT.up`.
+    pub name: String,
+    /// Wire segments that entered.
+    pub offered_segments: u64,
+    /// Their IP bytes.
+    pub offered_bytes: u64,
+    /// Copies made.
+    pub duplicated_segments: u64,
+    /// Wire segments that left at the far end.
+    pub delivered_segments: u64,
+    /// Their IP bytes.
+    pub delivered_bytes: u64,
+    /// Dropped wire segments by reason.
+    pub dropped_segments: std::collections::BTreeMap<&'static str, u64>,
+    /// Marked CE.
+    pub marked_segments: u64,
+    /// With a flipped bit.
+    pub corrupted_segments: u64,
+    /// Still in the link at the end.
+    pub queued_segments: u64,
+    /// `offered + duplicated - delivered - dropped - queued`: not zero means that the books are wrong.
+    pub unaccounted_segments: i64,
+}
+
+/// What left at one end of a hop.
+#[derive(Debug, Serialize)]
+pub struct DepartureSummary {
+    /// `HOST-HOST.down` or `.up`.
+    pub name: String,
+    /// Packets read from the device at the other end; a super-packet counts once.
+    pub packets_read: u64,
+    /// Packets whose headers do not add up, lost.
+    pub malformed_packets: u64,
+    /// Packets written.
+    pub packets_written: u64,
+    /// Wire segments that the device refused, lost.
+    pub refused_segments: u64,
+    /// Lateness by wire segment, microseconds; null when nothing left.
+    pub late_p50_us: Option<f64>,
+    /// 99th percentile.
+    pub late_p99_us: Option<f64>,
+    /// 99.9th percentile.
+    pub late_p999_us: Option<f64>,
+    /// The worst.
+    pub late_max_us: Option<f64>,
+    /// The scheduler of the event loop.
+    pub scheduler: String,
+    /// How often the loop gave `SCHED_FIFO` up for a while because it was busy.
+    pub step_downs: u64,
+}
+
+/// What a host lost.
+#[derive(Debug, Serialize)]
+pub struct HostSummary {
+    /// The host.
+    pub name: String,
+    /// Its losses.
+    #[serde(flatten)]
+    pub losses: HostLosses,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "microseconds of a run fit an f64"
+)]
+const fn micros(ns: u64) -> f64 {
+    ns as f64 / 1_000.0
+}
+
+impl Summary {
+    /// A summary with the hosts' losses.
+    #[must_use]
+    pub fn new(hosts: &[HostBooks]) -> Self {
+        let mut summary = Self::default();
+        for host in hosts {
+            match host.losses() {
+                Ok(losses) => summary.add_host(host.name(), losses),
+                Err(error) => summary
+                    .doubts
+                    .push(format!("{}: no counters: {error}", host.name())),
+            }
+        }
+        summary
+    }
+
+    fn add_host(&mut self, name: &str, losses: HostLosses) {
+        if losses.device_dropped_packets > 0 {
+            self.doubts.push(format!(
+                "{name}: {} packets lost at the device, before the emulated path: the machine is too slow for \
+                 this traffic",
+                losses.device_dropped_packets
+            ));
+        }
+        if losses.udp_receive_buffer_errors > 0 {
+            self.doubts.push(format!(
+                "{name}: {} datagrams lost at full socket buffers, after the emulated path: the receiving \
+                 program was too slow",
+                losses.udp_receive_buffer_errors
+            ));
+        }
+        self.hosts.push(HostSummary {
+            name: name.into(),
+            losses,
+        });
+    }
+
+    /// Adds the books of a hop.
+    pub fn add_hop(&mut self, name: &str, ended: &Ended) {
+        self.duration_s = self.duration_s.max(micros(ended.ended_ns) / 1e6);
+        self.cpu_s += micros(ended.cpu_ns) / 1e6;
+        for (direction, suffix) in [(&ended.hop.down, "down"), (&ended.hop.up, "up")] {
+            for named in &direction.links {
+                let queued = named.link.backlog().segments;
+                self.add_link(&named.name, named.link.books().total(), queued);
+            }
+            self.add_departures(format!("{name}.{suffix}"), direction, ended);
+        }
+        if let Some(capture) = &ended.hop.capture {
+            self.capture_dropped_segments += capture.dropped_segments();
+            if capture.dropped_segments() > 0 {
+                self.doubts.push(format!(
+                    "capture: {} segments are missing from it, though not from the path: the disk was too slow",
+                    capture.dropped_segments()
+                ));
+            }
+        }
+    }
+
+    fn add_link(&mut self, name: &str, total: &Tally, queued_segments: u64) {
+        let unaccounted = total.unaccounted_segments() - i128::from(queued_segments);
+        if unaccounted != 0 {
+            self.doubts.push(format!(
+                "{name}: {unaccounted} segments are unaccounted for: a bug of wavebed"
+            ));
+        }
+        self.links.push(LinkSummary {
+            name: name.into(),
+            offered_segments: total.offered.segments,
+            offered_bytes: total.offered.bytes,
+            duplicated_segments: total.duplicated.segments,
+            delivered_segments: total.delivered.segments,
+            delivered_bytes: total.delivered.bytes,
+            dropped_segments: Reason::ALL
+                .iter()
+                .map(|&reason| (reason.name(), total.dropped[reason as usize].segments))
+                .collect(),
+            marked_segments: total.marked.segments,
+            corrupted_segments: total.corrupted.segments,
+            queued_segments,
+            unaccounted_segments: i64::try_from(unaccounted).unwrap_or(i64::MAX),
+        });
+    }
+
+    fn add_departures(&mut self, name: String, direction: &Direction, ended: &Ended) {
+        let late = &direction.lateness;
+        let p99_ns = late.percentile(0.99);
+        if let Some(p99_ns) = p99_ns.filter(|&p99_ns| p99_ns > LATE_P99_NS) {
+            self.doubts.push(format!(
+                "{name}: late by {:.2} ms at p99: the machine is busy, delays are too long by that much",
+                micros(p99_ns) / 1e3
+            ));
+        }
+        for (count, what) in [
+            (
+                direction.devices.malformed,
+                "packets with headers that do not add up were lost",
+            ),
+            (
+                direction.devices.refused_segments,
+                "segments were refused by the receiving device",
+            ),
+        ] {
+            if count > 0 {
+                self.doubts.push(format!("{name}: {count} {what}"));
+            }
+        }
+        self.departures.push(DepartureSummary {
+            name,
+            packets_read: direction.devices.packets_read,
+            malformed_packets: direction.devices.malformed,
+            packets_written: direction.devices.packets_written,
+            refused_segments: direction.devices.refused_segments,
+            late_p50_us: late.percentile(0.5).map(micros),
+            late_p99_us: p99_ns.map(micros),
+            late_p999_us: late.percentile(0.999).map(micros),
+            late_max_us: p99_ns.map(|_| micros(late.worst_ns())),
+            scheduler: ended.scheduler.clone(),
+            step_downs: ended.step_downs,
+        });
+    }
+
+    /// The summary as a person reads it, several lines.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        for link in &self.links {
+            let dropped: Vec<String> = link
+                .dropped_segments
+                .iter()
+                .filter(|&(_, &count)| count > 0)
+                .map(|(reason, count)| format!("{reason} {count}"))
+                .collect();
+            let dropped = if dropped.is_empty() {
+                "0".into()
+            } else {
+                dropped.join(" + ")
+            };
+            let _ = write!(out, "{:<16} in {}", link.name, link.offered_segments);
+            if link.duplicated_segments > 0 {
+                let _ = write!(out, " + duplicated {}", link.duplicated_segments);
+            }
+            let _ = write!(
+                out,
+                " = delivered {} + dropped {dropped} + queued {}",
+                link.delivered_segments, link.queued_segments
+            );
+            if link.marked_segments > 0 {
+                let _ = write!(out, "; marked {}", link.marked_segments);
+            }
+            if link.corrupted_segments > 0 {
+                let _ = write!(out, "; corrupted {}", link.corrupted_segments);
+            }
+            out.push('\n');
+        }
+        for departure in &self.departures {
+            if let (Some(p50), Some(p99), Some(p999), Some(max)) = (
+                departure.late_p50_us,
+                departure.late_p99_us,
+                departure.late_p999_us,
+                departure.late_max_us,
+            ) {
+                let _ = writeln!(
+                    out,
+                    "{:<16} late p50 {p50:.0} µs, p99 {p99:.0} µs, p99.9 {p999:.0} µs, worst {max:.0} µs ({})",
+                    departure.name, departure.scheduler
+                );
+            }
+        }
+        for doubt in &self.doubts {
+            let _ = writeln!(out, "doubtful: {doubt}");
+        }
+        out
+    }
+}
