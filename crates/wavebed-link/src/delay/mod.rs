@@ -5,11 +5,14 @@ mod normal;
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 pub use distribution::{Distribution, Shape};
 
+use crate::books::Reason;
 use crate::fate::stretches;
 use crate::luck::Luck;
+use crate::pattern::{Cursor, End, Kind, Pattern};
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use distribution::Sampler;
@@ -30,6 +33,81 @@ pub struct Delay {
 enum Source {
     Constant(u64),
     Distribution(Sampler),
+    /// `delay_s` over time.
+    OverTime(Cursor),
+    /// `delay_s` by the index of the wire segment; the index of the next one.
+    ByIndex(Cursor, u64),
+}
+
+impl Source {
+    /// The delays of `pattern` from its position `start` on; `None` without a delay column.
+    fn pattern(pattern: Arc<Pattern>, end: End, start: u64, now_ns: u64) -> Option<Self> {
+        pattern.delay_ns()?;
+        Some(match pattern.kind() {
+            Kind::Packets => Self::ByIndex(Cursor::new(pattern, end, start, 0), 0),
+            Kind::Steps | Kind::Opportunities => {
+                Self::OverTime(Cursor::new(pattern, end, start, now_ns))
+            }
+        })
+    }
+
+    /// The one delay of all segments of `run`, if that is sure without asking each.
+    fn common(&mut self, run: &Run) -> Common {
+        let control = run.flags.has(RunFlags::CONTROL);
+        match self {
+            Self::Constant(delay_ns) => Common::Delay(*delay_ns),
+            Self::OverTime(cursor) => Common::new(delay_at(cursor, run.at_ns)),
+            Self::Distribution(sampler) if control => Common::Delay(sampler.mean_ns()),
+            Self::Distribution(_) => Common::No,
+            Self::ByIndex(cursor, index) => {
+                let common = Common::new(delay_at(cursor, *index));
+                if control {
+                    return common;
+                }
+                if cursor.until() - *index < u64::from(run.count) {
+                    return Common::No;
+                }
+                *index += u64::from(run.count);
+                common
+            }
+        }
+    }
+
+    /// The delay of the next segment; `None` once a pattern has ended.
+    fn next(&mut self, at_ns: u64) -> Option<u64> {
+        match self {
+            Self::Constant(delay_ns) => Some(*delay_ns),
+            Self::OverTime(cursor) => delay_at(cursor, at_ns),
+            Self::Distribution(sampler) => Some(sampler.next_ns()),
+            Self::ByIndex(cursor, index) => {
+                let delay_ns = delay_at(cursor, *index);
+                *index += 1;
+                delay_ns
+            }
+        }
+    }
+}
+
+/// Whether a run has one delay.
+enum Common {
+    /// This one, nanoseconds.
+    Delay(u64),
+    /// The pattern has ended.
+    Ended,
+    /// Not known before each segment was asked for.
+    No,
+}
+
+impl Common {
+    fn new(delay_ns: Option<u64>) -> Self {
+        delay_ns.map_or(Self::Ended, Self::Delay)
+    }
+}
+
+/// The delay at `position`; `None` once the pattern has ended.
+fn delay_at(cursor: &mut Cursor, position: u64) -> Option<u64> {
+    let row = cursor.seek(position)?;
+    cursor.pattern().delay_ns().map(|delays| delays[row])
 }
 
 /// What is on its way; runs are stamped with the time at which they leave.
@@ -83,12 +161,53 @@ impl Delay {
         )
     }
 
-    fn hold(&mut self, run: Run, delay_ns: u64) {
+    /// The `delay_s` of a pattern: that of the time of arrival (`steps`) or of the index of the wire segment
+    /// (`packets`). The position of the pattern at time 0, or at index 0, is `start`.
+    ///
+    /// # Panics
+    /// If the pattern has no `delay_s` column.
+    #[must_use]
+    pub fn pattern(pattern: Arc<Pattern>, end: End, start: u64, reorder: bool) -> Self {
+        let source =
+            Source::pattern(pattern, end, start, 0).expect("the pattern has a delay_s column");
+        Self::new(source, reorder)
+    }
+
+    fn hold(&mut self, run: Run, due_ns: u64) {
         self.backlog += Backlog {
             segments: u64::from(run.count),
             bytes: run.bytes(),
         };
-        self.waiting.insert(run, run.at_ns.saturating_add(delay_ns));
+        self.waiting.insert(run, due_ns);
+    }
+
+    /// Each segment of `run` gets its own delay. In order, those that wait for the same one before them leave
+    /// together.
+    fn hold_each(&mut self, run: Run, out: &mut Outlet<'_>) {
+        let Self {
+            source,
+            waiting,
+            backlog,
+        } = self;
+        let mut floor_ns = match waiting {
+            Waiting::InOrder { last_due_ns, .. } => Some(*last_due_ns),
+            Waiting::ByTime { .. } => None,
+        };
+        let due = || {
+            let due_ns = run.at_ns.saturating_add(source.next(run.at_ns)?);
+            floor_ns = floor_ns.map(|floor| floor.max(due_ns));
+            Some(floor_ns.unwrap_or(due_ns))
+        };
+        stretches(run, due, |stretch, due_ns| match due_ns {
+            Some(due_ns) => {
+                *backlog += Backlog {
+                    segments: u64::from(stretch.count),
+                    bytes: stretch.bytes(),
+                };
+                waiting.insert(stretch, due_ns);
+            }
+            None => out.drop(stretch, Reason::Ended),
+        });
     }
 }
 
@@ -134,35 +253,11 @@ impl Waiting {
 }
 
 impl Stage for Delay {
-    fn accept(&mut self, run: Run, _out: &mut Outlet<'_>) {
-        let control = run.flags.has(RunFlags::CONTROL);
-        match &mut self.source {
-            Source::Constant(delay_ns) => {
-                let delay_ns = *delay_ns;
-                self.hold(run, delay_ns);
-            }
-            Source::Distribution(sampler) => {
-                if control {
-                    let delay_ns = sampler.mean_ns();
-                    return self.hold(run, delay_ns);
-                }
-                let (waiting, backlog) = (&mut self.waiting, &mut self.backlog);
-                *backlog += Backlog {
-                    segments: u64::from(run.count),
-                    bytes: run.bytes(),
-                };
-                // In order, segments that wait for the same one before them leave together.
-                let mut floor_ns = match waiting {
-                    Waiting::InOrder { last_due_ns, .. } => Some(*last_due_ns),
-                    Waiting::ByTime { .. } => None,
-                };
-                let fate = || {
-                    let due_ns = run.at_ns.saturating_add(sampler.next_ns());
-                    floor_ns = floor_ns.map(|floor| floor.max(due_ns));
-                    floor_ns.unwrap_or(due_ns)
-                };
-                stretches(run, fate, |stretch, due_ns| waiting.insert(stretch, due_ns));
-            }
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        match self.source.common(&run) {
+            Common::Delay(delay_ns) => self.hold(run, run.at_ns.saturating_add(delay_ns)),
+            Common::Ended => out.drop(run, Reason::Ended),
+            Common::No => self.hold_each(run, out),
         }
     }
 
@@ -182,13 +277,18 @@ impl Stage for Delay {
         self.backlog
     }
 
-    fn apply(&mut self, _now_ns: u64, change: &Change) -> bool {
+    fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         // What is on its way keeps the delay that it set out with.
-        match change {
-            Change::DelayNs(delay_ns) => self.source = Source::Constant(*delay_ns),
-            _ => return false,
+        let source = match change {
+            Change::DelayNs(delay_ns) => Some(Source::Constant(*delay_ns)),
+            Change::Pattern(pattern) => Source::pattern(pattern.clone(), End::Repeat, 0, now_ns),
+            Change::RateBps(_) | Change::Loss(_) => None,
+        };
+        let taken = source.is_some();
+        if let Some(source) = source {
+            self.source = source;
         }
-        true
+        taken
     }
 }
 

@@ -1,14 +1,18 @@
 //! Loss: some segments never arrive.
 
+mod by_pattern;
 mod four_state;
 mod gilbert_elliott;
 
 pub use four_state::FourState;
 pub use gilbert_elliott::GilbertElliott;
 
+use std::sync::Arc;
+
 use crate::books::Reason;
 use crate::fate::{Chance, stretches};
 use crate::luck::Luck;
+use crate::pattern::{End, Kind, Pattern};
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
@@ -34,6 +38,10 @@ enum Model {
     Independent(Chance),
     GilbertElliott(gilbert_elliott::Chain),
     FourState(four_state::Chain),
+    /// A pattern over time.
+    OverTime(by_pattern::Shares),
+    /// A pattern by the number of the decision.
+    ByIndex(by_pattern::Shares),
 }
 
 /// What becomes of a segment: `None` for passing on.
@@ -99,13 +107,31 @@ impl Loss {
         Self::new(Model::FourState(four_state::Chain::new(model)), unit, luck)
     }
 
+    /// Each decision by itself, with the share that `pattern` gives for the time of arrival (`steps`) or for the
+    /// number of the decision (`packets`). Its position at time 0, or at decision 0, is `start`.
+    ///
+    /// # Panics
+    /// If the pattern has no `loss` column.
+    #[must_use]
+    pub fn pattern(pattern: Arc<Pattern>, end: End, start: u64, unit: Unit, luck: Luck) -> Self {
+        let by_index = pattern.kind() == Kind::Packets;
+        let shares =
+            by_pattern::Shares::new(pattern, end, start, 0).expect("the pattern has a loss column");
+        let model = if by_index {
+            Model::ByIndex(shares)
+        } else {
+            Model::OverTime(shares)
+        };
+        Self::new(model, unit, luck)
+    }
+
     fn accept_superpacket(&mut self, run: Run, out: &mut Outlet<'_>) {
         let fate = match self.last {
             Some(last) if last.goes_on_with(&run) => last.fate,
             _ => {
                 let index = self.index;
                 self.index += 1;
-                self.model.fate(index, self.luck)
+                self.model.fate(run.at_ns, index, self.luck)
             }
         };
         let copy = run.flags.has(RunFlags::COPY);
@@ -120,23 +146,39 @@ impl Loss {
 }
 
 impl Model {
-    /// Decision `index`.
-    fn fate(&mut self, index: u64, luck: Luck) -> Fate {
+    /// Decision `index`, at `at_ns`.
+    fn fate(&mut self, at_ns: u64, index: u64, luck: Luck) -> Fate {
         let lost = match self {
             Self::Independent(chance) => chance.hits(luck, index),
             Self::GilbertElliott(chain) => chain.lost(luck, index),
             Self::FourState(chain) => chain.lost(luck, index),
+            Self::OverTime(shares) => return shares.fate(at_ns, luck, index),
+            Self::ByIndex(shares) => return shares.fate(index, luck, index),
         };
         lost.then_some(Reason::Loss)
     }
 
     /// Decides on each segment of `run`, the first of which is decision `index`.
     fn pass(&mut self, run: Run, mut index: u64, luck: Luck, out: &mut Outlet<'_>) {
-        if let Self::Independent(chance) = *self {
-            return independent(run, chance, index, luck, out);
+        match self {
+            Self::Independent(chance) => return independent(run, *chance, index, luck, out),
+            // The whole run arrives at one time.
+            Self::OverTime(shares) => {
+                return match shares.chance(run.at_ns) {
+                    Some(chance) => independent(run, chance, index, luck, out),
+                    None => part(run, Some(Reason::Ended), out),
+                };
+            }
+            // Most runs lie within one row.
+            Self::ByIndex(shares) => {
+                if let Some(chance) = shares.common_chance(index, run.count) {
+                    return independent(run, chance, index, luck, out);
+                }
+            }
+            Self::GilbertElliott(_) | Self::FourState(_) => {}
         }
         let fate = || {
-            let fate = self.fate(index, luck);
+            let fate = self.fate(run.at_ns, index, luck);
             index += 1;
             fate
         };
@@ -193,13 +235,26 @@ impl Stage for Loss {
         Backlog::default()
     }
 
-    fn apply(&mut self, _now_ns: u64, change: &Change) -> bool {
-        match change {
+    fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
+        self.model = match change {
             Change::Loss(probability) if (0.0..=1.0).contains(probability) => {
-                self.model = Model::Independent(Chance::new(*probability));
+                Model::Independent(Chance::new(*probability))
+            }
+            Change::Pattern(pattern) => {
+                let by_index = pattern.kind() == Kind::Packets;
+                let origin = if by_index { self.index } else { now_ns };
+                let Some(shares) = by_pattern::Shares::new(pattern.clone(), End::Repeat, 0, origin)
+                else {
+                    return false;
+                };
+                if by_index {
+                    Model::ByIndex(shares)
+                } else {
+                    Model::OverTime(shares)
+                }
             }
             _ => return false,
-        }
+        };
         true
     }
 }

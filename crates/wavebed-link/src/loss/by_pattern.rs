@@ -1,0 +1,51 @@
+//! Loss from the `loss` column of a pattern.
+
+use std::sync::Arc;
+
+use super::Fate;
+use crate::books::Reason;
+use crate::fate::Chance;
+use crate::luck::Luck;
+use crate::pattern::{Cursor, End, Pattern};
+
+/// The chance of loss at each position of a pattern.
+#[derive(Debug)]
+pub(super) struct Shares {
+    chances: Box<[Chance]>,
+    cursor: Cursor,
+}
+
+impl Shares {
+    /// The shares of `pattern` from its position `start` on, which is where the absolute position `origin` is.
+    /// `None` without a loss column.
+    pub(super) fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Option<Self> {
+        let chances = pattern
+            .loss()?
+            .iter()
+            .map(|&share| Chance::new(share))
+            .collect();
+        Some(Self {
+            chances,
+            cursor: Cursor::new(pattern, end, start, origin),
+        })
+    }
+
+    /// The chance at `position`; `None` once the pattern has ended.
+    pub(super) fn chance(&mut self, position: u64) -> Option<Chance> {
+        self.cursor.seek(position).map(|row| self.chances[row])
+    }
+
+    /// Decision `index`, at `position`.
+    pub(super) fn fate(&mut self, position: u64, luck: Luck, index: u64) -> Fate {
+        match self.chance(position) {
+            Some(chance) => chance.hits(luck, index).then_some(Reason::Loss),
+            None => Some(Reason::Ended),
+        }
+    }
+
+    /// The one chance that holds for `count` positions from `position` on, if one does.
+    pub(super) fn common_chance(&mut self, position: u64, count: u16) -> Option<Chance> {
+        let chance = self.chance(position)?;
+        (self.cursor.until() - position >= u64::from(count)).then_some(chance)
+    }
+}
