@@ -7,8 +7,15 @@
 
 pub mod clock;
 pub mod error;
+pub mod mount;
+pub mod namespace;
+pub mod netlink;
+pub mod nft;
 pub mod poll;
+pub mod process;
 pub mod sched;
+pub mod terminal;
 pub mod tun;
+pub mod unix;
 
 pub use error::{Error, Result};

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::error::{Context, Error, Result, check};
+use crate::netlink::{self, InterfaceLosses, Netlink};
 
 /// Where TUN devices come from.
 pub const DEVICE: &str = "/dev/net/tun";
@@ -38,11 +39,14 @@ pub struct Tun {
     file: File,
     name: String,
     mtu: u32,
+    index: u32,
     udp_offload: bool,
+    netlink: Netlink,
 }
 
 impl Tun {
-    /// Makes the device `name` in the network namespace of the calling thread. It is down, has no address, has
+    /// Makes the device `name` in the network namespace of the calling thread (`%d` in the name stands for the
+    /// first free number). It is down, has no address, has
     /// `mtu` bytes of MTU, a long transmit queue and no multicast flag; reads and writes do not block.
     ///
     /// Without UDP segmentation offload (Linux before 6.2) the device is made without it, see
@@ -61,6 +65,7 @@ impl Tun {
         let mut request = interface_request(name)?;
         request.ifr_ifru.ifru_flags = TUN_FLAGS;
         ioctl(&file, TUNSETIFF, &mut request).during("make the TUN device", name)?;
+        let name = &interface_name(&request);
         let mut header_bytes: libc::c_int = 10;
         ioctl(&file, TUNSETVNETHDRSZ, &mut header_bytes).during("set the header size of", name)?;
         let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
@@ -70,9 +75,11 @@ impl Tun {
         }
         let tun = Self {
             file,
-            name: name.to_owned(),
+            name: name.clone(),
             mtu,
+            index: netlink::interface_index(name)?,
             udp_offload,
+            netlink: Netlink::route()?,
         };
         tun.tune()?;
         Ok(tun)
@@ -111,6 +118,21 @@ impl Tun {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The interface's index in its network namespace.
+    #[must_use]
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// What the interface lost since it was made: `tx_dropped` counts packets that we were too late to read.
+    /// Works from any network namespace.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn losses(&self) -> io::Result<InterfaceLosses> {
+        self.netlink.losses(self.index)
     }
 
     /// The MTU it was made with, bytes.
@@ -178,6 +200,13 @@ pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
         *to = (*from).cast_signed();
     }
     Ok(request)
+}
+
+/// The name in a request, up to its zero.
+fn interface_name(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn set_offload(file: &File, flags: libc::c_uint) -> io::Result<()> {

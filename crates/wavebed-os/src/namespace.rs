@@ -1,0 +1,189 @@
+//! Namespaces, and processes made inside new ones.
+
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{Context, Error, Result, check};
+
+/// A network namespace that is held by a descriptor, without a name.
+#[derive(Debug)]
+pub struct NetworkNamespace {
+    file: File,
+}
+
+impl NetworkNamespace {
+    /// The one of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc` is not there.
+    pub fn current() -> Result<Self> {
+        let path = "/proc/thread-self/ns/net";
+        Ok(Self {
+            file: File::open(path).during("open", path)?,
+        })
+    }
+
+    /// Makes a new one, in which the calling thread is from now on.
+    ///
+    /// # Errors
+    /// The process may not.
+    pub fn new() -> Result<Self> {
+        // SAFETY: unshare(2) takes a number.
+        check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
+            .during("make", "a network namespace")?;
+        Self::current()
+    }
+
+    /// Puts the calling thread into it.
+    ///
+    /// # Errors
+    /// The process may not.
+    pub fn enter(&self) -> Result<()> {
+        enter_network(self.as_fd())
+    }
+}
+
+impl AsFd for NetworkNamespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Puts the calling thread into the network namespace behind `fd`.
+pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: setns(2) takes numbers; the descriptor is open.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })
+        .map(drop)
+        .during("enter", "a network namespace")
+}
+
+/// Which namespaces a new process gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// None: an ordinary child.
+    None,
+    /// PID, mount, network, UTS and IPC.
+    Laboratory,
+    /// The same within a new user namespace, in which the caller's user is root.
+    UserLaboratory,
+}
+
+/// What fork gave to whom.
+#[derive(Debug)]
+pub enum Forked {
+    /// To the parent: the child.
+    Parent(Child),
+    /// To the child.
+    Child,
+}
+
+/// A child process.
+#[derive(Debug)]
+pub struct Child {
+    /// Its number in the parent's PID namespace.
+    pub pid: i32,
+    /// Becomes readable when the process has ended.
+    pub pidfd: OwnedFd,
+}
+
+/// How a child tells its parent that it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// By `SIGCHLD`, as usual.
+    Signal,
+    /// By its descriptor only: a wait for any child neither sees it nor counts it.
+    DescriptorOnly,
+}
+
+/// Splits the process in two. Only for processes of one thread.
+///
+/// # Errors
+/// The process has more threads, or may not make these namespaces.
+pub fn fork(isolation: Isolation, notice: Notice) -> Result<Forked> {
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads != 1 {
+        return Err(Error {
+            operation: "fork",
+            object: format!("a process of {threads} threads"),
+            source: io::Error::from_raw_os_error(libc::EDEADLK),
+        });
+    }
+    let laboratory = libc::CLONE_NEWPID
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC;
+    let flags = match isolation {
+        Isolation::None => 0,
+        Isolation::Laboratory => laboratory,
+        Isolation::UserLaboratory => laboratory | libc::CLONE_NEWUSER,
+    };
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: all zeros is a valid clone_args: the child shares nothing and keeps the stack. `pidfd` outlives the
+    // call. The process has one thread, so that no lock is held by somebody who is not there in the child.
+    let pid = unsafe {
+        let mut args: libc::clone_args = mem::zeroed();
+        args.flags = u64::from((flags | libc::CLONE_PIDFD).cast_unsigned());
+        args.pidfd = (&raw mut pidfd) as u64;
+        args.exit_signal = match notice {
+            Notice::Signal => libc::SIGCHLD as u64,
+            Notice::DescriptorOnly => 0,
+        };
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw mut args,
+            mem::size_of::<libc::clone_args>(),
+        )
+    };
+    match i32::try_from(pid).unwrap_or(-1) {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => Ok(Forked::Parent(Child {
+            pid,
+            // SAFETY: the kernel has just made this descriptor for us.
+            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
+        })),
+        _ => Err(Error::last("make", "a process in its own namespaces")),
+    }
+}
+
+/// Maps user `uid` and group `gid` of the outer user namespace to root in the caller's new one.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn map_root(uid: u32, gid: u32) -> Result<()> {
+    let write = |path: &str, text: String| fs::write(path, text).during("write", path);
+    write("/proc/self/setgroups", "deny".to_owned())?;
+    write("/proc/self/gid_map", format!("0 {gid} 1"))?;
+    write("/proc/self/uid_map", format!("0 {uid} 1"))
+}
+
+/// Sets the host name of the caller's UTS namespace.
+///
+/// # Errors
+/// The process may not.
+pub fn set_hostname(name: &str) -> Result<()> {
+    // SAFETY: the bytes are valid for the call.
+    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
+        .map(drop)
+        .during("set the host name to", name)
+}
+
+/// Gives the calling process its own copy of the mounts and of the host name.
+///
+/// # Errors
+/// The process may not.
+pub fn unshare_mounts_and_name() -> Result<()> {
+    // SAFETY: unshare(2) takes a number.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS) })
+        .map(drop)
+        .during("make", "a mount namespace")
+}
+
+/// The caller's effective user.
+#[must_use]
+pub fn effective_user() -> (u32, u32) {
+    // SAFETY: these calls have no arguments and cannot fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}

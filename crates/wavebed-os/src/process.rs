@@ -1,0 +1,350 @@
+//! Processes: starting them in a namespace, waiting for them, signals, and the terminal.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::error::{Context, Error, Result, check};
+use crate::{mount, namespace, sched};
+
+/// `CLOSE_RANGE_CLOEXEC` (Linux 5.11).
+const CLOSE_AT_EXEC: libc::c_int = 4;
+
+/// What to start, and where.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// Program and arguments, at least one.
+    pub argv: &'a [String],
+    /// The whole environment.
+    pub environment: &'a [(String, String)],
+    /// Working directory; `None` for the caller's.
+    pub directory: Option<PathBuf>,
+    /// Network namespace; `None` for the caller's.
+    pub network: Option<BorrowedFd<'a>>,
+    /// Host name that the process sees; needs `network`.
+    pub hostname: &'a str,
+    /// Standard input, output and error; `None` for the caller's.
+    pub stdio: [Option<BorrowedFd<'a>>; 3],
+    /// The terminal whose foreground the process group gets.
+    pub terminal: Option<BorrowedFd<'a>>,
+}
+
+/// Starts a program as the leader of a new process group and returns its number. The caller must have one
+/// thread. The program starts with default signals and inherits nothing but its standard streams.
+///
+/// # Errors
+/// The program cannot be found or run, or the place for it not made.
+pub fn spawn(what: &Spawn<'_>) -> Result<i32> {
+    let name = what.argv.first().map_or("nothing", String::as_str);
+    let prepared = Prepared::new(what).during("run", name)?;
+    let (mut reader, writer) = io::pipe().during("make a pipe for", name)?;
+    // SAFETY: the caller has one thread (see the documentation), so the child may do anything.
+    let pid = check(unsafe { libc::fork() }).during("fork for", name)?;
+    if pid == 0 {
+        drop(reader);
+        let error = prepared.become_program(what);
+        let number = error.raw_os_error().unwrap_or(libc::EINVAL);
+        let _ = (&writer).write_all(&number.to_ne_bytes());
+        // SAFETY: _exit(2) does not return and runs nothing of ours.
+        unsafe { libc::_exit(127) };
+    }
+    drop(writer);
+    let mut number = [0; 4];
+    if reader.read_exact(&mut number).is_err() {
+        return Ok(pid);
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call; the child is ours and about to end.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    Err(Error {
+        operation: "run",
+        object: name.to_owned(),
+        source: io::Error::from_raw_os_error(i32::from_ne_bytes(number)),
+    })
+}
+
+/// Strings in the form that execve(2) wants.
+struct Prepared {
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+    candidates: Vec<CString>,
+}
+
+impl Prepared {
+    fn new(what: &Spawn<'_>) -> io::Result<Self> {
+        let c_string = |bytes: &[u8]| CString::new(bytes).map_err(io::Error::from);
+        let program = what.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let argv = what
+            .argv
+            .iter()
+            .map(|arg| c_string(arg.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let environment = what
+            .environment
+            .iter()
+            .map(|(key, value)| c_string(format!("{key}={value}").as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let path = what.environment.iter().find(|(key, _)| key == "PATH");
+        let path = path.map_or(
+            "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            |(_, value)| value,
+        );
+        let candidates = if program.contains('/') {
+            vec![c_string(program.as_bytes())?]
+        } else {
+            std::env::split_paths(path)
+                .map(|directory| c_string(directory.join(program).as_os_str().as_bytes()))
+                .collect::<io::Result<_>>()?
+        };
+        Ok(Self {
+            argv,
+            environment,
+            candidates,
+        })
+    }
+
+    /// Turns the calling process, fresh from fork, into the program. Returns only with an error.
+    fn become_program(&self, what: &Spawn<'_>) -> io::Error {
+        match enter_place(what) {
+            Ok(()) => self.execute(),
+            Err(error) => error,
+        }
+    }
+
+    fn execute(&self) -> io::Error {
+        let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+            strings
+                .iter()
+                .map(|text| text.as_ptr())
+                .chain([std::ptr::null()])
+                .collect()
+        };
+        let (argv, environment) = (pointers(&self.argv), pointers(&self.environment));
+        let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
+        for path in &self.candidates {
+            // SAFETY: the path and both null-terminated lists are valid for the call.
+            unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::NotFound
+                && error.raw_os_error() != Some(libc::ENOTDIR)
+            {
+                worst = error;
+            }
+        }
+        worst
+    }
+}
+
+fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
+    // SAFETY: setpgid, getpid and umask-like calls with numbers only.
+    unsafe {
+        check(libc::setpgid(0, 0))?;
+        if let Some(terminal) = what.terminal {
+            // SIGTTOU is blocked by our caller, or else this would stop us.
+            check(libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpid()))?;
+        }
+    }
+    if let Some(network) = what.network {
+        namespace::enter_network(network).map_err(|error| error.source)?;
+        namespace::unshare_mounts_and_name().map_err(|error| error.source)?;
+        namespace::set_hostname(what.hostname).map_err(|error| error.source)?;
+        // Without it, programs see the machine's interfaces there; not worth a failure.
+        let _ = mount::fresh_sys();
+    }
+    if let Some(directory) = &what.directory {
+        std::env::set_current_dir(directory)?;
+    }
+    replace_stdio(&what.stdio)?;
+    sched::lift_busy_limit();
+    default_signals();
+    // SAFETY: close_range(2) takes numbers; descriptors close when the program starts.
+    check(unsafe { libc::close_range(3, libc::c_uint::MAX, CLOSE_AT_EXEC) })?;
+    Ok(())
+}
+
+fn replace_stdio(stdio: &[Option<BorrowedFd<'_>>; 3]) -> io::Result<()> {
+    // First out of the way of 0, 1 and 2, so that no copy overwrites another's source.
+    let mut copies: [RawFd; 3] = [-1; 3];
+    for (copy, fd) in copies.iter_mut().zip(stdio) {
+        if let Some(fd) = fd {
+            // SAFETY: fcntl with numbers; the descriptor is open.
+            *copy = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10) })?;
+        }
+    }
+    for (target, copy) in (0..).zip(copies) {
+        if copy >= 0 {
+            // SAFETY: dup2 with numbers; `copy` was made just before.
+            check(unsafe { libc::dup2(copy, target) })?;
+        }
+    }
+    Ok(())
+}
+
+/// Default actions for all signals and none blocked, as a program expects at its start.
+fn default_signals() {
+    // SAFETY: signal numbers only; the empty set is valid for the call. Refused numbers do no harm.
+    unsafe {
+        for number in 1..32 {
+            libc::signal(number, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// What happened to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It ended with this status.
+    Exited(i32),
+    /// It was ended by this signal.
+    Killed(i32),
+    /// It was stopped by this signal and can go on.
+    Stopped(i32),
+}
+
+impl Fate {
+    /// The status that a shell would report: 128 + number for a signal.
+    #[must_use]
+    pub const fn exit_code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) | Self::Stopped(signal) => 128 + signal,
+        }
+    }
+
+    fn of(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Self::Exited(libc::WEXITSTATUS(status))
+        } else if libc::WIFSTOPPED(status) {
+            Self::Stopped(libc::WSTOPSIG(status))
+        } else {
+            Self::Killed(libc::WTERMSIG(status))
+        }
+    }
+}
+
+/// What a look for news of children found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// This happened to that child.
+    Of(i32, Fate),
+    /// There are children, and nothing new.
+    Quiet,
+    /// There are no children.
+    NoChildren,
+}
+
+/// Looks for news of any child, without waiting.
+#[must_use]
+pub fn news_of_children() -> News {
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) } {
+        0 => News::Quiet,
+        pid if pid > 0 => News::Of(pid, Fate::of(status)),
+        _ => News::NoChildren,
+    }
+}
+
+/// Waits for the end of one child, of whichever notice.
+///
+/// # Errors
+/// There is no such child.
+pub fn wait_for(pid: i32) -> io::Result<Fate> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is valid for the call.
+        match check(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) }) {
+            Ok(_) => return Ok(Fate::of(status)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sends a signal to a process (or, with a negative number, to a process group; -1: to all).
+///
+/// # Errors
+/// There is none, or it is not ours.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: kill(2) takes numbers.
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Asks the kernel to end the calling process when the process that made it ends.
+///
+/// # Errors
+/// Never, on Linux.
+pub fn die_with_parent() -> io::Result<()> {
+    // SAFETY: this prctl takes a number.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+}
+
+/// Lets the calling process ignore these signals.
+pub fn ignore(signals: &[i32]) {
+    for &number in signals {
+        // SAFETY: SIG_IGN needs no handler.
+        unsafe { libc::signal(number, libc::SIG_IGN) };
+    }
+}
+
+/// Signals that arrive as data instead of interrupting.
+#[derive(Debug)]
+pub struct Signals {
+    file: File,
+}
+
+impl Signals {
+    /// Blocks `signals` in the calling thread, and `also_block` besides, and receives the former here.
+    ///
+    /// # Errors
+    /// What signalfd(2) answers.
+    pub fn receive(signals: &[i32], also_block: &[i32]) -> Result<Self> {
+        // SAFETY: the sets are initialised by sigemptyset and valid for the calls; the descriptor is owned at once.
+        unsafe {
+            let mut set: libc::sigset_t = mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for &number in signals.iter().chain(also_block) {
+                libc::sigaddset(&raw mut set, number);
+            }
+            check(libc::sigprocmask(
+                libc::SIG_SETMASK,
+                &raw const set,
+                std::ptr::null_mut(),
+            ))
+            .during("block", "signals")?;
+            for &number in also_block {
+                libc::sigdelset(&raw mut set, number);
+            }
+            let fd = check(libc::signalfd(
+                -1,
+                &raw const set,
+                libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+            ))
+            .during("open", "a signal descriptor")?;
+            Ok(Self {
+                file: File::from(OwnedFd::from_raw_fd(fd)),
+            })
+        }
+    }
+
+    /// The next signal's number, if there is one.
+    #[must_use]
+    pub fn next(&self) -> Option<i32> {
+        let mut info = [0; mem::size_of::<libc::signalfd_siginfo>()];
+        (&self.file).read_exact(&mut info).ok()?;
+        Some(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+    }
+}
+
+impl std::os::fd::AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
