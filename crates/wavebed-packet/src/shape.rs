@@ -1,0 +1,304 @@
+//! What a packet is on a wire: how many segments of which size.
+
+use crate::bytes::{read_u16, read_u32, short};
+use crate::flow;
+use crate::ip::{Ipv4, Ipv6, protocol};
+use crate::transport::{Tcp, Udp, is_link_control};
+use crate::vnet::VnetHeader;
+
+/// Longest headers (IP, extensions, TCP or UDP) of a super-packet, bytes. IPv4 and TCP with all options need
+/// 120; the rest is room for IPv6 extension headers.
+pub const MAX_HEADER_LEN: usize = 512;
+
+/// The network layer of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Neither version of IP, or not even a complete header.
+    Unknown,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// The transport layer of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP with a complete header.
+    Tcp,
+    /// UDP with a complete header.
+    Udp,
+    /// Any other protocol, a fragment, or a header that is cut short.
+    Other,
+}
+
+/// What [`inspect`] found out. The IP header begins at offset 0; segments are those of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Wire segments, at least 1.
+    pub segments: u16,
+    /// Bytes of headers that every segment repeats: IP, extensions, TCP or UDP. Of a packet that is one segment
+    /// anyway: as much as is known to be headers. At most [`MAX_HEADER_LEN`].
+    pub header_len: u16,
+    /// Payload bytes of every segment but the last.
+    pub payload_per_segment: u16,
+    /// IP bytes of every segment but the last.
+    pub segment_bytes: u16,
+    /// IP bytes of the last segment.
+    pub last_bytes: u16,
+    /// ECN field of the IP header (RFC 3168): 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Zero without IP.
+    pub ecn: u8,
+    /// Control traffic of the link, which never uses up an index of a pattern: neighbour discovery, MLD, IGMP,
+    /// and whatever goes to a link-local multicast group (224.0.0.0/24, `ff02::/16`).
+    pub control: bool,
+    /// Hash of addresses, protocol and ports. Fragments of one datagram share one, without ports.
+    pub flow: u32,
+    /// The network layer.
+    pub network: Network,
+    /// The transport layer.
+    pub transport: Transport,
+    /// Where the transport header begins, bytes; meaningful with TCP and UDP only.
+    pub l4_offset: u16,
+}
+
+/// Why a packet cannot be what its virtio-net header says. Such a packet is dropped and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Longer than IP allows without jumbograms (RFC 2675), which are not supported.
+    #[error("the packet is {0} bytes long, more than the 65535 of IP")]
+    TooLong(usize),
+    /// A kind of super-packet that was never offered to the kernel.
+    #[error("segmentation type {0:#04x} is none of TCPv4, TCPv6, UDP")]
+    GsoType(u8),
+    /// A super-packet whose segments would carry nothing.
+    #[error("segment size 0 in a super-packet")]
+    GsoSize,
+    /// The IP and transport headers are not those of the announced kind.
+    #[error("the headers do not belong to segmentation type {0:#04x}")]
+    Headers(u8),
+    /// The length in an IP or UDP header is not that of the super-packet.
+    #[error("a header of the super-packet says {said} bytes, there are {found}")]
+    Length {
+        /// The length in the header, as IP or UDP bytes.
+        said: usize,
+        /// The length that there is.
+        found: usize,
+    },
+    /// Headers longer than [`MAX_HEADER_LEN`].
+    #[error("the headers of the super-packet are {0} bytes long, more than {MAX_HEADER_LEN}")]
+    LongHeaders(usize),
+    /// The partial checksum is outside the packet, or not in the field of the protocol.
+    #[error("the checksum at {start} + {offset} is not a field of the packet")]
+    Checksum {
+        /// Start of the checksummed part, bytes.
+        start: u16,
+        /// Offset of the field from there, bytes.
+        offset: u16,
+    },
+}
+
+/// Finds out what `packet` (from the IP header on) is on a wire.
+///
+/// A packet that is not a super-packet is one segment, whatever it contains.
+///
+/// # Errors
+/// [`Malformed`] if a super-packet's headers do not add up, if a partial checksum lies outside the packet, or
+/// if the packet is longer than 65,535 bytes.
+pub fn inspect(vnet: &VnetHeader, packet: &[u8]) -> Result<Shape, Malformed> {
+    inspect_parts(vnet, packet, packet.len())
+}
+
+/// As [`inspect`], for a packet of `total` bytes of which `head` holds at least all headers.
+pub(crate) fn inspect_parts(
+    vnet: &VnetHeader,
+    head: &[u8],
+    total: usize,
+) -> Result<Shape, Malformed> {
+    if total > usize::from(u16::MAX) {
+        return Err(Malformed::TooLong(total));
+    }
+    let mut shape = match head.first().map_or(0, |byte| byte >> 4) {
+        4 => look_v4(head),
+        6 => look_v6(head),
+        _ => None,
+    }
+    .unwrap_or(Shape::BLANK);
+    if vnet.needs_csum() {
+        let field = usize::from(vnet.csum_start) + usize::from(vnet.csum_offset);
+        if field + 2 > total {
+            return Err(Malformed::Checksum {
+                start: vnet.csum_start,
+                offset: vnet.csum_offset,
+            });
+        }
+    }
+    if vnet.is_gso() {
+        check_super(vnet, head, total, &shape)?;
+        let header_len = usize::from(shape.header_len);
+        let (size, payload) = (usize::from(vnet.gso_size), total - header_len);
+        if payload > size {
+            let segments = payload.div_ceil(size);
+            shape.segments = short(segments);
+            shape.payload_per_segment = vnet.gso_size;
+            shape.segment_bytes = short(header_len + size);
+            shape.last_bytes = short(total - (segments - 1) * size);
+            return Ok(shape);
+        }
+    }
+    shape.header_len = shape.header_len.min(short(MAX_HEADER_LEN));
+    shape.payload_per_segment = short(total) - shape.header_len;
+    shape.segment_bytes = short(total);
+    shape.last_bytes = short(total);
+    Ok(shape)
+}
+
+impl Shape {
+    const BLANK: Self = Self {
+        segments: 1,
+        header_len: 0,
+        payload_per_segment: 0,
+        segment_bytes: 0,
+        last_bytes: 0,
+        ecn: 0,
+        control: false,
+        flow: 0,
+        network: Network::Unknown,
+        transport: Transport::Other,
+        l4_offset: 0,
+    };
+
+    /// IP bytes of segment `index`.
+    #[must_use]
+    pub const fn bytes_of(&self, index: u16) -> u16 {
+        if index + 1 < self.segments {
+            self.segment_bytes
+        } else {
+            self.last_bytes
+        }
+    }
+
+    /// IP bytes of the whole packet once it is cut into its segments.
+    #[must_use]
+    pub const fn wire_bytes(&self) -> u64 {
+        (self.segments as u64 - 1) * self.segment_bytes as u64 + self.last_bytes as u64
+    }
+
+    /// Fills in what the transport header says; returns the ports, or zero where there are none.
+    fn look_transport(&mut self, head: &[u8], number: u8, offset: usize) -> u32 {
+        let header_len = match number {
+            protocol::TCP => Tcp::parse(&head[offset..]).map(|tcp| tcp.header_len()),
+            protocol::UDP => Udp::parse(&head[offset..]).map(|_| Udp::LEN),
+            _ => None,
+        };
+        self.header_len = short(offset);
+        self.l4_offset = short(offset);
+        let Some(header_len) = header_len else {
+            return 0;
+        };
+        self.transport = if number == protocol::TCP {
+            Transport::Tcp
+        } else {
+            Transport::Udp
+        };
+        self.header_len = short(offset + header_len);
+        read_u32(head, offset)
+    }
+}
+
+fn look_v4(head: &[u8]) -> Option<Shape> {
+    let ip = Ipv4::parse(head)?;
+    let mut shape = Shape {
+        network: Network::V4,
+        ecn: ip.ecn(),
+        ..Shape::BLANK
+    };
+    let ports = if ip.is_fragment() {
+        shape.header_len = short(ip.header_len());
+        0
+    } else {
+        shape.look_transport(head, ip.protocol(), ip.header_len())
+    };
+    shape.control = ip.protocol() == protocol::IGMP || head[16..19] == [224, 0, 0];
+    shape.flow = flow::hash(ip.addresses(), ip.protocol(), ports);
+    Some(shape)
+}
+
+fn look_v6(head: &[u8]) -> Option<Shape> {
+    let ip = Ipv6::parse(head)?;
+    let upper = ip.upper_layer();
+    let mut shape = Shape {
+        network: Network::V6,
+        ecn: ip.ecn(),
+        ..Shape::BLANK
+    };
+    let ports = shape.look_transport(head, upper.protocol, upper.offset);
+    let message = head.get(upper.offset).copied().unwrap_or(0);
+    shape.control = (upper.protocol == protocol::ICMPV6 && is_link_control(message))
+        || (head[24] == 0xff && head[25] & 0x0f == 2);
+    // All fragments of a datagram name the same protocol in their fragment header.
+    let number = if upper.protocol == protocol::FRAGMENT {
+        message
+    } else {
+        upper.protocol
+    };
+    shape.flow = flow::hash(ip.addresses(), number, ports);
+    Some(shape)
+}
+
+/// Refuses a super-packet whose headers do not add up.
+fn check_super(
+    vnet: &VnetHeader,
+    head: &[u8],
+    total: usize,
+    shape: &Shape,
+) -> Result<(), Malformed> {
+    let kind = vnet.gso_kind();
+    let fits = match kind {
+        VnetHeader::GSO_TCPV4 => shape.network == Network::V4 && shape.transport == Transport::Tcp,
+        VnetHeader::GSO_TCPV6 => shape.network == Network::V6 && shape.transport == Transport::Tcp,
+        // The kernel refuses UDP super-packets with complete checksums, and so do we.
+        VnetHeader::GSO_UDP_L4 => shape.transport == Transport::Udp && vnet.needs_csum(),
+        _ => return Err(Malformed::GsoType(vnet.gso_type)),
+    };
+    if vnet.gso_size == 0 {
+        return Err(Malformed::GsoSize);
+    }
+    if !fits {
+        return Err(Malformed::Headers(vnet.gso_type));
+    }
+    let header_len = usize::from(shape.header_len);
+    if header_len > MAX_HEADER_LEN {
+        return Err(Malformed::LongHeaders(header_len));
+    }
+    let said = match shape.network {
+        Network::V4 => usize::from(read_u16(head, 2)),
+        _ => Ipv6::LEN + usize::from(read_u16(head, 4)),
+    };
+    if said != total {
+        return Err(Malformed::Length { said, found: total });
+    }
+    let (l4, tcp) = (
+        usize::from(shape.l4_offset),
+        shape.transport == Transport::Tcp,
+    );
+    if !tcp && usize::from(read_u16(head, l4 + 4)) != total - l4 {
+        return Err(Malformed::Length {
+            said: read_u16(head, l4 + 4).into(),
+            found: total - l4,
+        });
+    }
+    let field = if tcp {
+        Tcp::CHECKSUM_AT
+    } else {
+        Udp::CHECKSUM_AT
+    };
+    if vnet.needs_csum()
+        && (vnet.csum_start, usize::from(vnet.csum_offset)) != (shape.l4_offset, field)
+    {
+        return Err(Malformed::Checksum {
+            start: vnet.csum_start,
+            offset: vnet.csum_offset,
+        });
+    }
+    Ok(())
+}
