@@ -1,5 +1,7 @@
 //! How much a queue may hold.
 
+use std::collections::VecDeque;
+
 use crate::run::Run;
 use crate::stage::Backlog;
 use crate::unit::Unit;
@@ -69,30 +71,143 @@ impl Room {
         }
     }
 
-    /// Whether `run` fits as a whole beside `packets` packets and `bytes` bytes.
+    /// Whether `run` fits as a whole beside `held`.
     #[must_use]
-    pub const fn fits(&self, run: &Run, packets: u64, bytes: u64) -> bool {
+    pub const fn fits(&self, run: &Run, held: Held) -> bool {
         let more = match self.unit {
             Unit::Packet => run.count as u64,
             Unit::Superpacket => 1,
         };
-        packets + more <= self.max_packets && bytes.saturating_add(run.bytes()) <= self.max_bytes
+        held.packets + more <= self.max_packets
+            && held.bytes.saturating_add(run.bytes()) <= self.max_bytes
     }
 
-    /// Whether the queue holds more than it may: an arrival that was let in must push something out.
+    /// Whether `held` is more than the limit allows: an arrival that was let in must push something out.
     #[must_use]
-    pub const fn exceeded(&self, packets: u64, bytes: u64) -> bool {
-        packets > self.max_packets || bytes > self.max_bytes
+    pub const fn exceeded(&self, held: Held) -> bool {
+        held.packets > self.max_packets || held.bytes > self.max_bytes
     }
 
-    /// How many segments of `run`, all of `segment_bytes`, fit from the front beside `held`.
-    #[must_use]
-    pub fn fitting(&self, count: u16, segment_bytes: u16, held: Backlog) -> u16 {
-        let by_packets = self.max_packets.saturating_sub(held.segments);
+    /// Splits `run`, whose packets arrive one after another beside `held`: gives what fits to `keep` and the
+    /// rest to `refuse`, in order. A shorter last segment may fit where the ones before it did not.
+    pub fn admit(
+        &self,
+        mut run: Run,
+        held: Held,
+        mut keep: impl FnMut(Run),
+        mut refuse: impl FnMut(Run),
+    ) {
+        if self.fits(&run, held) {
+            return keep(run);
+        }
+        if self.unit == Unit::Superpacket || run.count == 1 {
+            return refuse(run);
+        }
+        let fitting = self.fitting(run.count - 1, run.segment_bytes, held);
+        let held = Held {
+            packets: held.packets + u64::from(fitting),
+            bytes: held.bytes + u64::from(fitting) * u64::from(run.segment_bytes),
+        };
+        if fitting > 0 {
+            keep(run.split_front(fitting));
+        }
+        if run.count > 1 {
+            let last = Run {
+                first: run.end() - 1,
+                count: 1,
+                ..run
+            };
+            if self.fits(&last, held) {
+                refuse(run.split_front(run.count - 1));
+                return keep(last);
+            }
+        }
+        refuse(run);
+    }
+
+    /// How many segments, at most `count` of `segment_bytes` each, fit beside `held`.
+    fn fitting(&self, count: u16, segment_bytes: u16, held: Held) -> u16 {
+        let by_packets = self.max_packets.saturating_sub(held.packets);
         let bytes_left = self.max_bytes.saturating_sub(held.bytes);
         let by_bytes = bytes_left
             .checked_div(u64::from(segment_bytes))
             .unwrap_or(u64::MAX);
         u16::try_from(by_packets.min(by_bytes)).map_or(count, |fitting| fitting.min(count))
+    }
+}
+
+/// What counts against a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Packets, in the unit of the limit.
+    pub packets: u64,
+    /// IP bytes.
+    pub bytes: u64,
+}
+
+/// Runs in the order of their arrival, given back by the unit.
+#[derive(Debug)]
+pub(crate) struct Fifo {
+    unit: Unit,
+    runs: VecDeque<Run>,
+    segments: u64,
+    bytes: u64,
+}
+
+impl Fifo {
+    pub(crate) const fn new(unit: Unit) -> Self {
+        Self {
+            unit,
+            runs: VecDeque::new(),
+            segments: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        let packets = match self.unit {
+            Unit::Packet => self.segments,
+            Unit::Superpacket => self.runs.len() as u64,
+        };
+        Held {
+            packets,
+            bytes: self.bytes,
+        }
+    }
+
+    pub(crate) const fn backlog(&self) -> Backlog {
+        Backlog {
+            segments: self.segments,
+            bytes: self.bytes,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, run: Run) {
+        self.segments += u64::from(run.count);
+        self.bytes += run.bytes();
+        self.runs.push_back(run);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Run> {
+        let head = self.runs.front_mut()?;
+        let run = if self.unit == Unit::Packet && head.count > 1 {
+            head.split_front(1)
+        } else {
+            self.runs.pop_front()?
+        };
+        self.segments -= u64::from(run.count);
+        self.bytes -= run.bytes();
+        Some(run)
+    }
+
+    #[inline]
+    pub(crate) fn head_bytes(&self) -> Option<u32> {
+        let head = self.runs.front()?;
+        Some(match self.unit {
+            Unit::Packet => head.head_bytes(),
+            Unit::Superpacket => u32::try_from(head.bytes()).unwrap_or(u32::MAX),
+        })
     }
 }
