@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from wavebed._core import find_core
 from wavebed.errors import UserError
@@ -75,6 +75,10 @@ def run(args: argparse.Namespace) -> int:
     core = find_core()
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()
+    _become(core, descriptor)
+
+
+def _become(core: str, descriptor: int) -> NoReturn:
     arguments = [core, "lab", f"/proc/self/fd/{descriptor}"]
     os.execve(core, arguments, clean_environment(os.environ))  # noqa: S606 - becoming the program is the point
 

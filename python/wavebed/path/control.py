@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from wavebed.errors import UserError, WavebedError
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from wavebed.path.laboratory import Json
 
-__all__ = ["Connection", "LaboratoryGone", "socket_address"]
+__all__ = ["Connection", "LaboratoryGoneError", "socket_address"]
 
 
-class LaboratoryGone(WavebedError):
+class LaboratoryGoneError(WavebedError):
     """The laboratory ended while it was spoken to."""
 
 
@@ -51,7 +51,7 @@ class Connection:
             self._socket.close()
             raise UserError(f"{name!r} is no running laboratory: `wavebed ctl` lists those that are") from None
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class Connection:
         ------
         UserError
             If the laboratory refuses the request.
-        LaboratoryGone
+        LaboratoryGoneError
             If it ended.
         """
         line = json.dumps(request).encode() + b"\n"
@@ -81,7 +81,7 @@ class Connection:
             else:
                 self._socket.sendall(line)
         except OSError:
-            raise LaboratoryGone(f"laboratory {self.name!r} has ended") from None
+            raise LaboratoryGoneError(f"laboratory {self.name!r} has ended") from None
         return self.answer()
 
     def answer(self, timeout_s: float | None = None) -> dict[str, Json]:
@@ -98,7 +98,7 @@ class Connection:
             If nothing came in time.
         UserError
             If the answer is a refusal.
-        LaboratoryGone
+        LaboratoryGoneError
             If the laboratory ended.
         """
         self._socket.settimeout(timeout_s)
@@ -110,10 +110,10 @@ class Connection:
             except OSError:
                 data = b""
             if not data:
-                raise LaboratoryGone(f"laboratory {self.name!r} has ended")
+                raise LaboratoryGoneError(f"laboratory {self.name!r} has ended")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         answer = cast("dict[str, Json]", json.loads(line))
-        if isinstance(answer.get("error"), str):
-            raise UserError(str(answer["error"]))
+        if "error" in answer:
+            raise UserError(f"{self.name}: {answer['error']}")
         return answer

@@ -22,7 +22,7 @@ _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 def write_laboratory(laboratory: Mapping[str, Json]) -> int:
     """Write the laboratory file into memory and return its descriptor, which a new program inherits."""
     descriptor = os.memfd_create("laboratory.json", 0)
-    with open(descriptor, "wb", closefd=False) as memory:  # noqa: PTH123 - a descriptor has no path
+    with open(descriptor, "wb", closefd=False) as memory:
         memory.write(json.dumps(laboratory).encode())
     return descriptor
 

@@ -39,9 +39,7 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     for key in PATH_KEYS.values():
         summary = f"{key.meaning} (default: {key.default})".replace("`", "").replace("%", "%%")
         if key.write == "true|false":
-            group.add_argument(
-                f"--{key.name}", dest=_PREFIX + key.name, action="store_const", const=True, help=summary
-            )
+            group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, action="store_const", const=True, help=summary)
         else:
             group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, metavar=key.write, help=summary)
 

@@ -16,7 +16,7 @@ _Given = TypeVar("_Given")
 _Value = TypeVar("_Value")
 
 
-class Problem(UserError):
+class Problem(UserError):  # noqa: N818 - it is what it says
     """A broken rule, and the key below the place that the caller knows.
 
     Parameters

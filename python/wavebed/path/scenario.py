@@ -83,20 +83,24 @@ def _load(file: FilePath) -> Mapping[str, object]:
     except RecursionError:
         raise UserError(f"{file}: is not TOML: nested too deeply") from None
     try:
-        for key in document:
-            if key not in TOP_KEYS:
-                raise unknown_key(key, TOP_KEYS)
-        for key in ("title", "source"):
-            if key in document:
-                at(key, read_text, document[key])
-        if "path" not in document:
-            raise Problem("is missing: add a table [path]", "path")
-        path = document["path"]
-        if not isinstance(path, dict):
-            raise Problem(f"{described(path)} is not a table: write [path] on a line of its own", "path")
+        return _path_table(document)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-    return cast("Mapping[str, object]", path)
+
+
+def _path_table(document: Mapping[str, object]) -> Mapping[str, object]:
+    for key in document:
+        if key not in TOP_KEYS:
+            raise unknown_key(key, TOP_KEYS)
+    for key in ("title", "source"):
+        if key in document:
+            at(key, read_text, document[key])
+    if "path" not in document:
+        raise Problem("is missing: add a table [path]", "path")
+    path = document["path"]
+    if not isinstance(path, dict):
+        raise Problem(f"{described(path)} is not a table: write [path] on a line of its own", "path")
+    return path
 
 
 class _Reader:

@@ -73,38 +73,99 @@ LINK_KEYS = {
     key.name: key
     for key in (
         Key("rate", values.rate, "RATE", "no limit", "constant rate, in bits of IP packets per second"),
-        Key("trace", values.file_path, "FILE", "none", "a pattern or trace whose rate drives the link; its columns"
-            " `delay_s` and `loss`, where it has them, drive delay and loss unless those are given"),
-        Key("trace-format", values.text, "NAME", "found from the content", "format of the trace, where two fit",
-            needs="trace"),
-        Key("trace-end", values.word(*values.TRACE_ENDS), "repeat|hold|stop", "repeat",
+        Key(
+            "trace",
+            values.file_path,
+            "FILE",
+            "none",
+            "a pattern or trace whose rate drives the link; its columns"
+            " `delay_s` and `loss`, where it has them, drive delay and loss unless those are given",
+        ),
+        Key(
+            "trace-format",
+            values.text,
+            "NAME",
+            "found from the content",
+            "format of the trace, where two fit",
+            needs="trace",
+        ),
+        Key(
+            "trace-end",
+            values.word(*values.TRACE_ENDS),
+            "repeat|hold|stop",
+            "repeat",
             "what follows the end of the trace: it starts again, its last value holds, or nothing passes any more",
-            needs="trace"),
-        Key("start-at", values.time_ns, "TIME", "0s", "where in the trace the laboratory's time begins",
-            needs="trace"),
-        Key("rate-mode", values.word("live", "sampled"), "live|sampled", "live",
+            needs="trace",
+        ),
+        Key("start-at", values.time_ns, "TIME", "0s", "where in the trace the laboratory's time begins", needs="trace"),
+        Key(
+            "rate-mode",
+            values.word("live", "sampled"),
+            "live|sampled",
+            "live",
             "`live` serves at the rate of the moment; `sampled` reads the rate when a packet is queued and never"
-            " revises it, as netem does", needs="rate"),
-        Key("overhead", values.number(0, 10_000), "BYTES", "0", "bytes that a lower layer adds to every segment",
-            needs="rate"),
-        Key("outage", values.word("hold", "drop"), "hold|drop", "hold",
-            "what a rate of zero does to packets: they wait in the queue, or they are dropped", needs="rate"),
-        Key("queue", values.queue, "KIND[:LIMIT]", "droptail, with the limit below",
+            " revises it, as netem does",
+            needs="rate",
+        ),
+        Key(
+            "overhead",
+            values.number(0, 10_000),
+            "BYTES",
+            "0",
+            "bytes that a lower layer adds to every segment",
+            needs="rate",
+        ),
+        Key(
+            "outage",
+            values.word("hold", "drop"),
+            "hold|drop",
+            "hold",
+            "what a rate of zero does to packets: they wait in the queue, or they are dropped",
+            needs="rate",
+        ),
+        Key(
+            "queue",
+            values.queue,
+            "KIND[:LIMIT]",
+            "droptail, with the limit below",
             "what waits for the bottleneck: droptail, drophead, codel, fq_codel, infinite; the limit is in bytes,"
-            " packets or time", needs="rate"),
-        Key("queue-unit", values.word(*values.UNITS), "packet|superpacket", "packet",
+            " packets or time",
+            needs="rate",
+        ),
+        Key(
+            "queue-unit",
+            values.word(*values.UNITS),
+            "packet|superpacket",
+            "packet",
             "what a limit in packets counts: wire segments, or what an offloading host hands over at once",
-            needs="rate"),
+            needs="rate",
+        ),
         Key("delay", values.delay, "TIME", "none", "one-way delay, after the bottleneck"),
         Key("loss", values.loss, "SHARE", "none", "independent loss"),
-        Key("loss-unit", values.word(*values.UNITS), "packet|superpacket", "packet",
-            "what is lost at once: a wire segment, or what an offloading host hands over at once", needs="loss"),
-        Key("loss-at", values.word("exit", "entry"), "exit|entry", "exit",
+        Key(
+            "loss-unit",
+            values.word(*values.UNITS),
+            "packet|superpacket",
+            "packet",
+            "what is lost at once: a wire segment, or what an offloading host hands over at once",
+            needs="loss",
+        ),
+        Key(
+            "loss-at",
+            values.word("exit", "entry"),
+            "exit|entry",
+            "exit",
             "whether what is lost has used the bottleneck (`exit`, as on a radio) or never reaches it (`entry`)",
-            needs="loss"),
+            needs="loss",
+        ),
         Key("duplicate", values.share, "SHARE", "none", "share of the segments that arrive twice"),
-        Key("reorder", values.reorder, '{share = SHARE, delay = TIME}', "none",
-            "share of the segments that are held back, and for how long"),
+        Key(
+            "reorder",
+            values.reorder,
+            "{share = SHARE, delay = TIME}",
+            "none",
+            "share of the segments that are held back, and for how long",
+        ),
         Key("corrupt", values.share, "SHARE", "none", "share of the segments in which one bit is flipped"),
     )
 }
@@ -113,14 +174,29 @@ LINK_KEYS = {
 PATH_KEYS = {
     key.name: key
     for key in (
-        Key("join", values.join, "off|slot|TIME", DEFAULT_JOIN,
-            "which departures are joined into super-packets: none, those of one instant, those within a time"),
-        Key("seed", values.number(0, 2**63 - 1), "N", str(DEFAULT_SEED),
-            "what all luck is keyed by: same seed, same luck, whatever the traffic"),
+        Key(
+            "join",
+            values.join,
+            "off|slot|TIME",
+            DEFAULT_JOIN,
+            "which departures are joined into super-packets: none, those of one instant, those within a time",
+        ),
+        Key(
+            "seed",
+            values.number(0, 2**63 - 1),
+            "N",
+            str(DEFAULT_SEED),
+            "what all luck is keyed by: same seed, same luck, whatever the traffic",
+        ),
         Key("mtu", values.number(1280, 9000), "N", str(DEFAULT_MTU), "bytes of the largest IP packet"),
         Key("nat", values.boolean, "true|false", "false", "the far end is this machine and its network (root only)"),
-        Key("congestion-control", values.text, "NAME", "that of the machine",
-            "TCP congestion control of all hosts, such as cubic or bbr"),
+        Key(
+            "congestion-control",
+            values.text,
+            "NAME",
+            "that of the machine",
+            "TCP congestion control of all hosts, such as cubic or bbr",
+        ),
     )
 }
 """Keys of the whole path."""
@@ -129,8 +205,13 @@ SEGMENT_KEYS = {
     key.name: key
     for key in (
         Key("name", values.name, "NAME", "required", "name of the segment; its links are NAME.down and NAME.up"),
-        Key("kind", values.word(*SEGMENT_KINDS), "wired|radio", "required",
-            "what the segment stands for; options of `wavebed shell` go to the radio segment"),
+        Key(
+            "kind",
+            values.word(*SEGMENT_KINDS),
+            "wired|radio",
+            "required",
+            "what the segment stands for; options of `wavebed shell` go to the radio segment",
+        ),
     )
 }
 """Keys of a ``[[path.segment]]`` beside those of its links."""
@@ -139,8 +220,13 @@ HOST_KEYS = {
     key.name: key
     for key in (
         Key("congestion-control", values.text, "NAME", "that of the path", "TCP congestion control of this host"),
-        Key("sysctl", lambda value: value, "{NAME = VALUE}", "the table below",
-            "kernel settings of this host's network namespace"),
+        Key(
+            "sysctl",
+            lambda value: value,
+            "{NAME = VALUE}",
+            "the table below",
+            "kernel settings of this host's network namespace",
+        ),
     )
 }
 """Keys of ``[path.server]``, ``[path.edge]`` and ``[path.client]``; the edge also has ``after``."""

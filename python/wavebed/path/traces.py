@@ -95,7 +95,7 @@ class Traces:
         data = to_native(read_trace(file, format_name)).encode()
         descriptor = os.memfd_create(file.name[:200], 0)
         self.descriptors.append(descriptor)
-        with open(descriptor, "wb", closefd=False) as memory:  # noqa: PTH123 - a descriptor has no path
+        with open(descriptor, "wb", closefd=False) as memory:
             memory.write(data)
         lines = iter(data.decode().splitlines())
         next(lines)
@@ -111,7 +111,7 @@ def _native_columns(lines: Iterator[str], file: FilePath) -> tuple[str, ...]:
 
 def _rows(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     for line in lines:
-        if line.startswith("#") or line.startswith(columns[0]):
+        if line.startswith(("#", columns[0])):
             continue
         values = line.rstrip("\r\n").split(",")
         if len(values) == len(columns):

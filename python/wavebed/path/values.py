@@ -115,7 +115,8 @@ def name(value: object) -> str:
     """Read the name of a segment or a laboratory."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", value, re.ASCII):
         raise Problem(
-            f"{described(value)} is not a name: write 1 to 32 small letters, digits, '-' or '_', a letter or digit first"
+            f"{described(value)} is not a name: write 1 to 32 small letters, digits, '-' or '_',"
+            " the first a letter or a digit"
         )
     return value
 

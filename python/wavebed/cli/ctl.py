@@ -1,0 +1,87 @@
+"""``wavebed ctl``: list the running laboratories, read their counters, change their links while they run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, cast
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, UserError
+from wavebed.path.control import Connection
+from wavebed.path.live import change_request
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wavebed.path.laboratory import Json
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
+_EPILOG = (
+    "set: rate=50mbit, delay=5ms, loss=1%%, pattern=FILE concern every link that has such a stage;"
+    " radio.down.rate=50mbit concerns one link. No packet is lost by a change."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.usage = "wavebed ctl [--json] [LAB show | LAB set KEY=VALUE…]"
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without it, all are listed")
+    parser.add_argument("action", nargs="?", choices=("show", "set"), help="what to do (default: show)")
+    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="what to change")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked."""
+    if args.lab is None:
+        _list(as_json=args.json)
+    elif args.action == "set":
+        _set(args.lab, args.changes)
+    else:
+        if args.changes:
+            raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
+        with Connection(args.lab) as connection:
+            answer = connection.ask({"do": "show"})
+        print(json.dumps(answer) if args.json else _table(answer))
+    return 0
+
+
+def _list(*, as_json: bool) -> None:
+    arguments = [find_core(), "list", *(["--json"] if as_json else [])]
+    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MachineError(done.stderr.strip() or f"wavebed-core list ended with {done.returncode}")
+    print(done.stdout, end="")
+
+
+def _set(lab: str, changes: list[str]) -> None:
+    if not changes:
+        raise UserError("set: nothing to change: write KEY=VALUE, such as rate=50mbit")
+    requests = []
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise UserError(f"{change!r}: has no '=': write KEY=VALUE, such as rate=50mbit")
+        requests.append(change_request(key, value))
+    for request in requests:
+        with Connection(lab) as connection:
+            connection.ask(request)
+
+
+def _table(answer: dict[str, Json]) -> str:
+    columns = ("link", "offered", "duplicated", "delivered", "dropped", "marked", "queued")
+    rows: list[tuple[str, ...]] = [columns]
+    for link in cast("list[dict[str, Json]]", answer["links"]):
+        dropped = cast("dict[str, int]", link["dropped_segments"])
+        counts = {**link, "dropped_segments": sum(dropped.values())}
+        rows.append((str(link["name"]), *(str(counts[f"{column}_segments"]) for column in columns[1:])))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells))
+    return "\n".join([*lines, "(wire segments)"])

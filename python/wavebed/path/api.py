@@ -1,0 +1,134 @@
+"""The path from Python: read it, look at it, bring it up.
+
+>>> import wavebed
+>>> with wavebed.Path.load("scenarios/kau-e5g-1.toml").up() as lab:
+...     result = lab.client.run(["ping", "-c", "3", "server"], capture=True)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.layers import link_key
+from wavebed.path.problems import Problem, at, unknown_key
+from wavebed.path.scenario import read_path
+from wavebed.path.schema import LINK_KEYS, PATH_KEYS
+from wavebed.path.traces import Traces
+from wavebed.path.values import name as read_name
+
+if TYPE_CHECKING:
+    import os
+
+    from wavebed.path.lab import Laboratory
+    from wavebed.path.laboratory import Json
+    from wavebed.path.model import PathModel
+
+__all__ = ["Path"]
+
+
+class Path:
+    """A path that can be brought up any number of times.
+
+    Use `load` or `of` to make one. The resolved values are in `model`.
+
+    Parameters
+    ----------
+    model : PathModel
+        Hosts, segments and links.
+    """
+
+    def __init__(self, model: PathModel) -> None:
+        self.model = model
+
+    @classmethod
+    def load(cls, scenario: str | os.PathLike[str], **options: object) -> Path:
+        """Read a scenario file.
+
+        Parameters
+        ----------
+        scenario : path
+            A TOML file with a table ``[path]``.
+        **options
+            Values that override it, named as the options of ``wavebed shell`` with ``_`` for ``-``, and written as
+            there: ``rate="1gbit"``, ``up_delay="5ms"``, ``queue={"kind": "codel", "ecn": True}``.
+
+        Raises
+        ------
+        UserError
+            If the file or an option is wrong; the message names it, the rule and the remedy.
+        """
+        return cls(_read(FilePath(scenario), options))
+
+    @classmethod
+    def of(cls, **options: object) -> Path:
+        """Make a path of one radio segment from options alone, as in `load`.
+
+        Raises
+        ------
+        UserError
+            If an option is wrong.
+        """
+        return cls(_read(None, options))
+
+    def laboratory(self, *, name: str = "resolved") -> dict[str, Json]:
+        """Return the laboratory file: every value explicit, every unit in its key."""
+        traces = Traces()
+        try:
+            return laboratory_file(self.model, LabPlan(name=name), traces)
+        finally:
+            traces.close()
+
+    def up(
+        self,
+        *,
+        name: str | None = None,
+        log: str | os.PathLike[str] | None = None,
+        pcap: str | os.PathLike[str] | None = None,
+        summary: str | os.PathLike[str] | None = None,
+    ) -> Laboratory:
+        """Bring the path up. Use the result in a ``with`` statement: leaving it ends everything inside.
+
+        The laboratory also ends when this Python process ends, however it ends.
+
+        Parameters
+        ----------
+        name : str, optional
+            The laboratory's name, for ``wavebed ctl``; drawn if absent.
+        log, pcap : path, optional
+            Folders for the links' series and for captures; made if absent.
+        summary : path, optional
+            File for the books at the end; with `log`, ``summary.json`` in that folder by default.
+
+        Raises
+        ------
+        UserError
+            If the name or a pattern is wrong.
+        MachineError
+            If this machine cannot run a laboratory; ``wavebed doctor`` explains.
+        """
+        from wavebed.path.lab import Laboratory
+
+        log_dir = None if log is None else FilePath(log)
+        plan = LabPlan(
+            name=random_name() if name is None else at("name", read_name, name),
+            log_dir=log_dir,
+            pcap_dir=None if pcap is None else FilePath(pcap),
+            summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
+        )
+        return Laboratory(self.model, plan)
+
+
+def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
+    named = {key.replace("_", "-"): value for key, value in options.items()}
+    for key in named:
+        if link_key(key) is None and key not in PATH_KEYS:
+            problem: Problem = unknown_key(key, (*PATH_KEYS, *LINK_KEYS))
+            raise UserError(str(problem))
+    traces = Traces()
+    try:
+        return read_path(scenario, named, traces)
+    finally:
+        traces.close()

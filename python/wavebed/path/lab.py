@@ -1,0 +1,328 @@
+"""A running laboratory and its hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from typing import IO, TYPE_CHECKING, Self
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.path.control import Connection, LaboratoryGoneError, socket_address
+from wavebed.path.laboratory import laboratory_file
+from wavebed.path.launch import clean_environment, make_folder, write_laboratory
+from wavebed.path.live import change_request
+from wavebed.path.process import LabProcess, Pump, pipe_or
+from wavebed.path.traces import Traces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from wavebed.path.laboratory import Json, LabPlan
+    from wavebed.path.model import PathModel
+
+__all__ = ["LabHost", "Laboratory"]
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+Redirect = int | IO[bytes] | IO[str] | None
+
+
+class LabHost:
+    """A host of a running laboratory.
+
+    Parameters
+    ----------
+    laboratory : Laboratory
+        The laboratory it belongs to.
+    name : str
+        ``server``, ``edge`` or ``client``.
+    """
+
+    def __init__(self, laboratory: Laboratory, name: str) -> None:
+        self.laboratory = laboratory
+        self.name = name
+
+    def start(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: Redirect = subprocess.DEVNULL,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+    ) -> LabProcess:
+        """Start a program on this host and return at once.
+
+        Parameters
+        ----------
+        argv : sequence of str
+            The program and its arguments; it is looked for in ``PATH``.
+        stdin, stdout, stderr : int or file, optional
+            A file or descriptor, ``subprocess.PIPE`` (read with `LabProcess.output`), ``subprocess.DEVNULL``, or
+            ``None`` for those of this process.
+        env : mapping, optional
+            Its variables; by default those of this process without the ones that name a proxy.
+        cwd : path, optional
+            Its working directory; by default that of this process.
+        input : str, optional
+            What it reads from standard input.
+
+        Raises
+        ------
+        UserError
+            If there is no such program.
+        LaboratoryGoneError
+            If the laboratory has ended.
+        """
+        arguments = [os.fspath(argument) for argument in argv]
+        if not arguments:
+            raise UserError("argv: is empty: name a program")
+        given = {"stdin": subprocess.PIPE if input is not None else stdin, "stdout": stdout, "stderr": stderr}
+        theirs: list[int] = []
+        ours: dict[str, int] = {}
+        connection = Connection(self.laboratory.name)
+        try:
+            for name, default in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+                end, our_end = pipe_or(_descriptor(given[name], default), "w" if name == "stdin" else "r")
+                theirs.append(end)
+                if our_end is not None:
+                    ours[name] = our_end
+            answer = connection.ask(
+                {
+                    "do": "run",
+                    "host": self.name,
+                    "argv": list(arguments),
+                    "env": dict(clean_environment(os.environ if env is None else env)),
+                    "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),  # noqa: PTH109 - text is what is sent
+                },
+                theirs,
+            )
+            pid = answer["pid"]
+            assert isinstance(pid, int), "a process has a number"
+        except BaseException:
+            for end in ours.values():
+                os.close(end)
+            connection.close()
+            raise
+        finally:
+            for end in theirs:
+                os.close(end)
+        process = LabProcess(connection, pid, arguments)
+        process.attach(
+            {name: Pump(end, (input or "").encode() if name == "stdin" else None) for name, end in ours.items()}
+        )
+        return process
+
+    def run(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        capture: bool = False,
+        timeout: float | None = None,
+        check: bool = False,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on this host and wait for it, as `subprocess.run` does here.
+
+        Parameters
+        ----------
+        argv : sequence of str
+            The program and its arguments.
+        capture : bool
+            Whether to keep standard output and standard error as text; otherwise they are those of this process.
+        timeout : float, optional
+            Seconds after which the program is killed.
+        check : bool
+            Whether an exit status other than 0 is an error.
+        env, cwd, input
+            As in `start`.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it took longer than `timeout`.
+        subprocess.CalledProcessError
+            If `check` and the exit status is not 0.
+        UserError
+            If there is no such program.
+        LaboratoryGoneError
+            If the laboratory ended first.
+        """
+        redirect = subprocess.PIPE if capture else None
+        process = self.start(argv, stdout=redirect, stderr=redirect, env=env, cwd=cwd, input=input)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+            output, errors = process.output()
+            raise subprocess.TimeoutExpired(process.args, timeout or 0.0, output, errors) from None
+        except BaseException:
+            process.kill()
+            raise
+        output, errors = process.output()
+        if check and status != 0:
+            raise subprocess.CalledProcessError(status, process.args, output, errors)
+        return subprocess.CompletedProcess(process.args, status, output, errors)
+
+
+def _descriptor(given: Redirect, default: int) -> int:
+    if given is None:
+        return default
+    return given if isinstance(given, int) else given.fileno()
+
+
+class Laboratory:
+    """A running laboratory: leave the ``with`` statement, and everything inside ends.
+
+    `server`, `client` and, where the path has one, `edge` are its hosts.
+
+    Parameters
+    ----------
+    model : PathModel
+        The path.
+    plan : LabPlan
+        Its name, and where its records go.
+
+    Raises
+    ------
+    UserError
+        If a pattern is wrong.
+    MachineError
+        If this machine cannot run it.
+    """
+
+    def __init__(self, model: PathModel, plan: LabPlan) -> None:
+        self.name = plan.name
+        self.model = model
+        for folder, option in ((plan.log_dir, "log"), (plan.pcap_dir, "pcap")):
+            if folder is not None:
+                make_folder(folder, option)
+        traces = Traces()
+        try:
+            descriptor = write_laboratory(laboratory_file(model, plan, traces))
+            traces.descriptors.append(descriptor)
+            # The laboratory watches this pipe: however this process ends, its end of the pipe closes.
+            watched, self._leash = os.pipe2(os.O_CLOEXEC)
+            try:
+                self._process = subprocess.Popen(
+                    [find_core(), "lab", f"/proc/self/fd/{descriptor}", "--leash", str(watched)],
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env=clean_environment(os.environ),
+                    pass_fds=[watched, *traces.descriptors],
+                    start_new_session=True,
+                )
+            except BaseException:
+                os.close(self._leash)
+                raise
+            finally:
+                os.close(watched)
+        finally:
+            traces.close()
+        assert self._process.stderr is not None, "it was asked for"
+        self._messages = Pump(os.dup(self._process.stderr.fileno()))
+        self._process.stderr.close()
+        self.summary_text = ""
+        self._hosts = {host.name: LabHost(self, host.name) for host in model.hosts}
+        try:
+            self._await_start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def server(self) -> LabHost:
+        """The server."""
+        return self._hosts["server"]
+
+    @property
+    def client(self) -> LabHost:
+        """The client."""
+        return self._hosts["client"]
+
+    @property
+    def edge(self) -> LabHost:
+        """The edge host.
+
+        Raises
+        ------
+        UserError
+            If the path has none.
+        """
+        if "edge" not in self._hosts:
+            raise UserError("edge: this path has no edge host: add [path.edge] to the scenario")
+        return self._hosts["edge"]
+
+    def show(self) -> dict[str, Json]:
+        """Return the counters of all links, as ``wavebed ctl LAB show --json`` prints them."""
+        with Connection(self.name) as connection:
+            return connection.ask({"do": "show"})
+
+    def set(self, **changes: str) -> None:
+        """Change links while they run, from now on, without losing a packet.
+
+        Parameters
+        ----------
+        **changes : str
+            ``rate``, ``delay``, ``loss`` or ``pattern``, written as in ``wavebed ctl``. A change concerns every
+            link that has such a stage; ``**{"radio.down.rate": "50mbit"}`` concerns one.
+
+        Raises
+        ------
+        UserError
+            If a value is wrong or no link has such a stage.
+        """
+        for key, value in changes.items():
+            request = change_request(key, value)
+            with Connection(self.name) as connection:
+                connection.ask(request)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End everything inside and wait until it is gone; the books are in `summary_text` then."""
+        if self._process.poll() is None:
+            try:
+                with Connection(self.name) as connection:
+                    connection.ask({"do": "stop"})
+            except WavebedError:
+                pass  # it is ending already, or never began: the leash ends it
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.summary_text = self._messages.result()
+
+    def _await_start(self) -> None:
+        import socket
+
+        end = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                if probe.connect_ex(socket_address(self.name)) == 0:
+                    return
+            try:
+                status = self._process.wait(0.002)
+            except subprocess.TimeoutExpired:
+                continue
+            message = self._messages.result().strip().removeprefix("wavebed: ") or f"core ended with {status}"
+            raise (UserError if status == 2 else MachineError if status == 3 else LaboratoryGoneError)(message)
+        raise MachineError(f"laboratory {self.name!r} did not start within {START_TIMEOUT_S:.0f} s: see wavebed doctor")

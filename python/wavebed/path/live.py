@@ -1,0 +1,63 @@
+"""Live changes of a running laboratory: ``rate=50mbit``, ``radio.down.delay=5ms``, ``pattern=FILE``."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.path import values
+from wavebed.path.model import PatternFile
+from wavebed.path.problems import Problem, at, unknown_key
+from wavebed.path.traces import Traces
+
+if TYPE_CHECKING:
+    from wavebed.path.laboratory import Json
+
+__all__ = ["CHANGES", "change_request"]
+
+CHANGES = ("rate", "delay", "loss", "pattern")
+
+
+def change_request(key: str, value: str) -> dict[str, Json]:
+    """Return the request that makes a change.
+
+    Parameters
+    ----------
+    key : str
+        ``rate``, ``delay``, ``loss`` or ``pattern``; with ``SEGMENT.down.`` or ``SEGMENT.up.`` before it for one
+        link.
+    value : str
+        As typed.
+
+    Raises
+    ------
+    UserError
+        If the key or the value is wrong.
+    """
+    link, _, what = key.rpartition(".")
+    if what not in CHANGES:
+        raise UserError(str(unknown_key(what, CHANGES)))
+    if link and not link.endswith((".down", ".up")):
+        raise UserError(f"{key}: {link!r} is no link: write SEGMENT.down or SEGMENT.up before the key, or nothing")
+    request: dict[str, Json] = {"do": "set", "link": link or None}
+    try:
+        if what == "rate":
+            return request | {"key": "rate_bps", "value": at(key, values.rate_bps, value)}
+        if what == "delay":
+            return request | {"key": "delay_ns", "value": at(key, values.time_ns, value)}
+        if what == "loss":
+            return request | {"key": "loss", "value": at(key, values.share, value)}
+        return _pattern(request, key, value)
+    except Problem as problem:
+        raise UserError(str(problem)) from None
+
+
+def _pattern(request: dict[str, Json], key: str, value: str) -> dict[str, Json]:
+    traces = Traces()
+    try:
+        file = PatternFile(FilePath(value))
+        at(key, traces.columns, file)
+        return request | {"key": "pattern", "value": FilePath(traces.engine_path(file)).read_text(encoding="utf-8")}
+    finally:
+        traces.close()

@@ -1,0 +1,148 @@
+"""A process on a host of a laboratory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.path.control import Connection, LaboratoryGoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LabProcess", "Pump"]
+
+STOP_GRACE_S = 5.0
+
+
+class Pump:
+    """A thread that reads a pipe to its end, or writes one."""
+
+    def __init__(self, descriptor: int, data: bytes | None = None) -> None:
+        self._descriptor = descriptor
+        self._chunks: list[bytes] = []
+        work = self._read if data is None else lambda: self._write(data)
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with open(self._descriptor, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor has no path
+            while chunk := pipe.read(1 << 16):
+                self._chunks.append(chunk)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            with open(self._descriptor, "wb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor has no path
+                view = memoryview(data)
+                while view:
+                    view = view[pipe.write(view) :]
+        except BrokenPipeError:
+            pass  # the program did not want all of it, which is its affair
+
+    def result(self) -> str:
+        """Wait for the end of the pipe and return what came out of it."""
+        self._thread.join()
+        return b"".join(self._chunks).decode(errors="replace")
+
+
+class LabProcess:
+    """A process that runs on a host, as `subprocess.Popen` is one that runs here.
+
+    Parameters
+    ----------
+    connection : Connection
+        The conversation in which the process was started; its next answer says how it ended.
+    pid : int
+        Its number inside the laboratory.
+    args : sequence of str
+        Its command line.
+    """
+
+    def __init__(self, connection: Connection, pid: int, args: Sequence[str]) -> None:
+        self._connection = connection
+        self.pid = pid
+        self.args = list(args)
+        self.returncode: int | None = None
+        self._pumps: dict[str, Pump] = {}
+
+    def attach(self, pumps: dict[str, Pump]) -> None:
+        """Keep the pumps of its pipes."""
+        self._pumps = pumps
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; ``None`` while it runs."""
+        try:
+            return self.wait(timeout=0.001)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status, negative for a signal.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it still runs then.
+        LaboratoryGoneError
+            If the laboratory ended first.
+        """
+        if self.returncode is None:
+            try:
+                answer = self._connection.answer(timeout)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
+            status = answer.get("exit")
+            assert isinstance(status, int), "the answer to a run is its exit status"
+            # The core reports a signal as a shell does.
+            self.returncode = 128 - status if status > 128 else status
+            self._connection.close()
+        return self.returncode
+
+    def output(self) -> tuple[str | None, str | None]:
+        """Return what it wrote to standard output and standard error, where that was captured."""
+        results = {name: pump.result() for name, pump in self._pumps.items()}
+        return results.get("stdout"), results.get("stderr")
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is not None:
+            return
+        try:
+            with Connection(self._connection.name) as connection:
+                connection.ask({"do": "kill", "pid": self.pid, "signal": int(number)})
+        except LaboratoryGoneError:
+            return
+
+    def terminate(self, grace_s: float = STOP_GRACE_S) -> int:
+        """End it: SIGTERM, and SIGKILL if it is still there after `grace_s` seconds. Return the exit status."""
+        self.send_signal(signal.SIGTERM)
+        try:
+            return self.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.wait(grace_s)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def pipe_or(given: int | None, mode: str) -> tuple[int, int | None]:
+    """Return the descriptor for the process and, for ``subprocess.PIPE``, our end of the pipe."""
+    if given == subprocess.PIPE:
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        return (writing, reading) if mode == "r" else (reading, writing)
+    if given == subprocess.DEVNULL:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), None
+    if given is None or given < 0:
+        raise UserError(f"{given!r} is no descriptor: give a file, a descriptor, PIPE or DEVNULL")
+    return os.dup(given), None
