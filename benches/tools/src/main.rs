@@ -4,6 +4,7 @@
 mod count;
 mod hog;
 mod probe;
+mod relay;
 mod send;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +26,8 @@ enum Program {
     Echo(probe::EchoArguments),
     /// Measures round-trip times to an echo.
     Probe(probe::ProbeArguments),
+    /// Runs a command across two TUN devices with a fixed delay: what a relay can do at best.
+    Relay(relay::Arguments),
     /// Keeps one processor busy.
     Hog(hog::Arguments),
 }
@@ -35,6 +38,7 @@ fn main() -> anyhow::Result<()> {
         Program::Count(arguments) => count::run(&arguments),
         Program::Echo(arguments) => probe::echo(&arguments),
         Program::Probe(arguments) => probe::probe(&arguments),
+        Program::Relay(arguments) => relay::run(&arguments),
         Program::Hog(arguments) => {
             hog::run(&arguments);
             Ok(())

@@ -1,0 +1,303 @@
+//! A hop without a device or a clock: packets in lists, time as a number.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use wavebed_link::corrupt::Corrupt;
+use wavebed_link::delay::Delay;
+use wavebed_link::duplicate::Duplicate;
+use wavebed_link::loss::Loss;
+use wavebed_link::{Link, Luck, Stage, Unit};
+use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
+use wavebed_path::direction::{Direction, NamedLink};
+use wavebed_path::hop::Hop;
+use wavebed_path::join::Join;
+use wavebed_path::packets::Packets;
+use wavebed_path::port::Port;
+
+#[derive(Default)]
+struct List {
+    incoming: VecDeque<Vec<u8>>,
+    written: Vec<Vec<u8>>,
+    refuses: bool,
+}
+
+impl Port for List {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(self.incoming.pop_front().map(|packet| {
+            buffer[..packet.len()].copy_from_slice(&packet);
+            packet.len()
+        }))
+    }
+
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        if self.refuses {
+            return Err(io::Error::from(io::ErrorKind::Other));
+        }
+        self.written
+            .push(parts.iter().flat_map(|part| part.iter().copied()).collect());
+        Ok(())
+    }
+}
+
+/// A TCP super-packet over IPv4 with `payload` bytes and segments of `mss`, virtio-net header first.
+fn tcp(sequence: u32, payload: usize, mss: u16) -> Vec<u8> {
+    let total = 40 + payload;
+    let mut ip = vec![0u8; total];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&u16::try_from(total).unwrap().to_be_bytes());
+    ip[4..6].copy_from_slice(&7u16.to_be_bytes());
+    ip[6] = 0x40;
+    ip[8] = 64;
+    ip[9] = 6;
+    ip[12..16].copy_from_slice(&[198, 18, 0, 1]);
+    ip[16..20].copy_from_slice(&[198, 18, 0, 2]);
+    let sum = checksum::checksum(&ip[..20]);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    ip[20..22].copy_from_slice(&80u16.to_be_bytes());
+    ip[22..24].copy_from_slice(&5_000u16.to_be_bytes());
+    ip[24..28].copy_from_slice(&sequence.to_be_bytes());
+    ip[32] = 0x50;
+    ip[33] = 0x18;
+    for (place, byte) in ip[40..].iter_mut().enumerate() {
+        *byte = u8::try_from(place % 251).unwrap();
+    }
+    let l4_length = u16::try_from(total - 20).unwrap();
+    let mut pseudo = ip[12..20].to_vec();
+    pseudo.extend([0, 6]);
+    pseudo.extend(l4_length.to_be_bytes());
+    ip[36..38].copy_from_slice(&checksum::sum(&pseudo).to_be_bytes());
+    let gso = payload > usize::from(mss);
+    let vnet = VnetHeader {
+        flags: VnetHeader::NEEDS_CSUM,
+        gso_type: if gso {
+            VnetHeader::GSO_TCPV4
+        } else {
+            VnetHeader::GSO_NONE
+        },
+        hdr_len: 40,
+        gso_size: if gso { mss } else { 0 },
+        csum_start: 20,
+        csum_offset: 16,
+    };
+    let mut frame = vnet.to_bytes().to_vec();
+    frame.extend(ip);
+    frame
+}
+
+fn shape(frame: &[u8]) -> (VnetHeader, &[u8], Shape) {
+    let (vnet, ip) = VnetHeader::split(frame).unwrap();
+    let shape = inspect(&vnet, ip).unwrap();
+    (vnet, ip, shape)
+}
+
+/// The wire segments of a frame, in full.
+fn segments(frame: &[u8]) -> Vec<Vec<u8>> {
+    let (vnet, ip, shape) = shape(frame);
+    (0..shape.segments)
+        .map(|index| {
+            let mut segment = Vec::new();
+            complete_segment(&vnet, ip, &shape, index, false, &mut segment);
+            segment
+        })
+        .collect()
+}
+
+struct Bench {
+    hop: Hop,
+    ports: [List; 2],
+    now_ns: Cell<u64>,
+}
+
+impl Bench {
+    fn new(down: Vec<Box<dyn Stage>>, join: Join) -> Self {
+        let link = |name: &str, stages| NamedLink {
+            name: name.into(),
+            link: Link::new(stages, true),
+            points: None,
+        };
+        Self {
+            hop: Hop {
+                down: Direction::new(vec![link("a.down", down)], join, true),
+                up: Direction::new(vec![link("a.up", Vec::new())], join, true),
+                packets: Packets::default(),
+                capture: None,
+            },
+            ports: [List::default(), List::default()],
+            now_ns: Cell::new(0),
+        }
+    }
+
+    fn turn(&mut self, at_ns: u64) {
+        self.now_ns.set(at_ns);
+        let now_ns = &self.now_ns;
+        let clock = || now_ns.get();
+        while self
+            .hop
+            .read(&mut self.ports, [true, true], &clock)
+            .unwrap()
+            .packets
+            > 0
+        {}
+        self.hop.advance(&mut self.ports, &clock);
+    }
+}
+
+#[test]
+fn a_super_packet_that_meets_nothing_leaves_as_it_came() {
+    let mut bench = Bench::new(
+        vec![Box::new(Delay::constant(1_000_000))],
+        Join::Time { time_ns: 125_000 },
+    );
+    let frame = tcp(1_000, 30_000, 1_448);
+    bench.ports[0].incoming.push_back(frame.clone());
+    bench.turn(0);
+    assert_eq!(bench.hop.next_event_ns(), Some(1_000_000));
+    bench.turn(999_999);
+    assert!(bench.ports[1].written.is_empty());
+    bench.turn(1_000_000);
+    assert_eq!(bench.ports[1].written, [frame]);
+    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.hop.down.lateness.percentile(1.0), Some(0));
+}
+
+#[test]
+fn join_off_hands_over_the_plain_wire_segments() {
+    let mut bench = Bench::new(Vec::new(), Join::Off);
+    let frame = tcp(1_000, 30_000, 1_448);
+    bench.ports[0].incoming.push_back(frame.clone());
+    bench.turn(5);
+    let written: Vec<Vec<u8>> = bench.ports[1]
+        .written
+        .iter()
+        .flat_map(|frame| segments(frame))
+        .collect();
+    assert_eq!(written.len(), 21);
+    assert_eq!(written, segments(&frame));
+    assert!(
+        bench.ports[1]
+            .written
+            .iter()
+            .all(|frame| shape(frame).2.segments == 1)
+    );
+}
+
+#[test]
+fn what_loss_leaves_is_the_same_bytes_in_order() {
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Loss::independent(
+        0.2,
+        Unit::Packet,
+        Luck::new(1, 1),
+    ))];
+    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    let mut expected = Vec::new();
+    for index in 0..20 {
+        let frame = tcp(index * 30_000, 30_000, 1_448);
+        expected.extend(segments(&frame));
+        bench.ports[0].incoming.push_back(frame);
+        bench.turn(u64::from(index) * 1_000_000);
+    }
+    bench.turn(100_000_000);
+    let written: Vec<Vec<u8>> = bench.ports[1]
+        .written
+        .iter()
+        .flat_map(|frame| segments(frame))
+        .collect();
+    let total = bench.hop.down.links[0].link.books().total();
+    assert_eq!(written.len() as u64, total.delivered.segments);
+    assert_eq!(total.offered.segments, 20 * 21);
+    assert!(
+        total.dropped_total().segments > 40,
+        "a fifth of 420 is lost"
+    );
+    let mut rest = expected.iter();
+    assert!(
+        written
+            .iter()
+            .all(|segment| rest.any(|other| other == segment)),
+        "a subsequence of what was sent"
+    );
+    assert_eq!(
+        bench.hop.packets.in_flight_bytes(),
+        0,
+        "lost segments let their packet go"
+    );
+}
+
+#[test]
+fn copies_arrive_twice_and_let_their_packet_go() {
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Duplicate::new(1.0, Luck::new(1, 1)))];
+    let mut bench = Bench::new(stages, Join::Slot);
+    let frame = tcp(0, 5_000, 1_448);
+    bench.ports[0].incoming.push_back(frame.clone());
+    bench.turn(0);
+    let written: Vec<Vec<u8>> = bench.ports[1]
+        .written
+        .iter()
+        .flat_map(|frame| segments(frame))
+        .collect();
+    for segment in segments(&frame) {
+        assert_eq!(written.iter().filter(|other| **other == segment).count(), 2);
+    }
+    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+}
+
+#[test]
+fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, Luck::new(3, 1)))];
+    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    let frame = tcp(0, 5_000, 1_448);
+    bench.ports[0].incoming.push_back(frame.clone());
+    bench.turn(0);
+    assert_eq!(bench.ports[1].written.len(), 4);
+    for (written, whole) in bench.ports[1].written.iter().zip(segments(&frame)) {
+        assert_eq!(
+            written[..VnetHeader::LEN],
+            [0; VnetHeader::LEN],
+            "no flag tells the receiver to trust it"
+        );
+        let flipped: u32 = written[VnetHeader::LEN..]
+            .iter()
+            .zip(&whole)
+            .map(|(a, b)| (a ^ b).count_ones())
+            .sum();
+        assert_eq!(flipped, 1);
+    }
+}
+
+#[test]
+fn malformed_super_packets_are_counted_and_let_go() {
+    let mut bench = Bench::new(Vec::new(), Join::Off);
+    let mut frame = tcp(0, 30_000, 1_448);
+    frame.truncate(2_000);
+    bench.ports[0].incoming.push_back(frame);
+    bench.turn(0);
+    assert_eq!(bench.hop.down.devices.malformed, 1);
+    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+    assert!(bench.ports[1].written.is_empty());
+}
+
+#[test]
+fn what_a_device_refuses_is_in_the_books() {
+    let mut bench = Bench::new(Vec::new(), Join::Slot);
+    bench.ports[1].refuses = true;
+    bench.ports[0].incoming.push_back(tcp(0, 30_000, 1_448));
+    bench.turn(0);
+    assert_eq!(bench.hop.down.devices.refused_segments, 21);
+    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+}
+
+#[test]
+fn lateness_is_the_time_after_the_due_departure() {
+    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000))], Join::Slot);
+    bench.ports[0].incoming.push_back(tcp(0, 100, 1_448));
+    bench.turn(0);
+    bench.turn(31_000);
+    assert_eq!(bench.hop.down.lateness.worst_ns(), 30_000);
+    let rows = bench.hop.down.take_departures(true);
+    assert_eq!(
+        (rows.len(), rows[0].segments, rows[0].late_max_ns),
+        (1, 1, 30_000)
+    );
+}
