@@ -8,6 +8,7 @@
 //! wire segments.
 
 pub mod books;
+pub mod bottleneck;
 pub mod corrupt;
 pub mod delay;
 pub mod duplicate;
@@ -17,6 +18,7 @@ pub mod loss;
 pub mod luck;
 pub mod pattern;
 pub mod queue;
+pub mod rate;
 pub mod reorder;
 pub mod run;
 pub mod stage;

@@ -19,13 +19,17 @@ impl Luck {
     /// The generator of `stage` in a trial with `seed`.
     #[must_use]
     pub const fn new(seed: u64, stage: u64) -> Self {
-        Self { key: mix(mix(seed.wrapping_add(GOLDEN)) ^ mix(stage.wrapping_mul(GOLDEN))) }
+        Self {
+            key: mix(mix(seed.wrapping_add(GOLDEN)) ^ mix(stage.wrapping_mul(GOLDEN))),
+        }
     }
 
     /// The generator of one `process` within the stage (a HARQ process, the second draw of a model).
     #[must_use]
     pub const fn process(self, process: u64) -> Self {
-        Self { key: mix(self.key ^ mix(process.wrapping_add(1).wrapping_mul(GOLDEN))) }
+        Self {
+            key: mix(self.key ^ mix(process.wrapping_add(1).wrapping_mul(GOLDEN))),
+        }
     }
 
     /// 64 uniform random bits for `index`.

@@ -89,7 +89,11 @@ impl Run {
     /// IP bytes of the first segment.
     #[must_use]
     pub const fn head_bytes(&self) -> u32 {
-        if self.count > 1 { self.segment_bytes as u32 } else { self.last_bytes as u32 }
+        if self.count > 1 {
+            self.segment_bytes as u32
+        } else {
+            self.last_bytes as u32
+        }
     }
 
     /// Takes the first `count` segments off the run and returns them; the run keeps the rest.
@@ -98,8 +102,16 @@ impl Run {
     /// If `count` is zero or the run has no more than `count` segments (a bug of the caller).
     #[must_use]
     pub fn split_front(&mut self, count: u16) -> Self {
-        assert!(count > 0 && count < self.count, "split of {count} from a run of {}", self.count);
-        let front = Self { count, last_bytes: self.segment_bytes, ..*self };
+        assert!(
+            count > 0 && count < self.count,
+            "split of {count} from a run of {}",
+            self.count
+        );
+        let front = Self {
+            count,
+            last_bytes: self.segment_bytes,
+            ..*self
+        };
         self.first += count;
         self.count -= count;
         front

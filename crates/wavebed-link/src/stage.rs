@@ -79,7 +79,12 @@ impl<'a> Outlet<'a> {
         copied: &'a mut Vec<Run>,
         books: &'a mut Books,
     ) -> Self {
-        Self { forward, lost, copied, books }
+        Self {
+            forward,
+            lost,
+            copied,
+            books,
+        }
     }
 
     /// Hands `run` to the next stage at `run.at_ns`.

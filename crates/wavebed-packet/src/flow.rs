@@ -43,7 +43,8 @@ mod tests {
             let mut by_port = [0u32; 64];
             let mut by_address = [0u32; 64];
             for i in 0..64_000u32 {
-                by_port[(hash(&[10, 0, 0, 1, 10, 0, 0, 2], 6, i << 16 | 443) >> shift) as usize
+                by_port[(hash(&[10, 0, 0, 1, 10, 0, 0, 2], 6, i << 16 | 0x1bb) >> shift)
+                    as usize
                     % 64] += 1;
                 let mut addresses = [0x20; 32];
                 addresses[12..16].copy_from_slice(&i.to_be_bytes());

@@ -352,77 +352,24 @@ fn control_traffic_is_told_from_the_rest() {
 #[test]
 fn super_packets_that_do_not_add_up_are_refused() {
     let (vnet, packet) = example().packet();
-    let with = |vnet: VnetHeader, at: usize, byte: u8| {
-        let mut packet = packet.clone();
-        packet[at] = byte;
-        inspect(&vnet, &packet).unwrap_err()
-    };
-    let same = packet[0];
+    let kind = |gso_type| VnetHeader { gso_type, ..vnet };
+    let refusal = |vnet| inspect(&vnet, &packet).unwrap_err();
+    assert_eq!(refusal(kind(3)), Malformed::GsoType(3));
+    assert_eq!(refusal(kind(4)), Malformed::Headers(4));
+    assert_eq!(refusal(kind(5)), Malformed::Headers(5));
     assert_eq!(
-        with(
-            VnetHeader {
-                gso_type: 3,
-                ..vnet
-            },
-            0,
-            same
-        ),
-        Malformed::GsoType(3)
-    );
-    assert_eq!(
-        with(
-            VnetHeader {
-                gso_size: 0,
-                ..vnet
-            },
-            0,
-            same
-        ),
+        refusal(VnetHeader {
+            gso_size: 0,
+            ..vnet
+        }),
         Malformed::GsoSize
-    );
-    assert_eq!(
-        with(
-            VnetHeader {
-                gso_type: 4,
-                ..vnet
-            },
-            0,
-            same
-        ),
-        Malformed::Headers(4)
-    );
-    assert_eq!(
-        with(
-            VnetHeader {
-                gso_type: 5,
-                ..vnet
-            },
-            0,
-            same
-        ),
-        Malformed::Headers(5)
-    );
-    assert_eq!(with(vnet, 9, 17), Malformed::Headers(1));
-    assert_eq!(
-        with(vnet, 0, 0x44),
-        Malformed::Headers(1),
-        "header length 4"
-    );
-    assert_eq!(with(vnet, 6, 0x20), Malformed::Headers(1), "a fragment");
-    assert_eq!(with(vnet, 32, 0x40), Malformed::Headers(1), "data offset 4");
-    assert_eq!(
-        with(vnet, 3, packet[3] + 1),
-        Malformed::Length {
-            said: 14_053,
-            found: 14_052
-        }
     );
     let wrong = VnetHeader {
         csum_offset: 6,
         ..vnet
     };
     assert_eq!(
-        with(wrong, 0, same),
+        refusal(wrong),
         Malformed::Checksum {
             start: 20,
             offset: 6
@@ -435,17 +382,41 @@ fn super_packets_that_do_not_add_up_are_refused() {
         ..vnet
     };
     assert_eq!(
-        with(wrong, 0, same),
+        refusal(wrong),
         Malformed::Checksum {
             start: 14_051,
             offset: 0
         }
     );
-    let none = VnetHeader::default();
+    let length = Malformed::Length {
+        said: 14_053,
+        found: 14_052,
+    };
+    let headers = Malformed::Headers(1);
+    // UDP instead of TCP, header length 4, a fragment, data offset 4, one byte too many.
+    let changes = [
+        (9, 17),
+        (0, 0x44),
+        (6, 0x20),
+        (32, 0x40),
+        (3, packet[3] + 1),
+    ];
+    for ((at, byte), refusal) in changes
+        .into_iter()
+        .zip([headers, headers, headers, headers, length])
+    {
+        let mut packet = packet.clone();
+        packet[at] = byte;
+        assert_eq!(inspect(&vnet, &packet), Err(refusal), "byte {at}");
+    }
     assert_eq!(
-        inspect(&none, &vec![0; 65_536]),
+        inspect(&VnetHeader::default(), &vec![0; 65_536]),
         Err(Malformed::TooLong(65_536))
     );
+}
+
+#[test]
+fn udp_super_packets_need_a_partial_checksum_and_the_right_length() {
     let (vnet, mut packet) = Recipe {
         udp: true,
         ..example()
@@ -456,10 +427,10 @@ fn super_packets_that_do_not_add_up_are_refused() {
         Err(Malformed::Headers(5))
     );
     packet[25] ^= 1;
-    assert!(
-        matches!(inspect(&vnet, &packet), Err(Malformed::Length { .. })),
-        "UDP length"
-    );
+    assert!(matches!(
+        inspect(&vnet, &packet),
+        Err(Malformed::Length { .. })
+    ));
 }
 
 #[test]

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn slot_joins_the_same_instant_only() {
-        let runs = [run(1, 0, 2, 0), run(1, 2, 2, 0), run(1, 4, 6, 1)];
+        let runs = [run(1, 0, 2, 5), run(1, 2, 2, 5), run(1, 4, 6, 6)];
         let out = groups(Join::Slot, &runs, u64::MAX);
         assert_eq!(out.iter().map(|g| g.run.count).collect::<Vec<_>>(), [4, 6]);
     }
@@ -243,25 +243,25 @@ mod tests {
     fn marked_corrupted_and_copied_segments_stay_apart() {
         let marked = Run {
             ecn: Ecn::Ce,
-            ..run(1, 1, 1, 0)
+            ..run(1, 1, 1, 5)
         };
         let flipped = Run {
             flip: 9,
-            ..run(1, 3, 1, 0)
+            ..run(1, 3, 1, 5)
         };
         let copied = Run {
             flags: RunFlags::COPY,
-            ..run(1, 2, 1, 0)
+            ..run(1, 2, 1, 5)
         };
         let out = groups(
             Join::Slot,
             &[
-                run(1, 0, 1, 0),
+                run(1, 0, 1, 5),
                 marked,
-                run(1, 2, 1, 0),
+                run(1, 2, 1, 5),
                 copied,
                 flipped,
-                run(1, 4, 6, 0),
+                run(1, 4, 6, 5),
             ],
             u64::MAX,
         );

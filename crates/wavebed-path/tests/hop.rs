@@ -147,7 +147,7 @@ impl Bench {
 #[test]
 fn a_super_packet_that_meets_nothing_leaves_as_it_came() {
     let mut bench = Bench::new(
-        vec![Box::new(Delay::constant(1_000_000))],
+        vec![Box::new(Delay::constant(1_000_000, false))],
         Join::Time { time_ns: 125_000 },
     );
     let frame = tcp(1_000, 30_000, 1_448);
@@ -290,7 +290,7 @@ fn what_a_device_refuses_is_in_the_books() {
 
 #[test]
 fn lateness_is_the_time_after_the_due_departure() {
-    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000))], Join::Slot);
+    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000, false))], Join::Slot);
     bench.ports[0].incoming.push_back(tcp(0, 100, 1_448));
     bench.turn(0);
     bench.turn(31_000);

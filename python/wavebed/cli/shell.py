@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
 from wavebed.errors import UserError
@@ -75,18 +75,6 @@ def run(args: argparse.Namespace) -> int:
     core = find_core()
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()
-    _become(core, descriptor)
-
-
-def _become(core: str, descriptor: int) -> NoReturn:
     arguments = [core, "lab", f"/proc/self/fd/{descriptor}"]
     os.execve(core, arguments, clean_environment(os.environ))  # noqa: S606 - becoming the program is the point
-
-
-def _name(given: str | None) -> str:
-    if given is None:
-        return random_name()
-    try:
-        return at("--name", read_name, given)
-    except Problem as problem:
-        raise UserError(str(problem)) from None
+    raise AssertionError("execve does not return")

@@ -1,1 +1,19 @@
 """Patterns: the time series that drive a link, and the trace formats they come from."""
+
+from wavebed.pattern.files import load, read_source, render, save
+from wavebed.pattern.formats import FORMATS
+from wavebed.pattern.formats.base import ReadOptions, WriteOptions
+from wavebed.pattern.model import Pattern
+from wavebed.pattern.source import Source
+
+__all__ = [
+    "FORMATS",
+    "Pattern",
+    "ReadOptions",
+    "Source",
+    "WriteOptions",
+    "load",
+    "read_source",
+    "render",
+    "save",
+]

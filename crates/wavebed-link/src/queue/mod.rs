@@ -1,9 +1,21 @@
 //! Queue disciplines of a bottleneck: what waits, what is dropped, what is served next.
 
+mod drophead;
+mod droptail;
+mod infinite;
+mod codel;
+mod fq_codel;
 mod limit;
 
-pub use limit::{Limit, Room};
+pub use drophead::DropHead;
+pub use droptail::DropTail;
+pub use infinite::Infinite;
+pub use codel::{Codel, CodelSettings};
+pub use fq_codel::{FqCodel, FqCodelSettings};
+pub use limit::{Held, Limit, Room};
+pub(crate) use limit::Fifo;
 
+use crate::books::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 
@@ -22,6 +34,13 @@ pub trait Queue: Send {
     /// What waits.
     fn backlog(&self) -> Backlog;
 
+    /// Drops all that waits, at `at_ns`.
+    fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
+        while let Some(run) = self.dequeue(at_ns, out) {
+            out.drop(Run { at_ns, ..run }, reason);
+        }
+    }
+
     /// Whether [`Queue::service_rate`] matters: the limit is in time.
     fn wants_rate(&self) -> bool {
         false
@@ -30,5 +49,35 @@ pub trait Queue: Send {
     /// The rate of the server from now on, bits per second, for limits in time.
     fn service_rate(&mut self, rate_bps: u64) {
         let _ = rate_bps;
+    }
+}
+
+impl<Q: Queue + ?Sized> Queue for Box<Q> {
+    fn enqueue(&mut self, run: Run, out: &mut Outlet<'_>) {
+        (**self).enqueue(run, out);
+    }
+
+    fn dequeue(&mut self, now_ns: u64, out: &mut Outlet<'_>) -> Option<Run> {
+        (**self).dequeue(now_ns, out)
+    }
+
+    fn head_bytes(&self) -> Option<u32> {
+        (**self).head_bytes()
+    }
+
+    fn backlog(&self) -> Backlog {
+        (**self).backlog()
+    }
+
+    fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
+        (**self).clear(at_ns, reason, out);
+    }
+
+    fn wants_rate(&self) -> bool {
+        (**self).wants_rate()
+    }
+
+    fn service_rate(&mut self, rate_bps: u64) {
+        (**self).service_rate(rate_bps);
     }
 }
