@@ -1,0 +1,80 @@
+"""What a trace format has to offer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wavebed.pattern.model import Pattern
+    from wavebed.pattern.source import Source
+
+__all__ = ["Format", "ReadOptions", "WriteOptions"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a reader may need beyond the file.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        ``NAME=COLUMN:UNIT`` items, for the format ``csv``.
+    window_ns : int
+        The time over which transport blocks become a rate, for the format ``ns3-mmwave``.
+    duration_ns : int, optional
+        The duration, for formats that do not hold it.
+    run : int, optional
+        The run that is read, for files that hold several.
+    """
+
+    columns: tuple[str, ...] = ()
+    window_ns: int = 1_000_000
+    duration_ns: int | None = None
+    run: int | None = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What a writer may need beyond the pattern.
+
+    Parameters
+    ----------
+    window_ns : int, optional
+        The time over which opportunities become a rate; each format has its own default.
+    notes : list of str
+        Where the writer says what the format could not hold.
+    """
+
+    window_ns: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One trace format.
+
+    Parameters
+    ----------
+    name : str
+        As ``--format`` and ``--to`` take it.
+    title : str
+        One line that says what it is.
+    sniff : callable
+        Whether the beginning of a file looks like this format; a wrong file may still look right.
+    read : callable
+        Read the whole file strictly.
+    write : callable or None
+        Write a pattern; what is lost goes to the options' notes.
+    suffixes : tuple of str
+        Ends of file names by which `convert` chooses the format, and by which a file that fits two is told apart.
+    """
+
+    name: str
+    title: str
+    sniff: Callable[[Source], bool]
+    read: Callable[[Source, ReadOptions], Pattern]
+    write: Callable[[Pattern, WriteOptions], str] | None
+    suffixes: tuple[str, ...] = ()

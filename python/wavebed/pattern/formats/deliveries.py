@@ -1,0 +1,108 @@
+"""What mahimahi's traces and CellReplay's heavy traces share: one millisecond per line, one packet each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities
+from wavebed.pattern.numbers import integers
+from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, to_opportunities
+
+if TYPE_CHECKING:
+    from wavebed.pattern.formats.base import WriteOptions
+    from wavebed.pattern.source import Source
+
+__all__ = ["looks_like_deliveries", "read_deliveries", "write_deliveries"]
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+
+
+def looks_like_deliveries(source: Source) -> bool:
+    """Tell whether most of the first lines are one number each."""
+    filled = [line for line in source.head if line.strip()]
+    alone = sum(1 for line in filled if _NUMBER.fullmatch(line.strip()))
+    return bool(filled) and 2 * alone > len(filled)
+
+
+def read_deliveries(source: Source, size_bytes: int) -> Pattern:
+    """Read milliseconds, one line for each packet of so many bytes; the last is the period.
+
+    Raises
+    ------
+    UserError
+        With the line, the rule and the remedy.
+    """
+    lines = source.lines
+    if not source.text.strip():
+        raise source.error("is empty; write one whole millisecond per line")
+    if "" in lines:
+        raise source.error("the line is blank; remove it", lines.index("") + 1)
+    times = integers(source, lines, lambda position: position + 1, "time in ms", most=MAX_NS // NS_PER_MS)
+    back = np.diff(times) < 0
+    if back.any():
+        position = int(back.argmax()) + 1
+        raise source.error(
+            f"time {times[position]} ms is before {times[position - 1]} ms, that of the line before; sort the lines",
+            position + 1,
+        )
+    if times[-1] == 0:
+        raise source.error("the last time is 0 ms; it is the period of the trace and must be greater", len(lines))
+    unique, counts = np.unique(times, return_counts=True)
+    sizes = counts.astype(np.int64) * size_bytes
+    if sizes.max() > MAX_OPPORTUNITY_BYTES:
+        raise source.error(f"more than {MAX_OPPORTUNITY_BYTES} bytes within one millisecond; scale the trace down")
+    return opportunities(unique * NS_PER_MS, int(times[-1]) * NS_PER_MS, sizes)
+
+
+def _on_the_grid(pattern: Pattern, size_bytes: int, options: WriteOptions) -> Pattern:
+    """Move opportunities to whole milliseconds and whole packets, carrying bytes on, never losing one packet."""
+    assert pattern.size_bytes is not None, "the caller has checked the kind"
+    times = -(-pattern.index // NS_PER_MS)
+    end = -(-pattern.period // NS_PER_MS)
+    if (times * NS_PER_MS != pattern.index).any() or end * NS_PER_MS != pattern.period:
+        options.notes.append("times are rounded up to whole milliseconds")
+    if (pattern.size_bytes % size_bytes != 0).any():
+        options.notes.append(f"opportunities become multiples of {size_bytes} bytes; the rest is carried to the next")
+    packets = np.diff(np.cumsum(pattern.size_bytes) // size_bytes, prepend=0)
+    if times[-1] != end or packets[-1] == 0:
+        times = np.append(times, end)
+        packets = np.append(packets, 1)
+        options.notes.append(
+            f"one opportunity of {size_bytes} bytes is added at the end, since the last line is the period"
+        )
+    keep = packets > 0
+    return opportunities(times[keep] * NS_PER_MS, int(end) * NS_PER_MS, packets[keep] * size_bytes)
+
+
+def write_deliveries(pattern: Pattern, options: WriteOptions, size_bytes: int) -> str:
+    """Write one line for each packet of so many bytes.
+
+    Raises
+    ------
+    UserError
+        If the pattern has no rate, or the file would be too large.
+    """
+    if pattern.kind == "opportunities":
+        pattern = _on_the_grid(pattern, size_bytes, options)
+    elif pattern.kind == "steps" and pattern.rate_bps is not None:
+        lost = [name for name, column in (("delay", pattern.delay_ns), ("loss", pattern.loss)) if column is not None]
+        if lost:
+            options.notes.append(f"{' and '.join(lost)} cannot be written in this format")
+        options.notes.append(f"the rate becomes opportunities of {size_bytes} bytes on whole milliseconds")
+        pattern, added = to_opportunities(pattern, size_bytes)
+        if added:
+            options.notes.append(
+                f"one opportunity of {added} bytes is added at the end, since the last line is the period"
+            )
+    else:
+        raise UserError("the pattern has no rate, and this format holds delivery opportunities; write --to native")
+    assert pattern.size_bytes is not None, "both ways make opportunities"
+    counts = pattern.size_bytes // size_bytes
+    if counts.sum() > MAX_ROWS:
+        raise UserError(f"the trace would have more than {MAX_ROWS} opportunities; cut it or scale its rate")
+    times = (pattern.index // NS_PER_MS).tolist()
+    return "".join(f"{time}\n" * count for time, count in zip(times, counts.tolist(), strict=True))

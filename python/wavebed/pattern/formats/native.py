@@ -1,0 +1,202 @@
+"""The native pattern format, ``docs/reference/pattern-format.md``; the link engine reads no other."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, Pattern
+from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares
+from wavebed.pattern.source import quote
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wavebed.pattern.model import Kind
+    from wavebed.pattern.source import Source
+
+__all__ = ["FORMAT"]
+
+MAGIC = "# wavebed pattern 1"
+_HEADER = re.compile(r"# ([^\s=]+) = (.*)")
+_DIGITS = 9
+
+KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
+    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss")),
+    "opportunities": ("opportunities", "duration_s", "time_s", ("bytes",)),
+    "packets": ("packets", "packets", "packet", ("loss", "delay_s")),
+}
+
+
+def sniff(source: Source) -> bool:
+    """Recognise the first words of the first line."""
+    return source.text.startswith("# wavebed pattern")
+
+
+def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int]:
+    if not source.lines or source.lines[0] != MAGIC:
+        first = source.lines[0] if source.lines else ""
+        raise source.error(f"the first line is {quote(first)}; it must be {MAGIC!r}", 1)
+    header: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(source.lines[1:], start=2):
+        if not line.startswith("#"):
+            return header, number
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            raise source.error(f"header {quote(line)} is not '# key = value'; write it so", number)
+        key, value = match.groups()
+        if key in header:
+            raise source.error(f"header key {key!r} is given twice; keep one of them", number)
+        header[key] = (number, value)
+    raise source.error("ends before the column names; add a line such as 'time_s,rate_bps' and the rows")
+
+
+def _required(source: Source, header: dict[str, tuple[int, str]], key: str, example: str) -> tuple[int, str]:
+    if key not in header:
+        raise source.error(f"has no header key {key!r}; add a line '# {key} = {example}' after the first")
+    return header[key]
+
+
+def _read_columns(source: Source, number: int, kind: str) -> list[str]:
+    _, _, first, allowed = KINDS[kind]
+    names = source.lines[number - 1].split(",")
+    rule = f"kind {kind!r} has {first} and then one or more of {', '.join(allowed)}"
+    if names[0] != first:
+        raise source.error(f"the first column is {quote(names[0])}; {rule}", number)
+    for name in names[1:]:
+        if name not in allowed:
+            raise source.error(f"unknown column {quote(name)}; {rule}", number)
+        if names.count(name) > 1:
+            raise source.error(f"column {name!r} is given twice; keep one of them", number)
+    if len(names) == 1:
+        raise source.error(f"has no column of values; {rule}", number)
+    return names
+
+
+def _read_cells(source: Source, number: int, width: int) -> list[tuple[str, ...]]:
+    rows = [line.split(",") for line in source.lines[number:]]
+    if not rows:
+        raise source.error("has no rows; a pattern has at least one", number)
+    for position, row in enumerate(rows):
+        if len(row) != width:
+            line = number + 1 + position
+            text = source.lines[line - 1]
+            if not text:
+                raise source.error("the line is blank; remove it", line)
+            if text.startswith("#"):
+                raise source.error("a '#' line after the column names; move it above them or remove it", line)
+            raise source.error(f"{len(row)} values for {width} columns; write one value for each", line)
+    return list(zip(*rows, strict=True))
+
+
+def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+    """Read a native pattern.
+
+    Raises
+    ------
+    UserError
+        With the line, the rule and the remedy.
+    """
+    header, number = _read_header(source)
+    kind_line, kind = _required(source, header, "kind", "steps")
+    if kind not in KINDS:
+        raise source.error(f"kind {quote(kind)} is unknown; it is steps, opportunities or packets", kind_line)
+    kind_name, period_key, first, _ = KINDS[kind]
+    period_line, period_text = _required(source, header, period_key, "40" if period_key == "duration_s" else "1000")
+    names = _read_columns(source, number, kind)
+    cells = dict(zip(names, _read_cells(source, number, len(names)), strict=True))
+
+    def line_of(position: int) -> int:
+        return number + 1 + position
+
+    def seconds(name: str) -> NDArray[np.int64]:
+        return decimals(source, cells[name], line_of, name, digits=_DIGITS, most=MAX_NS)
+
+    if kind == "packets":
+        period = int(integers(source, [period_text], lambda _: period_line, period_key, most=MAX_PACKETS)[0])
+        index = integers(source, cells[first], line_of, first, most=MAX_PACKETS)
+    else:
+        period = int(decimals(source, [period_text], lambda _: period_line, period_key, digits=_DIGITS, most=MAX_NS)[0])
+        index = seconds(first)
+    if period == 0:
+        raise source.error(f"{period_key} is 0; a pattern lasts longer than that", period_line)
+    size = integers(source, cells["bytes"], line_of, "bytes", most=MAX_OPPORTUNITY_BYTES) if "bytes" in cells else None
+    rate = integers(source, cells["rate_bps"], line_of, "rate_bps", most=MAX_RATE_BPS) if "rate_bps" in cells else None
+    delay = seconds("delay_s") if "delay_s" in cells else None
+    loss = shares(source, cells["loss"], line_of, "loss") if "loss" in cells else None
+    extra = tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key})
+    _check_order(source, kind_name, first, index, period, number)
+    if size is not None and (size == 0).any():
+        position = int((size == 0).argmax())
+        raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", line_of(position))
+    return Pattern(kind_name, index, period, rate, delay, loss, size, extra)
+
+
+def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int) -> None:
+    strict = kind != "opportunities"
+    digits = 0 if kind == "packets" else _DIGITS
+
+    def say(position: int) -> str:
+        return format_scaled(int(index[position]), digits)
+
+    if strict and index[0] != 0:
+        raise source.error(f"{first} of the first row is {say(0)}; it must be 0", number + 1)
+    steps = index[1:] - index[:-1]
+    bad = (steps <= 0) if strict else (steps < 0)
+    if bad.any():
+        position = int(bad.argmax()) + 1
+        rule = "must be greater than" if strict else "must not be less than"
+        raise source.error(
+            f"{first} {say(position)} {rule} {say(position - 1)}, that of the row before; put the rows in order",
+            number + 1 + position,
+        )
+    beyond = (index >= period) if strict else (index > period)
+    if beyond.any():
+        position = int(beyond.argmax())
+        rule = "less than" if strict else "at most"
+        end = format_scaled(period, digits)
+        raise source.error(
+            f"{first} {say(position)} is past the end; it must be {rule} the period {end}", number + 1 + position
+        )
+
+
+def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
+    """Write a pattern; nothing is lost."""
+    _, period_key, first, allowed = KINDS[pattern.kind]
+    digits = 0 if pattern.kind == "packets" else _DIGITS
+    out = [MAGIC, f"# kind = {pattern.kind}", f"# {period_key} = {format_scaled(pattern.period, digits)}"]
+    for key, value in pattern.header:
+        line = f"# {key} = {value}"
+        if _HEADER.fullmatch(line) is None:
+            raise UserError(f"header {key!r} cannot be written: a key has no space or '=', a value is one line")
+        out.append(line)
+    texts: dict[str, list[str]] = {
+        first: [format_scaled(value, digits) for value in pattern.index.tolist()]
+        if digits
+        else list(map(str, pattern.index.tolist()))
+    }
+    if pattern.rate_bps is not None:
+        texts["rate_bps"] = list(map(str, pattern.rate_bps.tolist()))
+    if pattern.delay_ns is not None:
+        texts["delay_s"] = [format_scaled(value, _DIGITS) for value in pattern.delay_ns.tolist()]
+    if pattern.loss is not None:
+        texts["loss"] = [format_share(value) for value in pattern.loss.tolist()]
+    if pattern.size_bytes is not None:
+        texts["bytes"] = list(map(str, pattern.size_bytes.tolist()))
+    names = [first, *(name for name in allowed if name in texts)]
+    out.append(",".join(names))
+    out.extend(map(",".join, zip(*(texts[name] for name in names), strict=True)))
+    return "\n".join(out) + "\n"
+
+
+FORMAT = Format(
+    name="native",
+    title="wavebed's own pattern format, which the link engine reads",
+    sniff=sniff,
+    read=read,
+    write=write,
+    suffixes=(".csv", ".pattern"),
+)

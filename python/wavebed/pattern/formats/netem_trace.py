@@ -1,0 +1,286 @@
+"""netem-trace JSON, as Rattan reads it: static configurations of rate, delay or loss, and their repetitions.
+
+A list of configurations of different quantities is read as one pattern with several columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
+from wavebed.pattern.resample import NS_PER_S, rate_steps
+from wavebed.pattern.source import quote
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wavebed.pattern.source import Source
+
+__all__ = ["FORMAT"]
+
+MAX_SPANS = 5_000_000
+MAX_DEPTH = 50
+TIME_UNITS = {
+    "ns": 1, "nsec": 1, "us": 10**3, "µs": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "millis": 10**6,
+    "s": 10**9, "sec": 10**9, "secs": 10**9, "second": 10**9, "seconds": 10**9,
+    "m": 60 * 10**9, "min": 60 * 10**9, "mins": 60 * 10**9, "h": 3600 * 10**9, "hr": 3600 * 10**9,
+}  # fmt: skip
+RATE_UNITS = {
+    f"{prefix}{suffix}": scale
+    for prefix, scale in (("", 1), ("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12))
+    for suffix in ("bps", "bit/s", "b/s")
+}
+KINDS = {"Bw": ("rate", "bw"), "Delay": ("delay", "delay"), "Loss": ("loss", "loss")}
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/]+)\s*")
+
+Span = tuple[int, "int | float"]
+
+
+class _Reader:
+    """Walk the configurations of one file; ``where`` is the path of keys to the value at hand."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.spans = 0
+
+    def fail(self, where: str, message: str) -> UserError:
+        return self.source.error(f"key {where}: {message}")
+
+    def member(self, value: object, where: str, names: set[str], needed: set[str]) -> dict[str, object]:
+        if not isinstance(value, dict):
+            raise self.fail(where, f"must be an object with {', '.join(sorted(needed))}")
+        for name in value:
+            if name not in names:
+                raise self.fail(f"{where}.{name}", f"is unknown; the keys are {', '.join(sorted(names))}")
+        for name in sorted(needed):
+            if name not in value:
+                raise self.fail(where, f"has no {name!r}; add it")
+        return value
+
+    def human(self, value: str, where: str, units: dict[str, int], example: str) -> int:
+        """Add up spans such as ``1s 500ms``; a part finer than the unit is refused."""
+        total = Decimal(0)
+        position = 0
+        while position < len(value):
+            match = _SPAN.match(value, position)
+            if match is None or match.group(2) not in units or len(match.group(1)) > 30:
+                raise self.fail(where, f"{quote(value)} is not understood; write it as {example!r}")
+            total += Decimal(match.group(1)) * units[match.group(2)]
+            position = match.end()
+        if not value or total != int(total):
+            raise self.fail(where, f"{quote(value)} is not a whole number of base units; write it as {example!r}")
+        return int(total)
+
+    def parts(self, value: object, where: str, names: tuple[str, str], example: str) -> int:
+        fields = self.member(value, where, set(names), set(names))
+        numbers = []
+        for name in names:
+            number = fields[name]
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise self.fail(f"{where}.{name}", f"must be a whole number from 0; or write {example!r}")
+            numbers.append(number)
+        return numbers[0] * 10**9 + numbers[1]
+
+    def time(self, value: object, where: str) -> int:
+        if isinstance(value, str):
+            time_ns = self.human(value, where, TIME_UNITS, "1s")
+        else:
+            time_ns = self.parts(value, where, ("secs", "nanos"), "1s")
+        if time_ns > MAX_NS:
+            raise self.fail(where, "is longer than 1000000000 s; shorten it")
+        return time_ns
+
+    def rate(self, value: object, where: str) -> int:
+        if isinstance(value, str):
+            rate_bps = self.human(value, where, RATE_UNITS, "12Mbps")
+        else:
+            rate_bps = self.parts(value, where, ("gbps", "bps"), "12Mbps")
+        if rate_bps > MAX_RATE_BPS:
+            raise self.fail(where, "is more than 1Tbps; lower it")
+        return rate_bps
+
+    def loss(self, value: object, where: str) -> float:
+        good = isinstance(value, list) and all(
+            isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item <= 1 for item in value
+        )
+        if not good or not isinstance(value, list) or not value:
+            raise self.fail(where, "must be a list of shares from 0 to 1, as [0.01]")
+        if any(item != value[0] for item in value):
+            raise self.fail(
+                where,
+                "depends on the losses before it, which a pattern cannot hold; "
+                "use the path's Gilbert-Elliott loss, or a list with one share",
+            )
+        return float(value[0])
+
+    def static(self, kind: str, value: object, where: str) -> list[Span]:
+        _, field = KINDS[kind]
+        fields = self.member(value, where, {field, "duration"}, {field, "duration"})
+        duration = self.time(fields["duration"], f"{where}.duration")
+        if duration == 0:
+            raise self.fail(f"{where}.duration", "is 0; write how long the value lasts, as '1s'")
+        place = f"{where}.{field}"
+        if kind == "Bw":
+            return [(duration, self.rate(fields[field], place))]
+        if kind == "Delay":
+            return [(duration, self.time(fields[field], place))]
+        return [(duration, self.loss(fields[field], place))]
+
+    def repeated(self, kind: str, value: object, where: str, depth: int) -> list[Span]:
+        fields = self.member(value, where, {"pattern", "count"}, {"pattern", "count"})
+        pattern, count = fields["pattern"], fields["count"]
+        if not isinstance(pattern, list) or not pattern:
+            raise self.fail(f"{where}.pattern", "must be a list with at least one configuration")
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise self.fail(f"{where}.count", "must be a whole number from 0 (0: for ever)")
+        spans: list[Span] = []
+        for position, item in enumerate(pattern):
+            place = f"{where}.pattern[{position}]"
+            item_kind, item_spans = self.config(item, place, depth + 1)
+            if item_kind != kind:
+                raise self.fail(place, f"is a {KINDS[item_kind][0]} within a repetition of {KINDS[kind][0]}")
+            spans.extend(item_spans)
+        if count == 0 and depth > 0:
+            raise self.fail(f"{where}.count", "is 0 (for ever) within another repetition; write how often")
+        self.spans += len(spans) * max(count, 1)
+        if self.spans > MAX_SPANS:
+            raise self.fail(f"{where}.count", f"makes more than {MAX_SPANS} steps; lower it")
+        return spans * max(count, 1)
+
+    def config(self, value: object, where: str, depth: int) -> tuple[str, list[Span]]:
+        if depth > MAX_DEPTH:
+            raise self.fail(where[:60], f"is nested more than {MAX_DEPTH} deep")
+        if not isinstance(value, dict) or len(value) != 1:
+            raise self.fail(where, "must be an object with one key, as {'StaticBwConfig': …}")
+        ((name, body),) = value.items()
+        for kind in KINDS:
+            if name == f"Static{kind}Config":
+                return kind, self.static(kind, body, f"{where}.{name}")
+            if name == f"Repeated{kind}PatternConfig":
+                return kind, self.repeated(kind, body, f"{where}.{name}", depth)
+        raise self.fail(
+            f"{where}.{name}"[:80],
+            "is not a series that can be read; use Static…Config and Repeated…PatternConfig of Bw, Delay or Loss",
+        )
+
+
+def sniff(source: Source) -> bool:
+    """Recognise JSON."""
+    return source.text.lstrip()[:1] in {"{", "["}
+
+
+def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+    """Read one configuration, or a list of them.
+
+    Raises
+    ------
+    UserError
+        With the line or key, the rule and the remedy.
+    """
+    try:
+        document: object = json.loads(source.text)
+    except json.JSONDecodeError as error:
+        raise source.error(f"is not JSON: {error.msg.lower()} (column {error.colno}); mend it", error.lineno) from None
+    except (RecursionError, ValueError):
+        raise source.error("is not JSON that can be read: it is nested too deep or has a number too long") from None
+    reader = _Reader(source)
+    items = document if isinstance(document, list) else [document]
+    if not items:
+        raise source.error("is an empty list; write at least one configuration")
+    series: dict[str, list[Span]] = {}
+    for position, item in enumerate(items):
+        where = f"[{position}]" if isinstance(document, list) else "$"
+        kind, spans = reader.config(item, where, 0)
+        series.setdefault(kind, []).extend(spans)
+    durations = {kind: sum(span[0] for span in spans) for kind, spans in series.items()}
+    if len(set(durations.values())) > 1:
+        said = ", ".join(f"{KINDS[kind][0]} {duration / NS_PER_S:g} s" for kind, duration in durations.items())
+        raise source.error(f"the quantities last differently ({said}); make them last equally long")
+    return _combine(source, series, next(iter(durations.values())))
+
+
+def _combine(source: Source, series: dict[str, list[Span]], duration: int) -> Pattern:
+    if duration > MAX_NS:
+        raise source.error("lasts longer than 1000000000 s; shorten it")
+    starts = {kind: _starts(spans) for kind, spans in series.items()}
+    index = np.unique(np.concatenate(list(starts.values())))
+    whole: dict[str, NDArray[np.int64]] = {}
+    loss: NDArray[np.float64] | None = None
+    for kind, spans in series.items():
+        rows = np.searchsorted(starts[kind], index, side="right") - 1
+        if kind == "Loss":
+            loss = np.array([value for _, value in spans], dtype=np.float64)[rows]
+        else:
+            whole[kind] = np.array([value for _, value in spans], dtype=np.int64)[rows]
+    return steps(index, duration, rate_bps=whole.get("Bw"), delay_ns=whole.get("Delay"), loss=loss)
+
+
+def _starts(spans: list[Span]) -> NDArray[np.int64]:
+    lengths = np.array([duration for duration, _ in spans], dtype=np.int64)
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)[:-1]))
+
+
+def _human(value: int, units: tuple[tuple[str, int], ...]) -> str:
+    name, scale = next((name, scale) for name, scale in units if value % scale == 0)
+    return f"{value // scale}{name}"
+
+
+def _time(time_ns: int) -> str:
+    return _human(time_ns, (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))) if time_ns else "0s"
+
+
+def _rate(rate_bps: int) -> str:
+    return _human(rate_bps, (("Gbps", 10**9), ("Mbps", 10**6), ("kbps", 10**3), ("bps", 1))) if rate_bps else "0bps"
+
+
+def write(pattern: Pattern, options: WriteOptions) -> str:
+    """Write one repetition without end for each column, in a list where there are several.
+
+    Raises
+    ------
+    UserError
+        If the pattern counts packets.
+    """
+    if pattern.kind == "opportunities":
+        pattern = rate_steps(pattern, options)
+    if pattern.kind != "steps":
+        raise UserError("the pattern counts packets, and this format counts time; write --to native")
+    lengths = [_time(length) for length in pattern.lengths().tolist()]
+    columns: dict[str, list[object]] = {}
+    if pattern.rate_bps is not None:
+        columns["Bw"] = [_rate(value) for value in pattern.rate_bps.tolist()]
+    if pattern.delay_ns is not None:
+        columns["Delay"] = [_time(value) for value in pattern.delay_ns.tolist()]
+    if pattern.loss is not None:
+        columns["Loss"] = [[value] for value in pattern.loss.tolist()]
+    configs = [
+        {
+            f"Repeated{kind}PatternConfig": {
+                "pattern": [
+                    {f"Static{kind}Config": {KINDS[kind][1]: value, "duration": length}}
+                    for value, length in zip(values, lengths, strict=True)
+                ],
+                "count": 0,
+            }
+        }
+        for kind, values in columns.items()
+    ]
+    document: object = configs[0] if len(configs) == 1 else configs
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+FORMAT = Format(
+    name="netem-trace",
+    title="netem-trace JSON (Rattan): static and repeated configurations of rate, delay and loss",
+    sniff=sniff,
+    read=read,
+    write=write,
+    suffixes=(".json",),
+)

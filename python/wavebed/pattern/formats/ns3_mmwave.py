@@ -1,0 +1,130 @@
+"""ns-3 mmwave ``RxPacketTrace``: transport blocks at the receiver, tab-separated, columns found by name.
+
+Downlink blocks that are not corrupted are summed over windows (1 ms unless ``--window`` says otherwise) into a
+rate. That is what was *received*: a capacity only where the simulated sender always had data waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.formats.seconds_mbit import note_lost_columns
+from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
+from wavebed.pattern.numbers import format_scaled, integers, measured
+from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, NS_PER_S, rate_steps, to_windows, window_rates
+from wavebed.pattern.source import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.pattern.source import Source
+
+__all__ = ["FORMAT"]
+
+NEEDED = ("time", "tbSize", "corrupt")
+COLUMNS = (
+    "DL/UL\ttime\tframe\tsubF\tslot\t1stSym\tsymbol#\tcellId\trnti\tccId\ttbSize\tmcs\trv\tSINR(dB)\tcorrupt\tTBler"
+)
+
+
+def sniff(source: Source) -> bool:
+    """Recognise the header by two of its names."""
+    return bool(source.head) and {"tbSize", "rnti"} <= set(source.head[0].split("\t"))
+
+
+def _read_rows(source: Source) -> tuple[dict[str, Sequence[str]], list[int]]:
+    names = [name.strip() for name in source.lines[0].split("\t")] if source.lines else []
+    for name in NEEDED:
+        if names.count(name) != 1:
+            raise source.error(
+                f"the header needs one column {name!r}; give an RxPacketTrace with its header line, tab-separated", 1
+            )
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for number, line in enumerate(source.lines[1:], start=2):
+        row = line.split("\t")
+        if row[0] not in {"DL", "UL"}:
+            raise source.error(f"the line begins with {quote(row[0])}; it must begin with DL or UL", number)
+        if len(row) != len(names):
+            raise source.error(f"{len(row)} values for {len(names)} columns; the line may be cut off", number)
+        if row[0] == "DL":
+            rows.append(row)
+            lines.append(number)
+    if not rows:
+        raise source.error("has no downlink transmissions (lines that begin with DL)")
+    return dict(zip(names, zip(*rows, strict=True), strict=True)), lines
+
+
+def read(source: Source, options: ReadOptions) -> Pattern:
+    """Sum the downlink blocks that arrived.
+
+    Raises
+    ------
+    UserError
+        With the line, the rule and the remedy.
+    """
+    cells, lines = _read_rows(source)
+
+    def line_of(position: int) -> int:
+        return lines[position]
+
+    times = measured(source, cells["time"], line_of, "time", scale=NS_PER_S, most=MAX_NS)
+    sizes = integers(source, cells["tbSize"], line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES)
+    corrupt = integers(source, cells["corrupt"], line_of, "corrupt", most=1) == 1
+    handsets = sorted(set(cells.get("rnti", ())))
+    if len(handsets) > 1:
+        source.note(f"holds {len(handsets)} handsets (rnti {', '.join(handsets[:5])}); their blocks are added up")
+    window_ns = options.window_ns
+    count = int(times.max()) // window_ns + 1
+    if count > MAX_ROWS:
+        raise source.error(f"{count} windows are too many (at most {MAX_ROWS}); choose a longer --window")
+    source.note(f"received transport blocks are summed over {window_ns / NS_PER_MS:g} ms into a rate")
+    duration = count * window_ns
+    good = ~corrupt & (sizes > 0)
+    if not good.any():
+        return steps(np.zeros(1, dtype=np.int64), duration, rate_bps=np.zeros(1, dtype=np.int64))
+    order = np.argsort(times[good], kind="stable")
+    blocks = opportunities(times[good][order], duration, sizes[good][order])
+    return window_rates(blocks, window_ns).merged()
+
+
+def write(pattern: Pattern, options: WriteOptions) -> str:
+    """Write one block for each millisecond; one that ends in an outage ends with a corrupt block.
+
+    Raises
+    ------
+    UserError
+        If the pattern has no rate or is too long.
+    """
+    note_lost_columns(pattern, options)
+    pattern = to_windows(rate_steps(pattern, options), NS_PER_MS, options, "whole milliseconds")
+    assert pattern.rate_bps is not None, "rate_steps returns a rate"
+    if pattern.period // NS_PER_MS > MAX_ROWS:
+        raise UserError(f"the trace would have more than {MAX_ROWS} rows; cut it")
+    if (pattern.rate_bps % 8000 != 0).any():
+        options.notes.append("rates are rounded to whole bytes in each millisecond")
+    rates = np.repeat(pattern.rate_bps, pattern.lengths() // NS_PER_MS)
+    sizes = np.diff(np.cumsum(rates // 8 + 0) // 1000, prepend=0) if (rates % 8000).any() else rates // 8000
+    out = [COLUMNS + "\n"]
+    last = len(sizes) - 1
+    for slot, size in enumerate(sizes.tolist()):
+        if size or slot == last:
+            time = format_scaled(slot * NS_PER_MS, 9)
+            frame, subframe = slot // 10, slot % 10
+            bad = 0 if size else 1
+            out.append(f"DL\t{time}\t{frame}\t{subframe}\t0\t1\t12\t1\t1\t0\t{size}\t0\t0\t0\t{bad}\t0\n")
+    return "".join(out)
+
+
+FORMAT = Format(
+    name="ns3-mmwave",
+    title="ns-3 mmwave RxPacketTrace: received transport blocks, tab-separated with a header",
+    sniff=sniff,
+    read=read,
+    write=write,
+    suffixes=("RxPacketTrace.txt",),
+)

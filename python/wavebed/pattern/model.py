@@ -1,0 +1,212 @@
+"""A pattern in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from operator import mul
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+Kind = Literal["steps", "opportunities", "packets"]
+
+__all__ = ["Kind", "Pattern", "opportunities", "packets", "steps"]
+
+MAX_NS = 10**18
+MAX_RATE_BPS = 10**12
+MAX_PACKETS = 10**12
+MAX_OPPORTUNITY_BYTES = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The time series that drives a link; the columns follow ``docs/reference/pattern-format.md``.
+
+    Parameters
+    ----------
+    kind : {"steps", "opportunities", "packets"}
+        What ``index`` counts and how a row holds.
+    index : int64 array
+        Time in nanoseconds, or the index of a wire segment for ``packets``.
+    period : int
+        Duration in nanoseconds, or number of packets for ``packets``.
+    rate_bps, delay_ns : int64 array, optional
+        Bits of IP packets per second; one-way delay in nanoseconds.
+    loss : float64 array, optional
+        Share from 0 to 1.
+    size_bytes : int64 array, optional
+        IP bytes that an opportunity may deliver.
+    header : tuple of (str, str)
+        Further header lines, such as title and source, in order.
+
+    Raises
+    ------
+    UserError
+        If the rows break a rule of the format.
+    """
+
+    kind: Kind
+    index: Integers
+    period: int
+    rate_bps: Integers | None = None
+    delay_ns: Integers | None = None
+    loss: Floats | None = None
+    size_bytes: Integers | None = None
+    header: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem is not None:
+            row, message = problem
+            raise UserError(f"row {row + 1}: {message}" if row >= 0 else message)
+        for array in (self.index, self.rate_bps, self.delay_ns, self.loss, self.size_bytes):
+            if array is not None:
+                array.setflags(write=False)
+
+    def _problem(self) -> tuple[int, str] | None:
+        if len(self.index) == 0:
+            return -1, "a pattern has at least one row"
+        most = MAX_PACKETS if self.kind == "packets" else MAX_NS
+        if not 0 < self.period <= most:
+            return -1, f"the period {self.period} is not between 1 and {most}"
+        return self._order_problem() or self._range_problem()
+
+    def _order_problem(self) -> tuple[int, str] | None:
+        gaps = np.diff(self.index)
+        if self.kind == "opportunities":
+            bad = np.flatnonzero(gaps < 0)
+            if len(bad):
+                return int(bad[0]) + 1, "the time goes back; times must not decrease"
+            if self.index[-1] > self.period:
+                return len(self.index) - 1, "the time is past the duration"
+        else:
+            if self.index[0] != 0:
+                return 0, "the first row must be at 0"
+            bad = np.flatnonzero(gaps <= 0)
+            if len(bad):
+                return int(bad[0]) + 1, "rows must be in strictly increasing order"
+            if self.index[-1] >= self.period:
+                return len(self.index) - 1, "the row is at or past the end of the period"
+        if self.index[0] < 0:
+            return 0, "the time is negative"
+        return None
+
+    def _range_problem(self) -> tuple[int, str] | None:
+        limits: tuple[tuple[str, Integers | Floats | None, int, int], ...] = (
+            ("rate_bps", self.rate_bps, 0, MAX_RATE_BPS),
+            ("delay_ns", self.delay_ns, 0, MAX_NS),
+            ("loss", self.loss, 0, 1),
+            ("bytes", self.size_bytes, 1, MAX_OPPORTUNITY_BYTES),
+        )
+        for name, values, least, most in limits:
+            if values is None:
+                continue
+            if len(values) != len(self.index):
+                return -1, f"{name} has {len(values)} values for {len(self.index)} rows"
+            bad = np.flatnonzero(~((values >= least) & (values <= most)))
+            if len(bad):
+                return int(bad[0]), f"{name} {values[bad[0]]} is not from {least} to {most}"
+        return None
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.index)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all columns and header lines."""
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        return self.header == other.header and self.same_series(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def same_series(self, other: Pattern) -> bool:
+        """Tell whether the other pattern has the same rows and period, whatever its header says."""
+        if (self.kind, self.period) != (other.kind, other.period):
+            return False
+        for mine, theirs in zip(self._columns(), other._columns(), strict=True):
+            if (mine is None) != (theirs is None):
+                return False
+            if mine is not None and theirs is not None and not np.array_equal(mine, theirs):
+                return False
+        return True
+
+    def _columns(self) -> tuple[Integers | Floats | None, ...]:
+        return (self.index, self.rate_bps, self.delay_ns, self.loss, self.size_bytes)
+
+    @property
+    def duration_ns(self) -> int:
+        """The period in nanoseconds.
+
+        Raises
+        ------
+        UserError
+            If the pattern counts packets.
+        """
+        if self.kind == "packets":
+            raise UserError("a pattern over packets has no duration")
+        return self.period
+
+    def lengths(self) -> Integers:
+        """How long each row of steps (ns) or packets (segments) holds."""
+        return np.diff(self.index, append=np.int64(self.period))
+
+    def total_bits(self) -> int:
+        """Bits that the whole period may deliver, rounded down; exact for opportunities."""
+        if self.size_bytes is not None:
+            return int(self.size_bytes.sum()) * 8
+        if self.rate_bps is None:
+            raise UserError("the pattern has no rate")
+        bits_ns: int = sum(map(mul, self.rate_bps.tolist(), self.lengths().tolist()))
+        return bits_ns // 10**9
+
+    def merged(self) -> Pattern:
+        """Return the same series with equal neighbouring steps made one."""
+        if self.kind == "opportunities" or len(self) == 1:
+            return self
+        change = np.zeros(len(self) - 1, dtype=bool)
+        for column in (self.rate_bps, self.delay_ns, self.loss):
+            if column is not None:
+                change |= column[1:] != column[:-1]
+        return self.rows(np.concatenate(([True], change)))
+
+    def rows(self, keep: NDArray[np.bool_]) -> Pattern:
+        """Return the pattern with only the rows that are kept."""
+        return replace(
+            self,
+            index=self.index[keep],
+            rate_bps=None if self.rate_bps is None else self.rate_bps[keep],
+            delay_ns=None if self.delay_ns is None else self.delay_ns[keep],
+            loss=None if self.loss is None else self.loss[keep],
+            size_bytes=None if self.size_bytes is None else self.size_bytes[keep],
+        )
+
+
+def steps(
+    time_ns: Integers,
+    duration_ns: int,
+    *,
+    rate_bps: Integers | None = None,
+    delay_ns: Integers | None = None,
+    loss: Floats | None = None,
+) -> Pattern:
+    """Make a pattern whose values hold from their time to the next row's time."""
+    return Pattern("steps", time_ns, duration_ns, rate_bps=rate_bps, delay_ns=delay_ns, loss=loss)
+
+
+def opportunities(time_ns: Integers, duration_ns: int, size_bytes: Integers) -> Pattern:
+    """Make a pattern of moments at which the link may deliver so many bytes."""
+    return Pattern("opportunities", time_ns, duration_ns, size_bytes=size_bytes)
+
+
+def packets(index: Integers, count: int, *, loss: Floats | None = None, delay_ns: Integers | None = None) -> Pattern:
+    """Make a pattern over the index of the wire segment."""
+    return Pattern("packets", index, count, loss=loss, delay_ns=delay_ns)

@@ -1,0 +1,144 @@
+"""Change the form of a series: steps to windows, opportunities to rates, rates to opportunities.
+
+The arithmetic is exact: the bits of a window are counted in whole bit·nanoseconds and rounded once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from operator import mul
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.pattern.model import MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.pattern.formats.base import WriteOptions
+
+__all__ = ["MAX_ROWS", "rate_steps", "to_opportunities", "to_windows", "window_rates"]
+
+MAX_ROWS = 20_000_000
+NS_PER_S = 10**9
+NS_PER_MS = 10**6
+
+
+def _cumulative(pattern: Pattern, times_ns: Sequence[int]) -> list[int]:
+    """Bit·nanoseconds per second that steps deliver from 0 to each of the times."""
+    assert pattern.rate_bps is not None, "the caller has checked for a rate"
+    starts = pattern.index.tolist()
+    rates = pattern.rate_bps.tolist()
+    done = [0, *accumulate(map(mul, rates, pattern.lengths().tolist()))]
+    result = []
+    for time in times_ns:
+        row = bisect_right(starts, time) - 1
+        result.append(done[row] + rates[row] * (time - starts[row]))
+    return result
+
+
+def window_edges(duration_ns: int, window_ns: int) -> list[int]:
+    """Return the ends of the windows that cover the duration; the last may be short.
+
+    Raises
+    ------
+    UserError
+        If there would be too many.
+    """
+    count = -(-duration_ns // window_ns)
+    if count > MAX_ROWS:
+        raise UserError(
+            f"{count} windows are too many (at most {MAX_ROWS}); choose a longer --window, or cut the trace"
+        )
+    return [*range(window_ns, duration_ns, window_ns), duration_ns]
+
+
+def window_rates(pattern: Pattern, window_ns: int) -> Pattern:
+    """Average the rate over windows; opportunities count where they fall, one at the end in the last window.
+
+    Raises
+    ------
+    UserError
+        If the pattern has neither a rate nor opportunities, or there are too many windows.
+    """
+    edges = window_edges(pattern.duration_ns, window_ns)
+    starts = [0, *edges[:-1]]
+    if pattern.size_bytes is not None:
+        slot = np.minimum(pattern.index // window_ns, len(edges) - 1)
+        sums = np.zeros(len(edges), dtype=np.int64)
+        np.add.at(sums, slot, pattern.size_bytes)
+        scaled = [size * 8 * NS_PER_S for size in sums.tolist()]
+    elif pattern.rate_bps is not None:
+        done = _cumulative(pattern, edges)
+        scaled = [after - before for before, after in zip([0, *done[:-1]], done, strict=True)]
+    else:
+        raise UserError("the pattern has no rate")
+    rates = [
+        (2 * bits + end - start) // (2 * (end - start)) for bits, start, end in zip(scaled, starts, edges, strict=True)
+    ]
+    if max(rates) > 10**12:
+        raise UserError("a window's rate is above 1000gbit; choose a longer --window")
+    return steps(np.array(starts, dtype=np.int64), pattern.duration_ns, rate_bps=np.array(rates, dtype=np.int64))
+
+
+def rate_steps(pattern: Pattern, options: WriteOptions, default_window_ns: int = NS_PER_MS) -> Pattern:
+    """Return the pattern as steps with a rate, for a format that can hold nothing else.
+
+    Raises
+    ------
+    UserError
+        If the pattern has no rate.
+    """
+    if pattern.kind == "packets" or (pattern.rate_bps is None and pattern.size_bytes is None):
+        raise UserError("the pattern has no rate, and this format holds rates; write --to native")
+    if pattern.kind == "steps":
+        return pattern
+    window_ns = options.window_ns or default_window_ns
+    options.notes.append(f"opportunities become the average rate of windows of {window_ns / NS_PER_MS:g} ms")
+    return window_rates(pattern, window_ns).merged()
+
+
+def to_windows(pattern: Pattern, window_ns: int, options: WriteOptions, grid: str) -> Pattern:
+    """Return steps whose edges all lie on a grid, averaging the rate and saying so where that changes it."""
+    if bool((pattern.index % window_ns == 0).all()) and pattern.period % window_ns == 0:
+        return pattern
+    rounded = -(-pattern.period // window_ns) * window_ns
+    if rounded != pattern.period:
+        options.notes.append(f"the duration is rounded up to {rounded / NS_PER_S:g} s; the last rate is held")
+        assert pattern.rate_bps is not None, "only patterns with a rate come here"
+        pattern = steps(pattern.index, rounded, rate_bps=pattern.rate_bps)
+    options.notes.append(f"the rate is averaged over {grid}")
+    return window_rates(pattern, window_ns).merged()
+
+
+def to_opportunities(pattern: Pattern, size_bytes: int) -> tuple[Pattern, int]:
+    """Turn a rate into opportunities of one packet each, on whole milliseconds.
+
+    An opportunity comes at the end of the millisecond in which the bytes for it have come together.
+
+    Returns
+    -------
+    pattern : Pattern
+        Opportunities; the last lies at the duration.
+    added_bytes : int
+        What had to be added at the end, because the last opportunity marks the period.
+    """
+    duration_ms = max(1, -(-pattern.duration_ns // NS_PER_MS))
+    end = pattern.duration_ns
+    edges = window_edges(end, NS_PER_MS) if pattern.kind == "steps" else []
+    done = _cumulative(pattern, edges)
+    if done[-1] // (8 * NS_PER_S) > MAX_ROWS * size_bytes:
+        raise UserError(f"the trace would have more than {MAX_ROWS} opportunities; cut it or scale its rate")
+    counts = np.diff(np.array([bits // (8 * NS_PER_S * size_bytes) for bits in done], dtype=np.int64), prepend=0)
+    added = 0
+    if counts[-1] == 0:
+        counts[-1] = 1
+        added = size_bytes
+    times = np.flatnonzero(counts).astype(np.int64)
+    sizes = counts[times] * size_bytes
+    if sizes.max() > MAX_OPPORTUNITY_BYTES:
+        raise UserError("the rate is too high for opportunities on whole milliseconds; scale it")
+    return opportunities((times + 1) * NS_PER_MS, duration_ms * NS_PER_MS, sizes), added

@@ -1,0 +1,139 @@
+"""What ``wavebed trace info`` says about a pattern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.pattern.resample import window_rates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wavebed.pattern.model import Pattern
+
+__all__ = ["PERCENTILES", "Outages", "Summary", "outages", "summarise", "weighted_percentiles"]
+
+PERCENTILES = (5, 25, 50, 75, 95)
+OPPORTUNITY_WINDOW_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Outages:
+    """The times at which the rate is at or below a threshold; neighbours count as one.
+
+    Parameters
+    ----------
+    threshold_bps : int
+        A rate of this much or less is an outage.
+    spans_ns : tuple of (int, int)
+        Start and end of each.
+    """
+
+    threshold_bps: int
+    spans_ns: tuple[tuple[int, int], ...]
+
+    @property
+    def total_ns(self) -> int:
+        """Their summed length."""
+        return sum(end - start for start, end in self.spans_ns)
+
+    @property
+    def longest_ns(self) -> int:
+        """The length of the longest, 0 if there is none."""
+        return max((end - start for start, end in self.spans_ns), default=0)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one pattern.
+
+    Parameters
+    ----------
+    rate_window_ns : int or None
+        The windows in which opportunities were counted for the percentiles, peak and outages; None for steps.
+    mean_bps : float or None
+        Over the whole duration; None without a rate.
+    rate_percentiles_bps, delay_percentiles_ns, loss_percentiles : dict of int to float
+        Weighted by time (or by packets); empty without that column.
+    """
+
+    kind: str
+    rows: int
+    period: int
+    rate_window_ns: int | None = None
+    mean_bps: float | None = None
+    peak_bps: int | None = None
+    rate_percentiles_bps: dict[int, float] | None = None
+    outages: Outages | None = None
+    mean_delay_ns: float | None = None
+    delay_percentiles_ns: dict[int, float] | None = None
+    mean_loss: float | None = None
+    loss_percentiles: dict[int, float] | None = None
+
+
+def weighted_percentiles(
+    values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64]
+) -> dict[int, float]:
+    """Return for each percentile the least value that holds for at least that share of the weight."""
+    order = np.argsort(values, kind="stable")
+    done = np.cumsum(weights[order])
+    total = int(done[-1])
+    result = {}
+    for percentile in PERCENTILES:
+        place = int(np.searchsorted(done, -(-total * percentile // 100), side="left"))
+        result[percentile] = values[order[place]].item()
+    return result
+
+
+def outages(pattern: Pattern, threshold_bps: int) -> Outages:
+    """Find where the rate of steps is at or below the threshold."""
+    assert pattern.rate_bps is not None, "the caller has checked for a rate"
+    out = np.concatenate(([False], pattern.rate_bps <= threshold_bps, [False])).astype(np.int8)
+    edges = np.diff(out)
+    bounds = np.append(pattern.index, pattern.period)
+    starts = bounds[np.flatnonzero(edges == 1)].tolist()
+    ends = bounds[np.flatnonzero(edges == -1)].tolist()
+    return Outages(threshold_bps, tuple(zip(starts, ends, strict=True)))
+
+
+def _mean(values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64], period: int) -> float:
+    return float(np.dot(values.astype(np.float64), weights.astype(np.float64))) / period
+
+
+def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
+    """Compute the figures.
+
+    Parameters
+    ----------
+    threshold_bps : int
+        A rate of this much or less is an outage.
+    window_ns : int, optional
+        Windows in which opportunities are counted; 100 ms by default.
+    """
+    rated: Pattern | None = None
+    used_window: int | None = None
+    if pattern.kind == "opportunities":
+        used_window = window_ns or OPPORTUNITY_WINDOW_NS
+        rated = window_rates(pattern, used_window)
+    elif pattern.rate_bps is not None:
+        rated = pattern
+    weights = None if pattern.kind == "opportunities" else pattern.lengths()
+    delay, loss = pattern.delay_ns, pattern.loss
+    rate = None if rated is None else rated.rate_bps
+    return Summary(
+        kind=pattern.kind,
+        rows=len(pattern),
+        period=pattern.period,
+        rate_window_ns=used_window,
+        mean_bps=None if rated is None else pattern.total_bits() * 1e9 / pattern.period,
+        peak_bps=None if rate is None else int(rate.max()),
+        rate_percentiles_bps=None if rated is None or rate is None else weighted_percentiles(rate, rated.lengths()),
+        outages=None if rated is None else outages(rated, threshold_bps),
+        mean_delay_ns=None if delay is None or weights is None else _mean(delay, weights, pattern.period),
+        delay_percentiles_ns=None if delay is None or weights is None else weighted_percentiles(delay, weights),
+        mean_loss=None if loss is None or weights is None else _mean(loss, weights, pattern.period),
+        loss_percentiles=None if loss is None or weights is None else weighted_percentiles(loss, weights),
+    )
