@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     laboratory = laboratory_file(path, plan, traces)
+    for note in traces.notes:
+        print(f"wavebed: note: {note}", file=sys.stderr)
     if args.print_laboratory:
         import json
 

@@ -35,12 +35,14 @@ class _Source:
 class Traces:
     """The patterns of one laboratory, each read and converted once.
 
-    The files in memory stay open as long as this object; `descriptors` must be inherited by the engine.
+    The files in memory stay open as long as this object; `descriptors` must be inherited by the engine. `notes` says
+    what the readers assumed, and what they left out.
     """
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str | None], _Source] = {}
         self.descriptors: list[int] = []
+        self.notes: list[str] = []
 
     def close(self) -> None:
         """Close the files in memory."""
@@ -92,7 +94,7 @@ class Traces:
     def _convert(self, file: FilePath, format_name: str | None) -> _Source:
         from wavebed.pattern import read_trace, to_native
 
-        data = to_native(read_trace(file, format_name)).encode()
+        data = to_native(read_trace(file, format_name, notes=self.notes)).encode()
         descriptor = os.memfd_create(file.name[:200], 0)
         self.descriptors.append(descriptor)
         with open(descriptor, "wb", closefd=False) as memory:
