@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
-from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
-from wavebed.path.problems import Problem, at
+from wavebed.path.problems import at
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
 from wavebed.path.values import name as read_name
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     traces = Traces()
     path = read_path(args.scenario, path_options(args), traces)
     plan = LabPlan(
-        name=_name(args.name),
+        name=random_name() if args.name is None else at("--name", read_name, args.name),
         command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
         log_dir=args.log,
