@@ -201,10 +201,9 @@ impl<Q: Queue> Bottleneck<Q> {
     #[cold]
     fn special(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         if self.changes.front().is_some_and(|change| change.0 <= at_ns) {
-            let change = self.changes.pop_front();
-            change
-                .into_iter()
-                .for_each(|(_, change)| self.change(at_ns, &change));
+            if let Some((_, change)) = self.changes.pop_front() {
+                self.change(at_ns, &change);
+            }
         } else if !self.ended && self.end_ns <= at_ns {
             self.ended = true;
             self.purge(at_ns, Reason::Ended, out);

@@ -9,6 +9,7 @@
 
 pub mod books;
 pub mod bottleneck;
+pub mod config;
 pub mod corrupt;
 pub mod delay;
 pub mod duplicate;

@@ -1,0 +1,506 @@
+//! From a checked configuration to a stage.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig};
+use crate::bottleneck::{Bottleneck, BottleneckConfig, Outage};
+use crate::corrupt::Corrupt;
+use crate::delay::{Delay, Distribution};
+use crate::duplicate::Duplicate;
+use crate::loss::{FourState, GilbertElliott, Loss};
+use crate::luck::Luck;
+use crate::pattern::{End, Kind, Pattern};
+use crate::queue::{
+    Codel, CodelSettings, DropHead, DropTail, FqCodel, FqCodelSettings, Infinite, Limit, Queue,
+};
+use crate::rate::{Fluid, Opportunities, Profile, Sampled, SampledConfig, Server, TokenBucket};
+use crate::reorder::Reorder;
+use crate::stage::Stage;
+use crate::unit::Unit;
+
+/// Reads a pattern file. The error is one line that names the file, the line and the rule.
+pub type Loader<'a> = dyn FnMut(&Path) -> Result<Arc<Pattern>, String> + 'a;
+
+/// The MTU that [`build`] assumes, bytes.
+pub const DEFAULT_MTU_BYTES: u32 = 1500;
+
+const MAX_RATE_BPS: u64 = 1_000_000_000_000;
+const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
+const MAX_OVERHEAD_BYTES: u32 = 1000;
+const MAX_FLOWS: u32 = 65_536;
+
+/// Makes a stage whose decisions are drawn from `luck`; `loader` reads pattern files.
+///
+/// # Errors
+/// The first value that breaks a rule, by its key.
+pub fn build(
+    config: &StageConfig,
+    luck: Luck,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    build_for_mtu(config, DEFAULT_MTU_BYTES, luck, loader)
+}
+
+/// As [`build`], in a laboratory with this MTU.
+///
+/// # Errors
+/// The first value that breaks a rule, by its key.
+pub fn build_for_mtu(
+    config: &StageConfig,
+    mtu_bytes: u32,
+    luck: Luck,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    Ok(match config {
+        StageConfig::Bottleneck {
+            rate,
+            queue,
+            overhead_bytes,
+            unit,
+            outage,
+        } => {
+            if *overhead_bytes > MAX_OVERHEAD_BYTES {
+                return fail(
+                    "overhead_bytes",
+                    format!("is {overhead_bytes}: use at most {MAX_OVERHEAD_BYTES}"),
+                );
+            }
+            let config = BottleneckConfig {
+                overhead_bytes: *overhead_bytes,
+                unit: *unit,
+                outage: *outage,
+            };
+            if let RateConfig::Sampled { .. } = rate {
+                return sampled(rate, queue, config, loader);
+            }
+            let server = server(rate, *outage, mtu_bytes, loader)?;
+            // Drop-tail, the usual queue, is called directly.
+            if let QueueConfig::Droptail { limit } = queue {
+                let queue = DropTail::new(checked_limit(*limit)?, *unit);
+                return Ok(Box::new(Bottleneck::new(config, queue, server)));
+            }
+            Box::new(Bottleneck::new(
+                config,
+                queue_of(queue, *unit, mtu_bytes, luck)?,
+                server,
+            ))
+        }
+        StageConfig::Delay { delay, reorder } => {
+            Box::new(delay_stage(delay, *reorder, luck, loader)?)
+        }
+        StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, luck, loader)?),
+        StageConfig::Duplicate { probability } => {
+            Box::new(Duplicate::new(share("probability", *probability)?, luck))
+        }
+        StageConfig::Reorder {
+            probability,
+            delay_ns,
+        } => Box::new(Reorder::new(
+            share("probability", *probability)?,
+            time("delay_ns", *delay_ns)?,
+            luck,
+        )),
+        StageConfig::Corrupt { probability } => {
+            Box::new(Corrupt::new(share("probability", *probability)?, luck))
+        }
+    })
+}
+
+fn fail<T>(key: &str, message: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        key: key.to_owned(),
+        message: message.into(),
+    })
+}
+
+fn share(key: &str, value: f64) -> Result<f64, ConfigError> {
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        fail(key, format!("is {value}: use a number from 0 to 1"))
+    }
+}
+
+fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
+    if value <= MAX_TIME_NS {
+        Ok(value)
+    } else {
+        fail(
+            key,
+            format!("is {value}: use at most {MAX_TIME_NS}, a billion seconds"),
+        )
+    }
+}
+
+fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
+    if (1..=MAX_RATE_BPS).contains(&value) {
+        Ok(value)
+    } else {
+        fail(
+            key,
+            format!("is {value}: use more than 0 and at most {MAX_RATE_BPS} bits per second"),
+        )
+    }
+}
+
+fn checked_limit(limit: Limit) -> Result<Limit, ConfigError> {
+    match limit {
+        Limit::Bytes(0) => fail(
+            "queue.limit.bytes",
+            "is 0: use at least 1, or more than the MTU to let packets through",
+        ),
+        Limit::Packets(0) => fail("queue.limit.packets", "is 0: use at least 1"),
+        Limit::TimeNs(0) => fail("queue.limit.time_ns", "is 0: use at least 1"),
+        Limit::TimeNs(value) => time("queue.limit.time_ns", value).map(|_| limit),
+        Limit::Bytes(_) | Limit::Packets(_) => Ok(limit),
+    }
+}
+
+/// Loads a pattern and checks where it starts.
+fn load(
+    key: &str,
+    file: &Path,
+    start_ns: u64,
+    loader: &mut Loader<'_>,
+) -> Result<Arc<Pattern>, ConfigError> {
+    let pattern = loader(file).or_else(|message| fail(&format!("{key}.file"), message))?;
+    let start_key = format!("{key}.start_ns");
+    if pattern.kind() == Kind::Packets && start_ns > 0 {
+        return fail(
+            &start_key,
+            "does not fit a pattern of kind packets, which has no times: remove it",
+        );
+    }
+    if pattern.kind() != Kind::Packets && start_ns >= pattern.period() {
+        let period = pattern.period();
+        return fail(
+            &start_key,
+            format!("is {start_ns}: use less than the pattern's duration, {period}"),
+        );
+    }
+    Ok(pattern)
+}
+
+/// The error of a pattern that lacks what the stage needs.
+fn lacks<T>(key: &str, file: &Path, found: Kind, needs: &str) -> Result<T, ConfigError> {
+    let found = found.name();
+    fail(
+        &format!("{key}.file"),
+        format!(
+            "{}: this pattern of kind {found} cannot be used here: use {needs}",
+            file.display()
+        ),
+    )
+}
+
+fn profile(
+    file: &Path,
+    end: End,
+    start_ns: u64,
+    loader: &mut Loader<'_>,
+) -> Result<Profile, ConfigError> {
+    let pattern = load("rate", file, start_ns, loader)?;
+    let kind = pattern.kind();
+    Profile::pattern(pattern, end, start_ns, 0).map_or_else(
+        || {
+            lacks(
+                "rate",
+                file,
+                kind,
+                "a pattern of kind steps with the column rate_bps",
+            )
+        },
+        Ok,
+    )
+}
+
+fn server(
+    config: &RateConfig,
+    outage: Outage,
+    mtu_bytes: u32,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Server>, ConfigError> {
+    Ok(match config {
+        RateConfig::Constant { rate_bps } => Box::new(Fluid::new(Profile::constant(rate(
+            "rate.rate_bps",
+            *rate_bps,
+        )?))),
+        RateConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => Box::new(Fluid::new(profile(file, *end, *start_ns, loader)?)),
+        RateConfig::Opportunities {
+            file,
+            end,
+            start_ns,
+        } => {
+            if *end == End::Hold {
+                return fail(
+                    "rate.end",
+                    "is hold, but no opportunity lasts: use repeat or stop",
+                );
+            }
+            if outage == Outage::Drop {
+                return fail(
+                    "outage",
+                    "is drop, but opportunities have no rate that could be zero: use hold",
+                );
+            }
+            let pattern = load("rate", file, *start_ns, loader)?;
+            let kind = pattern.kind();
+            match Opportunities::new(pattern, *end, *start_ns, 0) {
+                Some(server) => Box::new(server),
+                None => return lacks("rate", file, kind, "a pattern of kind opportunities"),
+            }
+        }
+        RateConfig::TokenBucket {
+            rate_bps,
+            burst_bytes,
+        } => {
+            let rate_bps = rate("rate.rate_bps", *rate_bps)?;
+            let most = TokenBucket::MAX_BURST_BYTES;
+            if !(u64::from(mtu_bytes)..=most).contains(burst_bytes) {
+                return fail(
+                    "rate.burst_bytes",
+                    format!(
+                        "is {burst_bytes}: use at least the MTU, {mtu_bytes}, and at most {most}"
+                    ),
+                );
+            }
+            Box::new(TokenBucket::new(Profile::constant(rate_bps), *burst_bytes))
+        }
+        RateConfig::Sampled { .. } => return fail("rate.kind", "sampled is not a server"),
+    })
+}
+
+fn queue_of(
+    config: &QueueConfig,
+    unit: Unit,
+    mtu_bytes: u32,
+    luck: Luck,
+) -> Result<Box<dyn Queue>, ConfigError> {
+    Ok(match config {
+        QueueConfig::Droptail { limit } => Box::new(DropTail::new(checked_limit(*limit)?, unit)),
+        QueueConfig::Drophead { limit } => Box::new(DropHead::new(checked_limit(*limit)?, unit)),
+        QueueConfig::Infinite {} => Box::new(Infinite::new(unit)),
+        QueueConfig::Codel {
+            limit,
+            target_ns,
+            interval_ns,
+            ecn,
+        } => {
+            let settings = codel(*target_ns, *interval_ns, *ecn, mtu_bytes)?;
+            Box::new(Codel::new(settings, checked_limit(*limit)?, unit))
+        }
+        QueueConfig::FqCodel {
+            limit,
+            target_ns,
+            interval_ns,
+            ecn,
+            flows,
+            quantum_bytes,
+        } => {
+            if !(1..=MAX_FLOWS).contains(flows) {
+                return fail("queue.flows", format!("is {flows}: use 1 to {MAX_FLOWS}"));
+            }
+            if *quantum_bytes == 0 {
+                return fail(
+                    "queue.quantum_bytes",
+                    "is 0: use at least 1, usually the MTU",
+                );
+            }
+            let codel = codel(*target_ns, *interval_ns, *ecn, mtu_bytes)?;
+            let settings = FqCodelSettings {
+                codel,
+                flows: *flows,
+                quantum_bytes: *quantum_bytes,
+            };
+            Box::new(FqCodel::new(settings, checked_limit(*limit)?, unit, luck))
+        }
+    })
+}
+
+fn codel(
+    target_ns: u64,
+    interval_ns: u64,
+    ecn: bool,
+    mtu_bytes: u32,
+) -> Result<CodelSettings, ConfigError> {
+    if target_ns == 0 {
+        return fail("queue.target_ns", "is 0: use at least 1, usually 5000000");
+    }
+    time("queue.interval_ns", interval_ns)?;
+    if interval_ns < target_ns {
+        return fail(
+            "queue.interval_ns",
+            format!(
+                "is {interval_ns}, less than target_ns {target_ns}: use more, usually 20 times target_ns"
+            ),
+        );
+    }
+    Ok(CodelSettings {
+        target_ns,
+        interval_ns,
+        ecn,
+        mtu_bytes,
+    })
+}
+
+fn sampled(
+    rate_config: &RateConfig,
+    queue: &QueueConfig,
+    config: BottleneckConfig,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    let RateConfig::Sampled {
+        rate_bps,
+        file,
+        end,
+        start_ns,
+    } = rate_config
+    else {
+        return fail("rate.kind", "is not sampled");
+    };
+    let profile = match (rate_bps, file) {
+        (Some(rate_bps), None) if end.is_none() && start_ns.is_none() => {
+            Profile::constant(rate("rate.rate_bps", *rate_bps)?)
+        }
+        (None, Some(file)) => {
+            profile(file, end.unwrap_or_default(), start_ns.unwrap_or(0), loader)?
+        }
+        (Some(_), None) => {
+            return fail(
+                "rate.rate_bps",
+                "is constant: remove end and start_ns, or use file",
+            );
+        }
+        (Some(_), Some(_)) => {
+            return fail("rate", "has both rate_bps and file: remove one of them");
+        }
+        (None, None) => return fail("rate", "has neither rate_bps nor file: add one of them"),
+    };
+    let limit = match queue {
+        QueueConfig::Droptail { limit } => Some(checked_limit(*limit)?),
+        QueueConfig::Infinite {} => None,
+        _ => {
+            return fail(
+                "queue.kind",
+                "does not fit a sampled rate, whose departures are fixed on arrival: use droptail or infinite",
+            );
+        }
+    };
+    let config = SampledConfig {
+        limit,
+        overhead_bytes: config.overhead_bytes,
+        unit: config.unit,
+        drop_in_outage: config.outage == Outage::Drop,
+    };
+    Ok(Box::new(Sampled::new(config, profile)))
+}
+
+fn delay_stage(
+    config: &DelayConfig,
+    reorder: bool,
+    luck: Luck,
+    loader: &mut Loader<'_>,
+) -> Result<Delay, ConfigError> {
+    Ok(match config {
+        DelayConfig::Constant { delay_ns } => {
+            Delay::constant(time("delay.delay_ns", *delay_ns)?, reorder)
+        }
+        DelayConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => {
+            let pattern = load("delay", file, *start_ns, loader)?;
+            if pattern.delay_ns().is_none() {
+                return lacks(
+                    "delay",
+                    file,
+                    pattern.kind(),
+                    "a steps or packets pattern with the column delay_s",
+                );
+            }
+            Delay::pattern(pattern, *end, *start_ns, reorder)
+        }
+        DelayConfig::Distribution {
+            shape,
+            mean_ns,
+            spread_ns,
+            correlation,
+        } => {
+            let distribution = Distribution {
+                shape: *shape,
+                mean_ns: time("delay.mean_ns", *mean_ns)?,
+                spread_ns: time("delay.spread_ns", *spread_ns)?,
+                correlation: share("delay.correlation", *correlation)?,
+            };
+            Delay::distribution(distribution, reorder, luck)
+        }
+    })
+}
+
+fn loss_stage(
+    config: &LossConfig,
+    unit: Unit,
+    luck: Luck,
+    loader: &mut Loader<'_>,
+) -> Result<Loss, ConfigError> {
+    Ok(match config {
+        LossConfig::Independent { probability } => {
+            Loss::independent(share("model.probability", *probability)?, unit, luck)
+        }
+        LossConfig::GilbertElliott {
+            p,
+            r,
+            good_loss,
+            bad_loss,
+        } => {
+            let model = GilbertElliott {
+                p: share("model.p", *p)?,
+                r: share("model.r", *r)?,
+                good_loss: share("model.good_loss", *good_loss)?,
+                bad_loss: share("model.bad_loss", *bad_loss)?,
+            };
+            Loss::gilbert_elliott(model, unit, luck)
+        }
+        LossConfig::FourState {
+            p13,
+            p31,
+            p23,
+            p32,
+            p14,
+        } => {
+            let model = FourState {
+                p13: *p13,
+                p31: *p31,
+                p32: *p32,
+                p23: *p23,
+                p14: *p14,
+            };
+            if let Some(problem) = model.problem() {
+                return fail("model", format!("breaks a rule: {problem}"));
+            }
+            Loss::four_state(model, unit, luck)
+        }
+        LossConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => {
+            let pattern = load("model", file, *start_ns, loader)?;
+            if pattern.loss().is_none() {
+                return lacks(
+                    "model",
+                    file,
+                    pattern.kind(),
+                    "a steps or packets pattern with the column loss",
+                );
+            }
+            Loss::pattern(pattern, *end, *start_ns, unit, luck)
+        }
+    })
+}
