@@ -1,0 +1,210 @@
+//! A bench for one stage or queue: what went in, and what came out of which door.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use proptest::prelude::*;
+use wavebed_link::queue::Queue;
+use wavebed_link::{Books, Change, Ecn, Outlet, Reason, Run, RunFlags, Stage};
+
+/// A run of `count` segments of 1000 bytes of packet `packet`, from segment `first` on.
+pub fn run(at_ns: u64, packet: u32, first: u16, count: u16) -> Run {
+    Run {
+        at_ns,
+        packet,
+        first,
+        count,
+        segment_bytes: 1000,
+        last_bytes: 1000,
+        flow: 0,
+        flip: 0,
+        ecn: Ecn::NotEct,
+        flags: RunFlags::default(),
+    }
+}
+
+/// The same run as control traffic.
+pub fn control(run: Run) -> Run {
+    Run {
+        flags: RunFlags::CONTROL,
+        ..run
+    }
+}
+
+/// Everything that left the stage under test.
+pub struct Doors {
+    pub forward: Vec<Run>,
+    pub lost: Vec<Run>,
+    pub copied: Vec<Run>,
+    pub books: Books,
+}
+
+impl Doors {
+    pub fn new() -> Self {
+        Self {
+            forward: Vec::new(),
+            lost: Vec::new(),
+            copied: Vec::new(),
+            books: Books::new(false),
+        }
+    }
+
+    pub fn outlet(&mut self) -> Outlet<'_> {
+        Outlet::new(
+            &mut self.forward,
+            &mut self.lost,
+            &mut self.copied,
+            &mut self.books,
+        )
+    }
+
+    pub fn dropped(&self, reason: Reason) -> u64 {
+        self.books.total().dropped[reason as usize].segments
+    }
+}
+
+/// A stage with its doors.
+pub struct Bench {
+    pub stage: Box<dyn Stage>,
+    pub doors: Doors,
+    pub offered: u64,
+}
+
+impl Bench {
+    pub fn new(stage: impl Stage + 'static) -> Self {
+        Self {
+            stage: Box::new(stage),
+            doors: Doors::new(),
+            offered: 0,
+        }
+    }
+
+    pub fn accept(&mut self, run: Run) {
+        self.poll(run.at_ns);
+        self.offered += u64::from(run.count);
+        self.stage.accept(run, &mut self.doors.outlet());
+    }
+
+    pub fn poll(&mut self, now_ns: u64) {
+        self.stage.poll(now_ns, &mut self.doors.outlet());
+    }
+
+    pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
+        self.poll(now_ns);
+        self.stage.apply(now_ns, change)
+    }
+
+    /// Every offered and copied segment left through a door or is still held; stamps never went back.
+    pub fn check(&self) {
+        let doors = &self.doors;
+        let count = |runs: &[Run]| runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+        let out = count(&doors.forward) + count(&doors.lost) + self.stage.backlog().segments;
+        assert_eq!(
+            self.offered + count(&doors.copied),
+            out,
+            "segments in and out"
+        );
+        assert!(
+            doors.forward.is_sorted_by_key(|run| run.at_ns),
+            "stamps went back"
+        );
+        assert_eq!(
+            doors.books.total().duplicated.segments,
+            count(&doors.copied)
+        );
+        assert_eq!(
+            doors.books.total().dropped_total().segments,
+            count(&doors.lost)
+        );
+    }
+}
+
+/// Packet and index of every segment, in order.
+pub fn segments(runs: &[Run]) -> Vec<(u32, u16)> {
+    runs.iter()
+        .flat_map(|run| (run.first..run.end()).map(|index| (run.packet, index)))
+        .collect()
+}
+
+/// The fate of `count` decisions of one segment each: true for lost.
+pub fn fates(stage: impl Stage + 'static, count: u32) -> Vec<bool> {
+    let mut bench = Bench::new(stage);
+    (0..count)
+        .map(|packet| {
+            bench.accept(run(u64::from(packet), packet, 0, 1));
+            let lost = !bench.doors.lost.is_empty();
+            bench.doors.lost.clear();
+            bench.doors.forward.clear();
+            lost
+        })
+        .collect()
+}
+
+/// `segments` of one or more packets, one at a time and again in larger runs, at other times, with control traffic
+/// between: the same segments in the same order.
+pub fn groupings() -> impl Strategy<Value = (Vec<Run>, Vec<Run>)> {
+    prop::collection::vec(
+        (
+            1u16..=45,
+            0u64..1000,
+            prop::collection::vec(1u16..45, 0..4),
+            any::<bool>(),
+        ),
+        1..40,
+    )
+    .prop_map(|packets| {
+        let (mut single, mut grouped, mut at_ns) = (Vec::new(), Vec::new(), 0);
+        for (packet, (count, gap_ns, cuts, with_control)) in (0u32..).zip(packets) {
+            single.extend((0..count).map(|first| run(u64::from(packet), packet, first, 1)));
+            at_ns += gap_ns;
+            if with_control {
+                grouped.push(control(run(at_ns, 1_000_000 + packet, 0, 1)));
+            }
+            let mut rest = run(at_ns, packet, 0, count);
+            for cut in cuts {
+                if cut < rest.count {
+                    grouped.push(rest.split_front(cut));
+                    rest.at_ns += 7;
+                }
+            }
+            at_ns = rest.at_ns;
+            grouped.push(rest);
+        }
+        (single, grouped)
+    })
+}
+
+/// A queue with its doors.
+pub struct QueueBench<Q> {
+    pub queue: Q,
+    pub doors: Doors,
+}
+
+impl<Q: Queue> QueueBench<Q> {
+    pub fn new(queue: Q) -> Self {
+        Self {
+            queue,
+            doors: Doors::new(),
+        }
+    }
+
+    pub fn enqueue(&mut self, run: Run) {
+        self.queue.enqueue(run, &mut self.doors.outlet());
+    }
+
+    pub fn dequeue(&mut self, now_ns: u64) -> Option<Run> {
+        self.queue.dequeue(now_ns, &mut self.doors.outlet())
+    }
+}
+
+/// Whether `count` hits of `draws` agree with `probability` within `deviations` standard deviations, the variance
+/// being `inflation` times that of independent draws.
+#[track_caller]
+pub fn assert_share(count: u64, draws: u64, probability: f64, inflation: f64) {
+    let (count, draws) = (count as f64, draws as f64);
+    let deviation = (draws * probability * (1.0 - probability) * inflation).sqrt();
+    assert!(
+        (count - draws * probability).abs() <= 5.0 * deviation,
+        "{count} of {draws}, expected {} ± {deviation}",
+        draws * probability
+    );
+}
