@@ -4,7 +4,7 @@
 //! [`engine::Engine`] runs one thread per hop on real ones.
 
 pub mod capture;
-// pub mod config;
+pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
@@ -18,7 +18,7 @@ pub mod port;
 pub mod series;
 pub mod summary;
 
-// pub use config::{HopConfig, SegmentConfig};
+pub use config::{HopConfig, Patterns, SegmentConfig, build_hops};
 pub use engine::{Engine, EngineError, HopSetup, SegmentSetup, Setup};
 pub use host_books::HostBooks;
 pub use join::Join;
