@@ -1,19 +1,19 @@
 //! Queue disciplines of a bottleneck: what waits, what is dropped, what is served next.
 
+mod codel;
 mod drophead;
 mod droptail;
-mod infinite;
-mod codel;
 mod fq_codel;
+mod infinite;
 mod limit;
 
+pub use codel::{Codel, CodelSettings};
 pub use drophead::DropHead;
 pub use droptail::DropTail;
-pub use infinite::Infinite;
-pub use codel::{Codel, CodelSettings};
 pub use fq_codel::{FqCodel, FqCodelSettings};
-pub use limit::{Held, Limit, Room};
+pub use infinite::Infinite;
 pub(crate) use limit::Fifo;
+pub use limit::{Held, Limit, Room};
 
 use crate::books::Reason;
 use crate::run::Run;
