@@ -17,29 +17,44 @@ const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
-/// The ones' complement sum of `data` as big-endian 16-bit words, not inverted. An odd last byte counts as the
-/// high half of a word.
-///
-/// Adds in native byte order and swaps at the end, which RFC 1071 section 2 shows to be the same.
-#[must_use]
-pub fn sum(data: &[u8]) -> u16 {
+/// Eight lanes side by side, which the compiler turns into vector instructions.
+fn sum_blocks(blocks: &[[u8; 64]]) -> u64 {
     let mut lanes = [0u64; 8];
-    let (blocks, rest) = data.as_chunks::<64>();
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
         for (lane, word) in lanes.iter_mut().zip(words) {
             *lane += halves(u64::from_ne_bytes(*word));
         }
     }
-    let mut total = lanes.iter().sum::<u64>();
+    lanes.iter().sum()
+}
+
+/// The ones' complement sum of `data` as big-endian 16-bit words, not inverted. An odd last byte counts as the
+/// high half of a word.
+///
+/// Adds in native byte order and swaps at the end, which RFC 1071 section 2 shows to be the same.
+#[must_use]
+pub fn sum(data: &[u8]) -> u16 {
+    let (blocks, rest) = data.as_chunks::<64>();
+    let mut total = if blocks.is_empty() {
+        0
+    } else {
+        sum_blocks(blocks)
+    };
     let (words, rest) = rest.as_chunks::<8>();
     for word in words {
         total += halves(u64::from_ne_bytes(*word));
     }
-    if !rest.is_empty() {
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        total += halves(u64::from_ne_bytes(word));
+    let (words, rest) = rest.as_chunks::<4>();
+    for word in words {
+        total += u64::from(u32::from_ne_bytes(*word));
+    }
+    let (words, rest) = rest.as_chunks::<2>();
+    for word in words {
+        total += u64::from(u16::from_ne_bytes(*word));
+    }
+    if let [last] = rest {
+        total += u64::from(u16::from_ne_bytes([*last, 0]));
     }
     u16::from_be(fold(total))
 }

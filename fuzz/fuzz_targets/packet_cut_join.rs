@@ -1,0 +1,187 @@
+//! Cut and join against a plain path that builds every wire segment by itself: the same bytes come out.
+
+#![no_main]
+
+#[path = "../../crates/wavebed-packet/tests/common/plain.rs"]
+mod plain;
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use plain::{Extension, Recipe, Sum};
+use wavebed_packet::{HeaderBuf, Joiner, VnetHeader, complete_segment, inspect, piece};
+
+fn words(u: &mut Unstructured) -> Result<Vec<u8>> {
+    let n = u.int_in_range(0..=10usize)?;
+    Ok(u.bytes(n * 4)?.to_vec())
+}
+
+fn extensions(u: &mut Unstructured) -> Result<Vec<Extension>> {
+    let mut list = Vec::new();
+    let mut routed = false;
+    for _ in 0..u.int_in_range(0..=3)? {
+        let number = *u.choose(&[0, 60, 43])?;
+        let units = u.int_in_range(1..=4usize)?;
+        if number != 43 {
+            let mut body = vec![(units - 1) as u8];
+            body.extend(u.bytes(units * 8 - 2)?);
+            list.push(Extension {
+                number,
+                body,
+                final_at: None,
+            });
+        } else if !std::mem::replace(&mut routed, true) {
+            let (kind, left) = (*u.choose(&[0, 2, 4])?, u.int_in_range(0..=2u8)?);
+            let mut body = vec![(units * 2) as u8, kind, left, 0, 0, 0, 0];
+            body.extend(u.bytes(units * 16)?);
+            let at = if kind == 4 { 7 } else { 7 + (units - 1) * 16 };
+            list.push(Extension {
+                number,
+                body,
+                final_at: (left > 0).then_some(at),
+            });
+        }
+    }
+    Ok(list)
+}
+
+fn recipe(u: &mut Unstructured) -> Result<Recipe> {
+    let v6 = u.arbitrary()?;
+    let size = u.int_in_range(1..=300usize)?;
+    let len = u.int_in_range(1..=12usize)? * size - u.int_in_range(0..=size - 1)?;
+    let seed: u8 = u.arbitrary()?;
+    Ok(Recipe {
+        v6,
+        udp: u.arbitrary()?,
+        tos: u.arbitrary()?,
+        flow_label: u.int_in_range(0..=0xf_ffff)?,
+        id: u.arbitrary()?,
+        dont_fragment: u.arbitrary()?,
+        ttl: u.arbitrary()?,
+        addresses: u.arbitrary()?,
+        v4_options: if v6 { Vec::new() } else { words(u)? },
+        extensions: if v6 { extensions(u)? } else { Vec::new() },
+        ports: u.arbitrary()?,
+        sequence: u.arbitrary()?,
+        acknowledgement: u.arbitrary()?,
+        reserved: u.int_in_range(0..=15)?,
+        flags: u.arbitrary()?,
+        window: u.arbitrary()?,
+        urgent: if u.arbitrary()? { u.arbitrary()? } else { 0 },
+        tcp_options: words(u)?,
+        size,
+        payload: (0..len)
+            .map(|i| (i as u8).wrapping_mul(seed) ^ (i >> 8) as u8)
+            .collect(),
+    })
+}
+
+struct Part {
+    vnet: VnetHeader,
+    header: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl Part {
+    /// Every wire segment, complete.
+    fn wire(&self, into: &mut Vec<Vec<u8>>) {
+        let bytes = [&self.header[..], &self.payload].concat();
+        let shape = inspect(&self.vnet, &bytes).expect("a piece of a sound packet is sound");
+        for index in 0..shape.segments {
+            let mut full = Vec::new();
+            complete_segment(&self.vnet, &bytes, &shape, index, false, &mut full);
+            into.push(full);
+        }
+    }
+}
+
+/// Cuts the packet of `recipe` at places of the fuzzer's choice; appends what the wire must carry.
+fn cut(
+    u: &mut Unstructured,
+    recipe: &Recipe,
+    parts: &mut Vec<Part>,
+    wire: &mut Vec<Vec<u8>>,
+) -> Result<()> {
+    let (vnet, packet) = recipe.packet();
+    let shape = inspect(&vnet, &packet).expect("the packet is sound");
+    assert_eq!(usize::from(shape.segments), recipe.segments());
+    let mut out = HeaderBuf::new();
+    let mut first = 0;
+    while first < shape.segments {
+        let count = u.int_in_range(1..=shape.segments - first)?;
+        let ce = u.ratio(1, 8)?;
+        let part = piece(&vnet, &packet, &shape, first, count, ce, &mut out);
+        parts.push(Part {
+            vnet: part.vnet,
+            header: part.header.to_vec(),
+            payload: packet[part.payload.clone()].to_vec(),
+        });
+        for index in first..first + count {
+            wire.push(recipe.segment(index.into(), ce, Sum::Complete));
+        }
+        first += count;
+    }
+    Ok(())
+}
+
+/// Joins whatever may be joined, in order.
+fn join(parts: &[Part]) -> Vec<Part> {
+    let mut joined: Vec<Part> = Vec::new();
+    let mut joiner = Joiner::new();
+    for part in parts {
+        let taken = joiner.add(&part.vnet, &part.header, part.payload.len());
+        if !taken {
+            seal(&mut joiner, &mut joined);
+            joiner.start(&part.vnet, &part.header, part.payload.len());
+            joined.push(Part {
+                vnet: part.vnet,
+                header: Vec::new(),
+                payload: Vec::new(),
+            });
+        }
+        joined
+            .last_mut()
+            .expect("one was started")
+            .payload
+            .extend(&part.payload);
+    }
+    seal(&mut joiner, &mut joined);
+    joined
+}
+
+fn seal(joiner: &mut Joiner, joined: &mut [Part]) {
+    if let Some(part) = joined.last_mut() {
+        let (vnet, header) = joiner.finish();
+        (part.vnet, part.header) = (vnet, header.to_vec());
+    }
+}
+
+fn run(u: &mut Unstructured) -> Result<()> {
+    let first = recipe(u)?;
+    let (mut parts, mut wire) = (Vec::new(), Vec::new());
+    cut(u, &first, &mut parts, &mut wire)?;
+    let mut second = Recipe {
+        id: first.id.wrapping_add(first.segments() as u16),
+        sequence: first.sequence.wrapping_add(first.payload.len() as u32),
+        ..first.clone()
+    };
+    match u.int_in_range(0..=7)? {
+        0 => second.flags = u.arbitrary()?,
+        1 => second.id = u.arbitrary()?,
+        2 => second.tcp_options = words(u)?,
+        3 => second.size = u.int_in_range(1..=second.payload.len())?,
+        4 => second.tos = u.arbitrary()?,
+        5 => second.ports = u.arbitrary()?,
+        _ => {}
+    }
+    cut(u, &second, &mut parts, &mut wire)?;
+
+    let mut after = Vec::new();
+    join(&parts).iter().for_each(|part| part.wire(&mut after));
+    assert_eq!(after, wire);
+    Ok(())
+}
+
+fuzz_target!(|data: &[u8]| {
+    // Too short an input is no finding.
+    let _ = run(&mut Unstructured::new(data));
+});
