@@ -12,8 +12,6 @@ from wavebed.errors import UserError
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_RATE_BPS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from wavebed.pattern.model import Pattern
 
 __all__ = ["cut", "scale_rate", "scale_time", "scale_to_mean"]
@@ -46,22 +44,11 @@ def cut(pattern: Pattern, start: int, end: int | None = None) -> Pattern:
     else:
         first = int(np.searchsorted(pattern.index, start, side="right")) - 1
         keep = (np.arange(len(pattern)) >= first) & (pattern.index < end)
-    columns = _rows(pattern, keep)
-    return replace(pattern, period=end - start, **columns, index=np.maximum(pattern.index[keep] - start, 0))
+    return pattern.rows(keep, index=np.maximum(pattern.index[keep] - start, 0), period=end - start)
 
 
 def _place(pattern: Pattern, value: int) -> str:
     return f"packet {value}" if pattern.kind == "packets" else f"{value / 10**9:g} s"
-
-
-def _rows(pattern: Pattern, keep: NDArray[np.bool_]) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-    columns = {
-        "rate_bps": pattern.rate_bps,
-        "delay_ns": pattern.delay_ns,
-        "loss": pattern.loss,
-        "size_bytes": pattern.size_bytes,
-    }
-    return {name: column[keep] for name, column in columns.items() if column is not None}
 
 
 def scale_rate(pattern: Pattern, factor: Fraction) -> Pattern:

@@ -178,11 +178,12 @@ class Pattern:
                 change |= column[1:] != column[:-1]
         return self.rows(np.concatenate(([True], change)))
 
-    def rows(self, keep: NDArray[np.bool_]) -> Pattern:
-        """Return the pattern with only the rows that are kept."""
+    def rows(self, keep: NDArray[np.bool_], *, index: Integers | None = None, period: int | None = None) -> Pattern:
+        """Return the pattern with only the rows that are kept, if wanted with another index and period."""
         return replace(
             self,
-            index=self.index[keep],
+            index=self.index[keep] if index is None else index,
+            period=self.period if period is None else period,
             rate_bps=None if self.rate_bps is None else self.rate_bps[keep],
             delay_ns=None if self.delay_ns is None else self.delay_ns[keep],
             loss=None if self.loss is None else self.loss[keep],

@@ -18,6 +18,8 @@ from wavebed.pattern.model import MAX_OPPORTUNITY_BYTES, Pattern, opportunities,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from wavebed.pattern.formats.base import WriteOptions
 
 __all__ = ["MAX_ROWS", "rate_steps", "to_opportunities", "to_windows", "window_rates"]
@@ -138,7 +140,7 @@ def to_opportunities(pattern: Pattern, size_bytes: int) -> tuple[Pattern, int]:
         counts[-1] = 1
         added = size_bytes
     times = np.flatnonzero(counts).astype(np.int64)
-    sizes = counts[times] * size_bytes
+    sizes: NDArray[np.int64] = (counts[times] * size_bytes).astype(np.int64)
     if sizes.max() > MAX_OPPORTUNITY_BYTES:
         raise UserError("the rate is too high for opportunities on whole milliseconds; scale it")
     return opportunities((times + 1) * NS_PER_MS, duration_ms * NS_PER_MS, sizes), added

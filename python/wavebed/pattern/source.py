@@ -76,7 +76,7 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without their ends; a carriage return before the end belongs to it, a last line may lack its end."""
+        """The lines without their ends; a carriage return counts as part of the end."""
         lines = self.text.split("\n")
         if lines[-1] == "":
             lines.pop()

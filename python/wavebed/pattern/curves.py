@@ -1,0 +1,150 @@
+"""What a plot draws of a pattern: curves of few enough points, with the range that each point stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.pattern.resample import window_rates
+from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, summarise
+from wavebed.units import format_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wavebed.pattern.model import Pattern
+
+__all__ = ["MAX_POINTS", "Curve", "Drawing", "draw", "headline"]
+
+MAX_POINTS = 4000
+BINS = 2000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A stepped curve: value i holds from edge i to edge i+1.
+
+    Parameters
+    ----------
+    edges : float64 array
+        Seconds (or packets), one more than there are values.
+    mean, low, high : float64 array
+        In the unit of the panel; low and high differ from mean where a point stands for several rows.
+    """
+
+    edges: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @property
+    def banded(self) -> bool:
+        """Whether some point stands for a range of values."""
+        return bool((self.low < self.high).any())
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One pattern, ready to be drawn.
+
+    Parameters
+    ----------
+    panels : dict of str to Curve
+        By ``rate`` (bit/s), ``delay`` (seconds) and ``loss`` (share).
+    outages : list of (float, float)
+        Start and end in seconds.
+    """
+
+    name: str
+    title: str
+    over_packets: bool
+    panels: dict[str, Curve]
+    outages: list[tuple[float, float]]
+    summary: Summary
+
+
+def _curve(index: NDArray[np.int64], values: NDArray[np.float64], period: int, scale: float) -> Curve:
+    if len(index) <= MAX_POINTS:
+        edges = np.append(index, period) / scale
+        return Curve(edges, values, values, values)
+    cuts = np.unique(np.linspace(0, period, BINS + 1).astype(np.int64))
+    first = np.searchsorted(index, cuts[:-1], side="right") - 1
+    last = np.searchsorted(index, cuts[1:], side="left")
+    padded = np.append(values, values[-1])
+    pairs = np.column_stack((first, last)).ravel()
+    low = np.minimum.reduceat(padded, pairs)[::2]
+    high = np.maximum.reduceat(padded, pairs)[::2]
+    lengths = np.diff(np.append(index, period)).astype(np.float64)
+    done = np.concatenate(([0.0], np.cumsum(values * lengths)))
+    rows = np.searchsorted(index, cuts, side="right") - 1
+    at_cuts = done[rows] + values[rows] * (cuts - index[rows])
+    mean = np.clip(np.diff(at_cuts) / np.diff(cuts), low, high)
+    return Curve(cuts / scale, mean, low, high)
+
+
+def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | None = None) -> Drawing:
+    """Prepare a pattern.
+
+    Raises
+    ------
+    UserError
+        If there would be too many windows.
+    """
+    title = dict(pattern.header).get("title", PurePath(name).name)
+    over_packets = pattern.kind == "packets"
+    scale = 1.0 if over_packets else 1e9
+    rated = pattern
+    if pattern.kind == "opportunities":
+        if window_ns is None:
+            window_ns = max(OPPORTUNITY_WINDOW_NS, -(-pattern.period // (BINS * 10**8)) * 10**8)
+        rated = window_rates(pattern, window_ns)
+    panels = {}
+    for key, values, unit in (
+        ("rate", rated.rate_bps, 1.0),
+        ("delay", pattern.delay_ns, 1e-9),
+        ("loss", pattern.loss, 1.0),
+    ):
+        if values is not None:
+            index = rated.index if key == "rate" else pattern.index
+            panels[key] = _curve(index, values.astype(np.float64) * unit, pattern.period, scale)
+    if not panels:
+        raise UserError("the pattern has nothing to draw")
+    spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns
+    shaded = [(start / 1e9, end / 1e9) for start, end in spans]
+    return Drawing(name, title, over_packets, panels, shaded, summarise(pattern, threshold_bps, window_ns))
+
+
+def say_rate(rate_bps: float) -> str:
+    """Write a rate for a reader, three significant digits."""
+    for name, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if rate_bps >= scale:
+            return f"{rate_bps / scale:.3g} {name}" if rate_bps < 999.5 * scale else f"{rate_bps / scale:.0f} {name}"
+    return f"{rate_bps:.3g} bit/s"
+
+
+def headline(drawing: Drawing) -> str:
+    """Say the main figures of a pattern on one line."""
+    summary = drawing.summary
+    parts = [f"{summary.period} packets" if drawing.over_packets else f"{summary.period / 1e9:g} s"]
+    if summary.mean_bps is not None and summary.peak_bps is not None and summary.rate_percentiles_bps is not None:
+        parts.append(f"mean {say_rate(summary.mean_bps)}")
+        parts.append(f"median {say_rate(summary.rate_percentiles_bps[50])}")
+        parts.append(f"peak {say_rate(summary.peak_bps)}")
+    if summary.outages is not None:
+        count = len(summary.outages.spans_ns)
+        if count:
+            noun = "outage" if count == 1 else "outages"
+            parts.append(f"{count} {noun}, {summary.outages.total_ns / 1e9:g} s")
+        else:
+            parts.append("no outage")
+    if summary.mean_delay_ns is not None:
+        parts.append(f"mean delay {summary.mean_delay_ns / 1e6:.3g} ms")
+    if summary.mean_loss is not None:
+        parts.append(f"mean loss {summary.mean_loss * 100:.3g} %")
+    if summary.rate_window_ns is not None:
+        parts.append(f"windows of {format_time(summary.rate_window_ns)}")
+    return " · ".join(parts)

@@ -1,0 +1,162 @@
+"""Pictures of patterns as PNG or SVG."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.pattern.curves import headline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from wavebed.pattern.curves import Curve, Drawing
+
+__all__ = ["COLOURS", "render_picture"]
+
+COLOURS = ("#1f5fa8", "#d9722e", "#2f8f5b", "#8a4fa3", "#b8860b", "#1d8a99", "#b23a48", "#5c6b73")
+OUTAGE = "#d64545"
+INK = "#1d2733"
+FAINT = "#5d6b7a"
+LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss"}
+RATE_UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+DELAY_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+STYLE: dict[str, dict[str, object]] = {
+    "font": {"family": "DejaVu Sans", "size": 9.5},
+    "axes": {
+        "edgecolor": "#9aa7b4",
+        "labelcolor": INK,
+        "linewidth": 0.8,
+        "spines.top": False,
+        "spines.right": False,
+        "axisbelow": True,
+    },
+    "grid": {"color": "#e3e8ed", "linewidth": 0.7},
+    "xtick": {"color": FAINT},
+    "ytick": {"color": FAINT},
+    "text": {"color": INK},
+    "svg": {"fonttype": "path", "hashsalt": "wavebed"},
+}
+
+
+def panel_unit(key: str, highest: float) -> tuple[float, str]:
+    """Choose the unit in which a panel reads well: what to divide by, and its name."""
+    if key == "loss":
+        return 0.01, "%"
+    units = RATE_UNITS if key == "rate" else DELAY_UNITS
+    return next(((scale, name) for scale, name in units if highest >= scale), units[-1])
+
+
+def _draw_curve(axes: Axes, curve: Curve, scale: float, colour: str, label: str | None, *, filled: bool) -> None:
+    if curve.banded:
+        axes.stairs(
+            curve.high / scale, curve.edges, baseline=curve.low / scale, fill=True, color=colour, alpha=0.22, lw=0
+        )
+    elif filled:
+        axes.stairs(curve.mean / scale, curve.edges, fill=True, color=colour, alpha=0.13, lw=0)
+    axes.stairs(curve.mean / scale, curve.edges, baseline=None, color=colour, lw=1.3, label=label)
+
+
+def _shade(axes: Axes, drawing: Drawing) -> None:
+    spans = [(start, end - start) for start, end in drawing.outages]
+    if spans:
+        least = drawing.panels["rate"].edges[-1] / 1500
+        wide = [(start, max(length, least)) for start, length in spans]
+        axes.broken_barh(
+            wide,
+            (0, 1),
+            transform=axes.get_xaxis_transform(),
+            color=OUTAGE,
+            alpha=0.22,
+            lw=0,
+            label="outage",
+            zorder=0.6,
+        )
+
+
+def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[str]) -> None:
+    shown = [(drawing, colour) for drawing, colour in zip(drawings, colours, strict=True) if key in drawing.panels]
+    highest = max(float(np.max(drawing.panels[key].high)) for drawing, _ in shown)
+    scale, unit = panel_unit(key, highest)
+    for drawing, colour in shown:
+        label = drawing.title if len(drawings) > 1 else None
+        _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1)
+        if key == "rate" and len(drawings) == 1:
+            _shade(axes, drawing)
+    axes.set_ylabel(f"{LABELS[key]}  ({unit})")
+    axes.set_ylim(0, highest / scale * 1.06 if highest > 0 else 1)
+    axes.set_xlim(0, max(float(drawing.panels[key].edges[-1]) for drawing, _ in shown))
+    axes.grid(axis="y")
+    axes.tick_params(length=3)
+
+
+def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
+    if len(drawings) == 1:
+        axes.set_title(drawings[0].title, loc="left", fontweight="bold", fontsize=11.5, pad=22)
+        axes.text(0, 1.0, headline(drawings[0]), transform=_above(axes), color=FAINT, fontsize=9, va="bottom")
+        if drawings[0].outages:
+            axes.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none", fontsize=8.5)
+    else:
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(4, len(drawings)), frameon=False, fontsize=9,
+            borderaxespad=0.4,
+        )  # fmt: skip
+
+
+def _above(axes: Axes) -> object:
+    from matplotlib.transforms import ScaledTranslation
+
+    shift = ScaledTranslation(0, 6 / 72, axes.figure.dpi_scale_trans)
+    return axes.transAxes + shift
+
+
+def _build(drawings: Sequence[Drawing], *, stacked: bool) -> Figure:
+    from matplotlib.figure import Figure
+
+    groups = [[drawing] for drawing in drawings] if stacked else [list(drawings)]
+    plan: list[tuple[str, list[Drawing], bool]] = []
+    for group in groups:
+        keys = [key for key in LABELS if any(key in drawing.panels for drawing in group)]
+        plan.extend((key, group, position == 0) for position, key in enumerate(keys))
+    heights = [2.6 if first else 1.3 for _, _, first in plan]
+    figure = Figure(figsize=(11, 1.0 + sum(heights) + 0.45 * len(groups)), layout="constrained")
+    all_axes = figure.subplots(len(plan), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for axes, (key, group, first) in zip(all_axes, plan, strict=True):
+        colours = [COLOURS[drawings.index(drawing) % len(COLOURS)] for drawing in group]
+        _panel(axes, key, group, colours)
+        if first:
+            _title(axes, group)
+    last = len(all_axes) - 1
+    for place, (axes, (_, group, _)) in enumerate(zip(all_axes, plan, strict=True)):
+        if place == last or plan[place + 1][2]:
+            axes.set_xlabel("packet" if group[0].over_packets else "time  (s)")
+        else:
+            axes.tick_params(labelbottom=False)
+    return figure
+
+
+def render_picture(drawings: Sequence[Drawing], kind: str, *, stacked: bool = False) -> bytes:
+    """Draw patterns into one picture; the same patterns make the same bytes.
+
+    Parameters
+    ----------
+    kind : {"png", "svg"}
+        The file format.
+    stacked : bool
+        One above the other, instead of over each other.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        for group, settings in STYLE.items():
+            mpl.rc(group, **settings)
+        figure = _build(drawings, stacked=stacked)
+        out = io.BytesIO()
+        metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}
+        figure.savefig(out, format=kind, dpi=150, facecolor="white", metadata=metadata)
+    return out.getvalue()

@@ -1,0 +1,132 @@
+"""A page with the picture of patterns: one file that works offline and reads out values under the pointer."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.pattern.curves import say_rate
+from wavebed.pattern.plot import COLOURS, LABELS, panel_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.pattern.curves import Curve, Drawing
+
+__all__ = ["render_page"]
+
+NOTHING = "\N{EN DASH}"
+
+DARK = ("#6aa5e8", "#f0955a", "#5fc28c", "#bd87d6", "#d9b04a", "#4fbccb", "#e57a86", "#9fb0bb")
+
+
+def _numbers(values: NDArray[np.float64], scale: float) -> list[float]:
+    return [float(f"{value:.7g}") for value in (values / scale).tolist()]
+
+
+def _curve(curve: Curve, series: int, scale: float) -> dict[str, object]:
+    result: dict[str, object] = {
+        "series": series,
+        "edges": [float(f"{edge:.10g}") for edge in curve.edges.tolist()],
+        "mean": _numbers(curve.mean, scale),
+    }
+    if curve.banded:
+        result["low"] = _numbers(curve.low, scale)
+        result["high"] = _numbers(curve.high, scale)
+    return result
+
+
+def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: int) -> dict[str, object]:
+    shown = [(series, drawings[series]) for series in order if key in drawings[series].panels]
+    highest = max(float(np.max(drawing.panels[key].high)) for _, drawing in shown)
+    scale, unit = panel_unit(key, highest)
+    alone = shown[0][1] if len(shown) == 1 else None
+    return {
+        "name": LABELS[key],
+        "unit": unit,
+        "label": f"{LABELS[key]} ({unit})",
+        "height": height,
+        "top": highest / scale * 1.06 if highest > 0 else 1,
+        "outages": alone.outages if alone is not None and key == "rate" else [],
+        "curves": [_curve(drawing.panels[key], series, scale) for series, drawing in shown],
+    }
+
+
+def _table(drawings: Sequence[Drawing]) -> str:
+    rows = []
+    for series, drawing in enumerate(drawings):
+        summary = drawing.summary
+        cells = [f"{summary.period} packets" if drawing.over_packets else f"{summary.period / 1e9:g} s"]
+        if summary.rate_percentiles_bps is not None and summary.mean_bps is not None and summary.peak_bps is not None:
+            rates = (summary.mean_bps, *(summary.rate_percentiles_bps[p] for p in (5, 50, 95)), summary.peak_bps)
+            cells += [say_rate(rate) for rate in rates]
+        else:
+            cells += [NOTHING] * 5
+        if summary.outages is not None:
+            cells += [f"{len(summary.outages.spans_ns)}", f"{summary.outages.longest_ns / 1e9:g} s"]
+        else:
+            cells += [NOTHING, NOTHING]
+        cells.append(NOTHING if summary.mean_delay_ns is None else f"{summary.mean_delay_ns / 1e6:.4g} ms")
+        cells.append(NOTHING if summary.mean_loss is None else f"{summary.mean_loss * 100:.3g} %")
+        dot = f'<i class="dot" style="background:{COLOURS[series % len(COLOURS)]}"></i>'
+        values = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        rows.append(f"<tr><td>{dot}{html.escape(drawing.title)}</td>{values}</tr>")
+    names = ("", "duration", "mean", "p5", "median", "p95", "peak", "outages", "longest", "mean delay", "mean loss")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _foot(drawings: Sequence[Drawing]) -> str:
+    parts = []
+    outages = next((drawing.summary.outages for drawing in drawings if drawing.summary.outages is not None), None)
+    if outages is not None:
+        parts.append(f"An outage is a rate of {say_rate(outages.threshold_bps)} or less.")
+    windows = sorted({d.summary.rate_window_ns for d in drawings if d.summary.rate_window_ns is not None})
+    if windows:
+        said = ", ".join(f"{window / 1e6:g} ms" for window in windows)
+        parts.append(f"Opportunities are counted in windows of {said}.")
+    if any(curve.banded for drawing in drawings for curve in drawing.panels.values()):
+        parts.append("The line is the mean of each point's time, the band its lowest and highest value.")
+    return html.escape(" ".join(parts))
+
+
+def render_page(drawings: Sequence[Drawing], *, stacked: bool = False) -> bytes:
+    """Make the page; the same patterns make the same bytes.
+
+    Parameters
+    ----------
+    stacked : bool
+        One above the other, instead of over each other.
+    """
+    groups = [[series] for series in range(len(drawings))] if stacked else [list(range(len(drawings)))]
+    panels = []
+    for group in groups:
+        keys = [key for key in LABELS if any(key in drawings[series].panels for series in group)]
+        for position, key in enumerate(keys):
+            tall = 320 if len(groups) == 1 else 220
+            panels.append(_panel(key, drawings, group, tall if position == 0 else 150))
+    data = {
+        "names": [drawing.title for drawing in drawings],
+        "packets": drawings[0].over_packets,
+        "end": max(float(curve.edges[-1]) for drawing in drawings for curve in drawing.panels.values()),
+        "colours": COLOURS,
+        "dark": DARK,
+        "panels": panels,
+    }
+    title = html.escape(drawings[0].title if len(drawings) == 1 else f"{len(drawings)} patterns")
+    page = resources.files("wavebed.pattern").joinpath("plot_page.html").read_text(encoding="utf-8")
+    fields = {
+        "__TITLE__": title,
+        "__TABLE__": _table(drawings),
+        "__FOOT__": _foot(drawings),
+        "__DATA__": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    for name, value in fields.items():
+        page = page.replace(name, value)
+    return page.encode()
