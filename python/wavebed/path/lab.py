@@ -27,6 +27,8 @@ __all__ = ["LabHost", "Laboratory"]
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
+_STATE = 3
+_LISTEN = "0A"
 Redirect = int | IO[bytes] | IO[str] | None
 
 
@@ -171,6 +173,23 @@ class LabHost:
         if check and status != 0:
             raise subprocess.CalledProcessError(status, process.args, output, errors)
         return subprocess.CompletedProcess(process.args, status, output, errors)
+
+    def wait_for_port(self, port: int, timeout: float = 10.0) -> None:
+        """Wait until a program on this host accepts TCP connections on `port`, without making one.
+
+        Raises
+        ------
+        TimeoutError
+            If none does within `timeout` seconds.
+        """
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            tables = self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], capture=True).stdout
+            for row in map(str.split, tables.splitlines()):
+                if len(row) > _STATE and row[_STATE] == _LISTEN and row[1].endswith(f":{port:04X}"):
+                    return
+            time.sleep(0.01)
+        raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
 
 
 def _descriptor(given: Redirect, default: int) -> int:

@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML page each, which needs no network and prints well."""
