@@ -1,0 +1,84 @@
+//! Duplication: copies follow their originals, by luck of the index.
+
+mod loss_support;
+
+use loss_support::{Bench, assert_share, control, groupings, run, segments};
+use proptest::prelude::*;
+use wavebed_link::duplicate::Duplicate;
+use wavebed_link::{Luck, RunFlags};
+
+#[test]
+fn each_segment_is_copied_with_its_probability() {
+    let mut bench = Bench::new(Duplicate::new(0.03, Luck::new(1, 5)));
+    for packet in 0..25_000 {
+        bench.accept(run(packet.into(), packet, 0, 40));
+    }
+    bench.check();
+    let copies = bench.doors.books.total().duplicated;
+    assert_share(copies.segments, 1_000_000, 0.03, 1.0);
+    assert_eq!(copies.bytes, 1000 * copies.segments);
+}
+
+#[test]
+fn never_and_always_are_exact() {
+    let mut bench = Bench::new(Duplicate::new(0.0, Luck::new(1, 5)));
+    bench.accept(run(0, 0, 0, 44));
+    assert_eq!(bench.doors.forward, [run(0, 0, 0, 44)]);
+    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    bench.accept(run(3, 0, 0, 3));
+    assert_eq!(
+        segments(&bench.doors.forward),
+        [(0, 0), (0, 0), (0, 1), (0, 1), (0, 2), (0, 2)]
+    );
+    bench.check();
+}
+
+proptest! {
+    #[test]
+    fn a_copy_follows_its_original_whatever_the_grouping((single, grouped) in groupings(), seed: u64) {
+        let luck = Luck::new(seed, 5);
+        let pass = |runs: &[wavebed_link::Run]| {
+            let mut bench = Bench::new(Duplicate::new(0.2, luck));
+            runs.iter().for_each(|&run| bench.accept(run));
+            bench.check();
+            bench
+        };
+        let (one, other) = (pass(&single), pass(&grouped));
+        prop_assert_eq!(segments(&one.doors.copied), segments(&other.doors.copied));
+        let runs = &other.doors.forward;
+        for (place, copy) in runs.iter().enumerate().filter(|(_, run)| run.flags.has(RunFlags::COPY)) {
+            let original = runs[place - 1];
+            prop_assert_eq!((original.packet, original.end(), original.at_ns), (copy.packet, copy.end(), copy.at_ns));
+            prop_assert_eq!((copy.count, copy.bytes()), (1, 1000));
+            prop_assert!(!original.flags.has(RunFlags::COPY));
+        }
+        let originals: Vec<_> = runs.iter().copied().filter(|run| !run.flags.has(RunFlags::COPY)).collect();
+        prop_assert_eq!(segments(&originals), segments(&grouped));
+        // Nothing is cut but at a copy.
+        prop_assert!(originals.len() <= grouped.len() + other.doors.copied.len());
+    }
+}
+
+#[test]
+fn the_last_segment_keeps_its_size() {
+    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    bench.accept(wavebed_link::Run {
+        last_bytes: 77,
+        ..run(0, 0, 0, 2)
+    });
+    let sizes: Vec<u64> = bench
+        .doors
+        .forward
+        .iter()
+        .map(wavebed_link::Run::bytes)
+        .collect();
+    assert_eq!(sizes, [1000, 1000, 77, 77]);
+}
+
+#[test]
+fn control_traffic_is_never_copied() {
+    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    bench.accept(control(run(0, 0, 0, 1)));
+    assert!(bench.doors.copied.is_empty());
+    bench.check();
+}

@@ -1,0 +1,69 @@
+//! Reordering: held segments are overtaken, nothing is lost.
+
+mod loss_support;
+
+use loss_support::{Bench, assert_share, control, groupings, run, segments};
+use proptest::prelude::*;
+use wavebed_link::reorder::Reorder;
+use wavebed_link::{Luck, Run};
+
+#[test]
+fn each_segment_is_held_with_its_probability() {
+    let mut bench = Bench::new(Reorder::new(0.05, 10, Luck::new(2, 6)));
+    for packet in 0..25_000 {
+        bench.accept(run(0, packet, 0, 40));
+    }
+    assert_share(bench.stage.backlog().segments, 1_000_000, 0.05, 1.0);
+    assert_eq!(
+        bench.stage.backlog().bytes,
+        1000 * bench.stage.backlog().segments
+    );
+    bench.check();
+    bench.poll(10);
+    assert_eq!(bench.stage.backlog().segments, 0);
+    bench.check();
+}
+
+#[test]
+fn a_held_segment_leaves_at_its_time_behind_those_that_overtook_it() {
+    let mut bench = Bench::new(Reorder::new(1.0, 1_000, Luck::new(2, 6)));
+    bench.accept(run(0, 0, 0, 40));
+    bench.accept(control(run(5, 1, 0, 1)));
+    assert_eq!(bench.stage.next_event_ns(), Some(1_000));
+    bench.poll(999);
+    assert_eq!(segments(&bench.doors.forward), [(1, 0)]);
+    bench.poll(1_500);
+    assert_eq!(bench.doors.forward[1], run(1_000, 0, 0, 40));
+    bench.check();
+}
+
+proptest! {
+    #[test]
+    fn the_same_segments_are_held_whatever_the_grouping((single, grouped) in groupings(), seed: u64, delay_ns in 0u64..5_000) {
+        let luck = Luck::new(seed, 6);
+        let held = |runs: &[Run]| {
+            let mut bench = Bench::new(Reorder::new(0.3, delay_ns, luck));
+            let mut arrivals = std::collections::HashMap::new();
+            for &run in runs {
+                arrivals.extend(segments(&[run]).into_iter().map(|segment| (segment, run.at_ns)));
+                bench.accept(run);
+            }
+            bench.poll(u64::MAX);
+            bench.check();
+            let mut all = segments(&bench.doors.forward);
+            all.sort_unstable();
+            let mut offered = segments(runs);
+            offered.sort_unstable();
+            assert_eq!(all, offered);
+            let late: std::collections::BTreeSet<_> = bench.doors.forward.iter().flat_map(|run| {
+                segments(&[*run]).into_iter().map(|segment| (segment, run.at_ns))
+            }).filter(|(segment, at_ns)| {
+                let late = at_ns - arrivals[segment];
+                assert!(late == 0 || late == delay_ns);
+                late > 0
+            }).map(|(segment, _)| segment).collect();
+            late
+        };
+        prop_assert_eq!(held(&single), held(&grouped));
+    }
+}
