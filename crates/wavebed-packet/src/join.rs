@@ -252,7 +252,7 @@ impl Unit {
         } else {
             usize::from(read_u16(header, l4 + 4)) == total - l4
         };
-        // A partial sum is never zero: the protocol number is in it. Only the other zero can be given back.
+        // Of the two zeros, a sum with a protocol number in it gives 0xffff only, and so does cutting.
         let has_sum = read_u16(header, checksum_field(&shape)) != 0;
         (network_fits && transport_fits && has_sum).then_some(Self { shape, flags })
     }
@@ -273,11 +273,11 @@ fn checksum_field(shape: &Shape) -> usize {
     usize::from(shape.l4_offset) + field
 }
 
-/// The partial sum in the checksum field, less the length of the piece: the same for all pieces of a flow.
+/// The partial sum in the checksum field, less the length of the piece: the same for all pieces of a flow. As
+/// the field is not zero, neither is this.
 fn partial_without_length(header: &[u8], shape: &Shape) -> u16 {
-    let total = shape.wire_bytes() - (u64::from(shape.segments) - 1) * u64::from(shape.header_len);
-    let l4_len = u16::try_from(total).expect("packets fit 16 bits") - shape.l4_offset;
-    let sum = checksum::add(read_u16(header, checksum_field(shape)), !l4_len);
-    // Both zeros are one.
-    if sum == 0 { 0xffff } else { sum }
+    let repeated = (u64::from(shape.segments) - 1) * u64::from(shape.header_len);
+    let total = u16::try_from(shape.wire_bytes() - repeated).expect("packets fit 16 bits");
+    let l4_len = total - shape.l4_offset;
+    checksum::add(read_u16(header, checksum_field(shape)), !l4_len)
 }

@@ -235,13 +235,7 @@ fn look_v6(head: &[u8]) -> Option<Shape> {
     let message = head.get(upper.offset).copied().unwrap_or(0);
     shape.control = (upper.protocol == protocol::ICMPV6 && is_link_control(message))
         || (head[24] == 0xff && head[25] & 0x0f == 2);
-    // All fragments of a datagram name the same protocol in their fragment header.
-    let number = if upper.protocol == protocol::FRAGMENT {
-        message
-    } else {
-        upper.protocol
-    };
-    shape.flow = flow::hash(ip.addresses(), number, ports);
+    shape.flow = flow::hash(ip.addresses(), upper.protocol, ports);
     Some(shape)
 }
 

@@ -245,6 +245,97 @@ fn a_segment_that_differs_in_any_bit_stays_alone_or_comes_back_with_it() {
 }
 
 #[test]
+fn a_sound_segment_with_other_headers_stays_alone() {
+    let recipe = Recipe {
+        size: 100,
+        payload: vec![1; 100],
+        v4_options: vec![1; 4],
+        ..example()
+    };
+    let first = Part::cut(&recipe, 0, 1);
+    let follows = next(&recipe, vec![2; 100]);
+    assert_eq!(check(&[first.clone(), Part::cut(&follows, 0, 1)]), 1);
+    let mut addresses = recipe.addresses;
+    addresses.swap(2, 3);
+    let others = [
+        Recipe {
+            tos: 3,
+            ..follows.clone()
+        },
+        Recipe {
+            ttl: 63,
+            ..follows.clone()
+        },
+        Recipe {
+            dont_fragment: false,
+            ..follows.clone()
+        },
+        Recipe {
+            addresses,
+            ..follows.clone()
+        },
+        Recipe {
+            v4_options: vec![1, 1, 1, 0],
+            ..follows.clone()
+        },
+        Recipe {
+            v4_options: vec![1; 8],
+            ..follows.clone()
+        },
+        Recipe {
+            id: 5,
+            ..follows.clone()
+        },
+        Recipe {
+            udp: true,
+            tcp_options: Vec::new(),
+            ..follows.clone()
+        },
+        Recipe {
+            v6: true,
+            ..follows
+        },
+    ];
+    for other in others {
+        assert_eq!(
+            check(&[first.clone(), Part::cut(&other, 0, 1)]),
+            2,
+            "{other:?}"
+        );
+    }
+}
+
+/// Ones' complement has two zeros; a segment with the one that cutting does not write stays alone.
+#[test]
+fn a_segment_with_the_other_zero_in_a_checksum_stays_alone() {
+    let base = Recipe {
+        size: 100,
+        payload: vec![1; 200],
+        id: 1,
+        ..example()
+    };
+    // Choose the last word of the source address, and then the ID, so that the field in question is a zero.
+    let with = |word: u16, id: u16| {
+        let mut recipe = Recipe { id, ..base.clone() };
+        recipe.addresses[2..4].copy_from_slice(&word.to_be_bytes());
+        singles(&recipe)
+    };
+    let partial = (0..=u16::MAX)
+        .map(|word| with(word, 1))
+        .find(|parts| parts[1].header[36..38] == [0xff, 0xff])
+        .unwrap();
+    let header = (0..=u16::MAX)
+        .map(|id| with(1, id))
+        .find(|parts| parts[1].header[10..12] == [0, 0])
+        .unwrap();
+    for (mut parts, at, other) in [(partial, 36, [0, 0]), (header, 10, [0xff, 0xff])] {
+        assert_eq!(check(&parts), 1);
+        parts[1].header[at..at + 2].copy_from_slice(&other);
+        assert_eq!(check(&parts), 2);
+    }
+}
+
+#[test]
 fn push_fin_and_a_short_segment_end_a_packet() {
     let recipe = Recipe {
         flags: 0x10,
