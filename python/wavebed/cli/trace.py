@@ -33,7 +33,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     info = actions.add_parser("info", help="duration, rates, outages", description="Print what a trace holds.")
     _add_input(info)
     _add_outage(info)
-    info.add_argument("--json", action="store_true", help="one JSON object, the unit in each key")
+    info.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object, the unit in each key; of several files their list under traces",
+    )
     convert = actions.add_parser(
         "convert",
         help="write a trace in another format",
@@ -104,7 +108,7 @@ def _add_outage(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         type=argument(parse_rate),
         default=0,
-        help="a rate of this much or less is an outage (default: 0bit)",
+        help="a rate of this much or less is an outage (default: 0bit, no rate at all)",
     )
 
 
@@ -175,7 +179,7 @@ def _info(args: argparse.Namespace) -> None:
         import json
 
         traces = [_as_json(file, summary) for file, summary in summaries.items()]
-        print(json.dumps({"traces": traces}, indent=2))
+        print(json.dumps(traces[0] if len(traces) == 1 else {"traces": traces}, indent=2))
         return
     print("\n\n".join(_as_text(file, summary) for file, summary in summaries.items()))
 
@@ -225,7 +229,7 @@ def _as_text(file: str, summary: Summary) -> str:
         line("peak", say_rate(summary.peak_bps) + window)
     if summary.outages is not None:
         found = summary.outages
-        rule = f"rate of {format_rate(found.threshold_bps)} or less"
+        rule = f"a rate of {format_rate(found.threshold_bps)} or less" if found.threshold_bps else "a rate of 0"
         longest = f", the longest {found.longest_ns / 1e9:g} s" if found.spans_ns else ""
         line("outages", f"{len(found.spans_ns)}, together {found.total_ns / 1e9:g} s{longest} ({rule})")
     if summary.delay_percentiles_ns is not None and summary.mean_delay_ns is not None:

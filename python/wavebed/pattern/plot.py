@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,22 +27,6 @@ FAINT = "#5d6b7a"
 LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss"}
 RATE_UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 DELAY_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-STYLE: dict[str, dict[str, object]] = {
-    "font": {"family": "DejaVu Sans", "size": 9.5},
-    "axes": {
-        "edgecolor": "#9aa7b4",
-        "labelcolor": INK,
-        "linewidth": 0.8,
-        "spines.top": False,
-        "spines.right": False,
-        "axisbelow": True,
-    },
-    "grid": {"color": "#e3e8ed", "linewidth": 0.7},
-    "xtick": {"color": FAINT},
-    "ytick": {"color": FAINT},
-    "text": {"color": INK},
-    "svg": {"fonttype": "path", "hashsalt": "wavebed"},
-}
 
 
 def panel_unit(key: str, highest: float) -> tuple[float, str]:
@@ -59,24 +44,34 @@ def _draw_curve(axes: Axes, curve: Curve, scale: float, colour: str, label: str 
         )
     elif filled:
         axes.stairs(curve.mean / scale, curve.edges, fill=True, color=colour, alpha=0.13, lw=0)
-    axes.stairs(curve.mean / scale, curve.edges, baseline=None, color=colour, lw=1.3, label=label)
+    axes.stairs(
+        curve.mean / scale,
+        curve.edges,
+        baseline=None,
+        color=colour,
+        lw=0.8 if len(curve.mean) > 1000 else 1.3,
+        label=label,
+    )
 
 
 def _shade(axes: Axes, drawing: Drawing) -> None:
-    spans = [(start, end - start) for start, end in drawing.outages]
+    least = float(drawing.panels["rate"].edges[-1]) / 1500
+    spans = drawable_outages(drawing.outages, least)
     if spans:
-        least = drawing.panels["rate"].edges[-1] / 1500
-        wide = [(start, max(length, least)) for start, length in spans]
-        axes.broken_barh(
-            wide,
-            (0, 1),
-            transform=axes.get_xaxis_transform(),
-            color=OUTAGE,
-            alpha=0.22,
-            lw=0,
-            label="outage",
-            zorder=0.6,
-        )
+        wide = [(start, max(end - start, least)) for start, end in spans]
+        place = axes.get_xaxis_transform()
+        axes.broken_barh(wide, (0, 1), transform=place, color=OUTAGE, alpha=0.22, lw=0, label="outage", zorder=0.6)
+
+
+def drawable_outages(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
+    """Join outages that are closer than can be seen, so that their shades do not pile up."""
+    joined: list[tuple[float, float]] = []
+    for start, end in spans:
+        if joined and start - max(joined[-1][1], joined[-1][0] + least) < least:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[str]) -> None:
@@ -100,7 +95,14 @@ def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
         axes.set_title(drawings[0].title, loc="left", fontweight="bold", fontsize=11.5, pad=22)
         axes.text(0, 1.0, headline(drawings[0]), transform=_above(axes), color=FAINT, fontsize=9, va="bottom")
         if drawings[0].outages:
-            axes.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none", fontsize=8.5)
+            axes.legend(
+                loc="lower right",
+                bbox_to_anchor=(1, 1.0),
+                frameon=False,
+                fontsize=9,
+                borderaxespad=0.3,
+                handlelength=1.4,
+            )
     else:
         axes.legend(
             loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(4, len(drawings)), frameon=False, fontsize=9,
@@ -117,6 +119,7 @@ def _above(axes: Axes) -> object:
 
 def _build(drawings: Sequence[Drawing], *, stacked: bool) -> Figure:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     groups = [[drawing] for drawing in drawings] if stacked else [list(drawings)]
     plan: list[tuple[str, list[Drawing], bool]] = []
@@ -124,7 +127,9 @@ def _build(drawings: Sequence[Drawing], *, stacked: bool) -> Figure:
         keys = [key for key in LABELS if any(key in drawing.panels for drawing in group)]
         plan.extend((key, group, position == 0) for position, key in enumerate(keys))
     heights = [2.6 if first else 1.3 for _, _, first in plan]
-    figure = Figure(figsize=(11, 1.0 + sum(heights) + 0.45 * len(groups)), layout="constrained")
+    figure = Figure(
+        figsize=(11, 1.0 + sum(heights) + 0.45 * len(groups)), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
+    )
     all_axes = figure.subplots(len(plan), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     for axes, (key, group, first) in zip(all_axes, plan, strict=True):
         colours = [COLOURS[drawings.index(drawing) % len(COLOURS)] for drawing in group]
@@ -150,11 +155,11 @@ def render_picture(drawings: Sequence[Drawing], kind: str, *, stacked: bool = Fa
     stacked : bool
         One above the other, instead of over each other.
     """
-    import matplotlib as mpl
+    from matplotlib import rc_context, rc_params_from_file
 
-    with mpl.rc_context():
-        for group, settings in STYLE.items():
-            mpl.rc(group, **settings)
+    with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as file:
+        style = rc_params_from_file(file, use_default_template=False)
+    with rc_context(style):
         figure = _build(drawings, stacked=stacked)
         out = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}

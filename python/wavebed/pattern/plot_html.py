@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.pattern.curves import say_rate
-from wavebed.pattern.plot import COLOURS, LABELS, panel_unit
+from wavebed.pattern.plot import COLOURS, LABELS, drawable_outages, panel_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,12 +53,16 @@ def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: 
         "label": f"{LABELS[key]} ({unit})",
         "height": height,
         "top": highest / scale * 1.06 if highest > 0 else 1,
-        "outages": alone.outages if alone is not None and key == "rate" else [],
+        "outages": drawable_outages(alone.outages, float(alone.panels[key].edges[-1]) / 4000)
+        if alone is not None and key == "rate"
+        else [],
         "curves": [_curve(drawing.panels[key], series, scale) for series, drawing in shown],
     }
 
 
 def _table(drawings: Sequence[Drawing]) -> str:
+    delayed = any(drawing.summary.mean_delay_ns is not None for drawing in drawings)
+    lossy = any(drawing.summary.mean_loss is not None for drawing in drawings)
     rows = []
     for series, drawing in enumerate(drawings):
         summary = drawing.summary
@@ -72,12 +76,15 @@ def _table(drawings: Sequence[Drawing]) -> str:
             cells += [f"{len(summary.outages.spans_ns)}", f"{summary.outages.longest_ns / 1e9:g} s"]
         else:
             cells += [NOTHING, NOTHING]
-        cells.append(NOTHING if summary.mean_delay_ns is None else f"{summary.mean_delay_ns / 1e6:.4g} ms")
-        cells.append(NOTHING if summary.mean_loss is None else f"{summary.mean_loss * 100:.3g} %")
+        if delayed:
+            cells.append(NOTHING if summary.mean_delay_ns is None else f"{summary.mean_delay_ns / 1e6:.4g} ms")
+        if lossy:
+            cells.append(NOTHING if summary.mean_loss is None else f"{summary.mean_loss * 100:.3g} %")
         dot = f'<i class="dot" style="background:{COLOURS[series % len(COLOURS)]}"></i>'
         values = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
         rows.append(f"<tr><td>{dot}{html.escape(drawing.title)}</td>{values}</tr>")
-    names = ("", "duration", "mean", "p5", "median", "p95", "peak", "outages", "longest", "mean delay", "mean loss")
+    names = ["", "duration", "mean", "p5", "median", "p95", "peak", "outages", "longest"]
+    names += ["mean delay"] * delayed + ["mean loss"] * lossy
     head = "".join(f"<th>{name}</th>" for name in names)
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
@@ -86,7 +93,8 @@ def _foot(drawings: Sequence[Drawing]) -> str:
     parts = []
     outages = next((drawing.summary.outages for drawing in drawings if drawing.summary.outages is not None), None)
     if outages is not None:
-        parts.append(f"An outage is a rate of {say_rate(outages.threshold_bps)} or less.")
+        threshold = f"{say_rate(outages.threshold_bps)} or less" if outages.threshold_bps else "0"
+        parts.append(f"An outage is a rate of {threshold}.")
     windows = sorted({d.summary.rate_window_ns for d in drawings if d.summary.rate_window_ns is not None})
     if windows:
         said = ", ".join(f"{window / 1e6:g} ms" for window in windows)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ROWS", "rate_steps", "to_opportunities", "to_windows", "window_rates"]
 
 MAX_ROWS = 20_000_000
+MAX_OPPORTUNITIES = 50_000_000
 NS_PER_S = 10**9
 NS_PER_MS = 10**6
 
@@ -132,8 +133,8 @@ def to_opportunities(pattern: Pattern, size_bytes: int) -> tuple[Pattern, int]:
     end = pattern.duration_ns
     edges = window_edges(end, NS_PER_MS) if pattern.kind == "steps" else []
     done = _cumulative(pattern, edges)
-    if done[-1] // (8 * NS_PER_S) > MAX_ROWS * size_bytes:
-        raise UserError(f"the trace would have more than {MAX_ROWS} opportunities; cut it or scale its rate")
+    if done[-1] // (8 * NS_PER_S) > MAX_OPPORTUNITIES * size_bytes:
+        raise UserError(f"the trace would have more than {MAX_OPPORTUNITIES} opportunities; cut it or scale its rate")
     counts = np.diff(np.array([bits // (8 * NS_PER_S * size_bytes) for bits in done], dtype=np.int64), prepend=0)
     added = 0
     if counts[-1] == 0:

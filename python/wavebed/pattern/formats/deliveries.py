@@ -10,7 +10,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities
 from wavebed.pattern.numbers import integers
-from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, to_opportunities
+from wavebed.pattern.resample import MAX_OPPORTUNITIES, NS_PER_MS, to_opportunities
 
 if TYPE_CHECKING:
     from wavebed.pattern.formats.base import WriteOptions
@@ -102,7 +102,7 @@ def write_deliveries(pattern: Pattern, options: WriteOptions, size_bytes: int) -
         raise UserError("the pattern has no rate, and this format holds delivery opportunities; write --to native")
     assert pattern.size_bytes is not None, "both ways make opportunities"
     counts = pattern.size_bytes // size_bytes
-    if counts.sum() > MAX_ROWS:
-        raise UserError(f"the trace would have more than {MAX_ROWS} opportunities; cut it or scale its rate")
+    if counts.sum() > MAX_OPPORTUNITIES:
+        raise UserError(f"the trace would have more than {MAX_OPPORTUNITIES} opportunities; cut it or scale its rate")
     times = (pattern.index // NS_PER_MS).tolist()
     return "".join(f"{time}\n" * count for time, count in zip(times, counts.tolist(), strict=True))
