@@ -1,1 +1,67 @@
-fn main() {}
+//! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
+
+mod control;
+mod engine;
+mod front;
+mod init;
+mod lab_file;
+mod list;
+mod network;
+mod path_engine;
+mod problem;
+mod signals;
+mod sysctl;
+
+use clap::{Parser, Subcommand};
+
+use crate::problem::Problem;
+
+/// The program behind `wavebed`: laboratories, their list, and what this machine can do.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Make a laboratory and run its command.
+    Lab {
+        /// The laboratory file; `-` for standard input.
+        file: String,
+        /// A pipe's descriptor: the laboratory ends when its other end closes.
+        #[arg(long)]
+        leash: Option<i32>,
+    },
+    /// List the running laboratories.
+    List {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() {
+    let status = match Arguments::parse().job {
+        Job::Lab { file, leash } => front::run(&file, leash),
+        Job::List { json } => list_running(json),
+    };
+    std::process::exit(status.unwrap_or_else(|problem: Problem| {
+        eprintln!("wavebed-core: {problem}");
+        problem.status
+    }));
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "every job answers alike")]
+fn list_running(json: bool) -> Result<i32, Problem> {
+    let running = list::running();
+    if json {
+        println!("{}", serde_json::json!({"laboratories": running}));
+    } else {
+        for lab in running {
+            println!("{}\t{}", lab.name, lab.uid);
+        }
+    }
+    Ok(0)
+}

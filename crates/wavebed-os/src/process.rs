@@ -286,6 +286,24 @@ pub fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
 }
 
+/// Takes a descriptor that the process inherited, by number. Programs started later do not inherit it.
+///
+/// # Errors
+/// It is a standard stream, or not open.
+pub fn adopt_descriptor(number: i32) -> Result<OwnedFd> {
+    let object = || format!("descriptor {number}");
+    if number < 3 {
+        let error = io::Error::from_raw_os_error(libc::EBADF);
+        return Err(error).during("use", object());
+    }
+    // SAFETY: fcntl with numbers; it fails for a descriptor that is not open. Above 2, nothing else in this
+    // program owns a descriptor that it inherited.
+    unsafe {
+        check(libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC)).during("use", object())?;
+        Ok(OwnedFd::from_raw_fd(number))
+    }
+}
+
 /// Lets the calling process ignore these signals.
 pub fn ignore(signals: &[i32]) {
     for &number in signals {

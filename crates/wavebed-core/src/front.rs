@@ -1,0 +1,257 @@
+//! The process that the user sees: it makes the laboratory's init, stays in the machine's namespaces, passes on
+//! signals and connections, looks after the terminal, and ends with the laboratory's status.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+
+use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
+use wavebed_os::process::{self, Fate, Signals};
+use wavebed_os::terminal::{self, Settings};
+use wavebed_os::{poll, unix};
+
+use crate::init::{self, Birth};
+use crate::lab_file::LabFile;
+use crate::path_engine;
+use crate::problem::{FAILED, Problem};
+use crate::signals;
+
+/// What the front process passes to init, the first byte of a message.
+pub mod message {
+    /// A signal; its number follows.
+    pub const SIGNAL: u8 = b'S';
+    /// A connection to the control socket; its descriptor comes along.
+    pub const CONNECTION: u8 = b'C';
+    /// The command may go on, in the foreground of the terminal.
+    pub const FOREGROUND: u8 = b'F';
+    /// The command may go on, in the background.
+    pub const BACKGROUND: u8 = b'B';
+    /// From init: the command was stopped, as by Ctrl-Z.
+    pub const STOPPED: u8 = b'Z';
+}
+
+/// Signals that are meant for the command.
+const PASSED_ON: [i32; 7] = [
+    signals::INT,
+    signals::TERM,
+    signals::HUP,
+    signals::QUIT,
+    signals::USR1,
+    signals::USR2,
+    signals::WINCH,
+];
+
+struct Front {
+    signals: Signals,
+    listener: UnixListener,
+    init: OwnedFd,
+    init_pid: i32,
+    pidfd: OwnedFd,
+    leash: Option<OwnedFd>,
+    user: u32,
+    terminal: Option<Settings>,
+}
+
+/// Runs the laboratory of the file at `path` and returns the exit status.
+///
+/// # Errors
+/// The file is wrong, or the machine cannot do it.
+pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
+    let lab = LabFile::read(path)?;
+    let segments = path_engine::build_segments(&lab)
+        .map_err(|line| Problem::wrong(format!("{path}: {line}")))?;
+    let (user, group) = namespace::effective_user();
+    if lab.nat && user != 0 {
+        return Err(Problem::cannot(
+            "nat: only root can join a laboratory to the machine's network",
+        ));
+    }
+    let leash = leash
+        .map(process::adopt_descriptor)
+        .transpose()
+        .map_err(|error| Problem::wrong(error.to_string()))?;
+    let machine = if lab.nat {
+        Some(NetworkNamespace::current()?)
+    } else {
+        None
+    };
+    let listener = listen(&lab.name, user)?;
+    let (init, front_end) = unix::message_pair()?;
+    let stdin = std::io::stdin();
+    let terminal = if terminal::is_ours(stdin.as_fd()) {
+        Settings::of(stdin.as_fd()).ok()
+    } else {
+        None
+    };
+    let signals = Signals::receive(&PASSED_ON, &[signals::TTOU])?;
+    let mut isolation = if user == 0 {
+        Isolation::Laboratory
+    } else {
+        Isolation::UserLaboratory
+    };
+    let mut forked = namespace::fork(isolation, Notice::DescriptorOnly);
+    if isolation == Isolation::Laboratory
+        && forked.as_ref().is_err_and(|error| error.errno() == Some(1))
+    {
+        isolation = Isolation::UserLaboratory;
+        forked = namespace::fork(isolation, Notice::DescriptorOnly);
+    }
+    match forked.map_err(|error| no_namespaces(&error))? {
+        Forked::Child => {
+            drop((init, listener, signals, leash));
+            let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
+            let has_terminal = terminal.is_some();
+            let birth = Birth {
+                lab,
+                segments,
+                machine,
+                front: front_end,
+                outer_user,
+                has_terminal,
+            };
+            std::process::exit(init::live(birth))
+        }
+        Forked::Parent(child) => {
+            drop((front_end, machine, segments));
+            let front = Front {
+                signals,
+                listener,
+                init,
+                init_pid: child.pid,
+                pidfd: child.pidfd,
+                leash,
+                user,
+                terminal,
+            };
+            Ok(front.attend())
+        }
+    }
+}
+
+/// The name of the control socket of `user`'s laboratory `name`.
+#[must_use]
+pub fn socket_name(user: u32, name: &str) -> String {
+    format!("wavebed/{user}/{name}")
+}
+
+fn listen(name: &str, user: u32) -> Result<UnixListener, Problem> {
+    unix::listen(&socket_name(user, name)).map_err(|error| {
+        if error.source.kind() == std::io::ErrorKind::AddrInUse {
+            Problem::wrong(format!(
+                "name: a laboratory {name:?} runs already: stop it, or choose another name"
+            ))
+        } else {
+            error.into()
+        }
+    })
+}
+
+fn no_namespaces(error: &wavebed_os::Error) -> Problem {
+    Problem::cannot(format!(
+        "this user may not make namespaces here ({}): run as root",
+        error.source
+    ))
+}
+
+impl Front {
+    /// Waits on everything until init has ended.
+    fn attend(self) -> i32 {
+        loop {
+            let mut readable = [false; 5];
+            let mut fds: Vec<BorrowedFd<'_>> = vec![
+                self.pidfd.as_fd(),
+                self.signals.as_fd(),
+                self.listener.as_fd(),
+                self.init.as_fd(),
+            ];
+            fds.extend(self.leash.as_ref().map(AsFd::as_fd));
+            if poll::wait(&fds, &mut readable, None).is_err() {
+                return self.end(FAILED);
+            }
+            if readable[1] {
+                self.pass_signals();
+            }
+            if readable[2] {
+                self.pass_connection();
+            }
+            if readable[0] {
+                return self.init_ended();
+            }
+            if readable[3] {
+                self.hear_init();
+            }
+            if readable[4] {
+                // The other end of the leash is closed: whoever wanted the laboratory is gone.
+                let _ = process::kill(self.init_pid, signals::KILL);
+                let _ = process::wait_for(self.init_pid);
+                return self.end(FAILED);
+            }
+        }
+    }
+
+    fn pass_signals(&self) {
+        while let Some(number) = self.signals.next() {
+            let number = u8::try_from(number).unwrap_or(0);
+            let _ = unix::send(self.init.as_fd(), &[message::SIGNAL, number], &[]);
+        }
+    }
+
+    /// Takes a connection and hands it to init, if its other end is ours or root's. Only here, outside the
+    /// laboratory's user namespace, are users what they are.
+    fn pass_connection(&self) {
+        let Ok((stream, _)) = self.listener.accept() else {
+            return;
+        };
+        let Ok(peer) = unix::peer_user(&stream) else {
+            return;
+        };
+        if (peer == self.user || peer == 0) && stream.set_nonblocking(true).is_ok() {
+            let _ = unix::send(self.init.as_fd(), &[message::CONNECTION], &[stream.as_fd()]);
+        }
+    }
+
+    fn hear_init(&self) {
+        let mut buffer = [0; 8];
+        match unix::receive(self.init.as_fd(), &mut buffer, &mut Vec::new()) {
+            Ok(1..) if buffer[0] == message::STOPPED && self.terminal.is_some() => {
+                terminal::stop_ourselves();
+                let stdin = std::io::stdin();
+                let kind = if terminal::is_ours(stdin.as_fd()) {
+                    message::FOREGROUND
+                } else {
+                    message::BACKGROUND
+                };
+                let _ = unix::send(self.init.as_fd(), &[kind], &[]);
+            }
+            // Init is about to end: its descriptor will say so.
+            Ok(0) | Err(_) => std::thread::yield_now(),
+            Ok(_) => {}
+        }
+    }
+
+    fn init_ended(&self) -> i32 {
+        match process::wait_for(self.init_pid) {
+            Ok(Fate::Exited(code)) => self.end(code),
+            Ok(fate) => {
+                if let (Some(settings), Fate::Killed(_)) = (&self.terminal, fate) {
+                    let _ = settings.restore(std::io::stdin().as_fd());
+                }
+                let status = self.end(FAILED);
+                eprintln!("wavebed-core: the laboratory was killed");
+                status
+            }
+            Err(_) => self.end(FAILED),
+        }
+    }
+
+    /// Takes the terminal back.
+    fn end(&self, status: i32) -> i32 {
+        if let Some(settings) = &self.terminal {
+            let stdin = std::io::stdin();
+            let _ = terminal::take(stdin.as_fd());
+            if status > 128 {
+                let _ = settings.restore(stdin.as_fd());
+            }
+        }
+        status
+    }
+}

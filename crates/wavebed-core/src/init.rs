@@ -1,0 +1,553 @@
+//! The laboratory's init: process 1 of its PID namespace. When it ends, the kernel ends everything inside.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use serde_json::Value;
+use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
+use wavebed_os::nft::Masquerade;
+use wavebed_os::process::{self, Fate, News, Signals, Spawn};
+use wavebed_os::{clock, mount, poll, terminal, unix};
+use wavebed_path::SegmentSetup;
+
+use crate::control::{Connection, Demand};
+use crate::engine::{self, EngineLink, Request};
+use crate::front::message;
+use crate::lab_file::{LabFile, ProcessFile};
+use crate::network::{self, Host, Network};
+use crate::path_engine;
+use crate::problem::{FAILED, INTERRUPTED, Problem};
+use crate::signals;
+
+/// How long programs may take to end when the laboratory does.
+const GRACE_NS: u64 = 200_000_000;
+/// How long the command may take to end after the front process was told to end.
+const COMMAND_GRACE_NS: u64 = 2_000_000_000;
+/// Variables that name a proxy, in small letters: no proxy can be reached from inside.
+const PROXIES: [&str; 5] = [
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "no_proxy",
+];
+
+/// What init is born with.
+pub struct Birth {
+    /// The laboratory file.
+    pub lab: LabFile,
+    /// Its stages, built.
+    pub segments: Vec<Vec<SegmentSetup>>,
+    /// The machine's network namespace, for NAT.
+    pub machine: Option<NetworkNamespace>,
+    /// The way to the front process.
+    pub front: OwnedFd,
+    /// User and group outside, if init is in a new user namespace.
+    pub outer_user: Option<(u32, u32)>,
+    /// Whether the command gets the terminal's foreground.
+    pub has_terminal: bool,
+}
+
+struct Init {
+    lab: LabFile,
+    hosts: Vec<Host>,
+    front: OwnedFd,
+    signals: Signals,
+    engine: EngineLink,
+    engine_child: Child,
+    /// Shared with the engine's process; the table goes with the last of both.
+    _masquerade: Option<Masquerade>,
+    connections: BTreeMap<u64, Connection>,
+    next_connection: u64,
+    /// Programs started over a connection.
+    runs: BTreeMap<i32, u64>,
+    command: Option<i32>,
+    has_terminal: bool,
+    interrupted: bool,
+    end: Option<End>,
+    /// When the laboratory ends whatever the command does.
+    deadline_ns: Option<u64>,
+}
+
+/// Why the laboratory ends.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    status: i32,
+    /// The connection that asked for it.
+    asked_by: Option<u64>,
+}
+
+/// The life of init. Returns the exit status.
+#[must_use]
+pub fn live(birth: Birth) -> i32 {
+    let answer = prepare(birth).and_then(|mut init| {
+        init.start_programs()?;
+        init.attend();
+        Ok(init.finish())
+    });
+    answer.unwrap_or_else(|problem| {
+        eprintln!("wavebed-core: {problem}");
+        problem.status
+    })
+}
+
+/// Everything from birth to a running engine.
+fn prepare(birth: Birth) -> Result<Init, Problem> {
+    let Birth {
+        lab,
+        segments,
+        machine,
+        front,
+        outer_user,
+        has_terminal,
+    } = birth;
+    if let Some((user, group)) = outer_user {
+        namespace::map_root(user, group)?;
+    }
+    process::die_with_parent().map_err(|error| Problem::failed(error.to_string()))?;
+    if unix::is_hung_up(&front) {
+        return Err(Problem::failed("the front process is gone"));
+    }
+    let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
+    mount::make_private().map_err(|error| no_rights(&error))?;
+    // Refused in some containers without root; programs then see the numbers of processes outside.
+    let _ = mount::fresh_proc();
+    namespace::set_hostname("wavebed").map_err(|error| no_rights(&error))?;
+    let network = network::build(&lab, machine)?;
+    for remark in &network.remarks {
+        eprintln!("wavebed-core: {remark}");
+    }
+    replace_names(&lab, &network);
+    let Network {
+        hosts,
+        hops,
+        books,
+        masquerade,
+        ..
+    } = network;
+    let (ours, theirs) = unix::stream_pair()?;
+    let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
+        Forked::Child => {
+            drop((ours, front, signals, hosts));
+            let status = engine::serve(|| path_engine::start(&lab, segments, hops, books), theirs);
+            drop(masquerade);
+            std::process::exit(status)
+        }
+        Forked::Parent(child) => child,
+    };
+    drop((theirs, segments, hops, books));
+    let engine = EngineLink::new(ours).map_err(Problem::failed)?;
+    Ok(Init {
+        lab,
+        hosts,
+        front,
+        signals,
+        engine,
+        engine_child,
+        _masquerade: masquerade,
+        connections: BTreeMap::new(),
+        next_connection: 0,
+        runs: BTreeMap::new(),
+        command: None,
+        has_terminal,
+        interrupted: false,
+        end: None,
+        deadline_ns: None,
+    })
+}
+
+fn no_rights(error: &wavebed_os::Error) -> Problem {
+    Problem::cannot(format!(
+        "{error}: this system restricts user namespaces; run as root"
+    ))
+}
+
+/// Makes the hosts' names known inside. Not worth a failure: addresses still work.
+fn replace_names(lab: &LabFile, network: &Network) {
+    let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let text = network::hosts_file(lab, network.hosts[0].v4.octets()[2], &own);
+    if let Err(error) = mount::replace_file("/etc/hosts", &text) {
+        eprintln!("wavebed-core: {error}: names of hosts are not known inside, only addresses");
+    }
+    // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine itself can reach.
+    let upstream = "/run/systemd/resolve/resolv.conf";
+    if lab.nat && fs::exists(upstream).unwrap_or(false) {
+        let _ = mount::bind(upstream, "/etc/resolv.conf");
+    }
+}
+
+impl Init {
+    fn start_programs(&mut self) -> Result<(), Problem> {
+        let nothing =
+            File::open("/dev/null").map_err(|error| Problem::failed(error.to_string()))?;
+        let errors = std::io::stderr();
+        let background = std::mem::take(&mut self.lab.background);
+        for process in &background {
+            let stdio = [Some(nothing.as_fd()), Some(errors.as_fd()), None];
+            self.start(process, &[], None, stdio, false)
+                .map_err(Problem::wrong)?;
+        }
+        if let Some(command) = self.lab.command.take() {
+            let foreground = self.has_terminal;
+            let pid = self
+                .start(&command, &[], None, [None; 3], foreground)
+                .map_err(Problem::wrong)?;
+            self.command = Some(pid);
+        }
+        Ok(())
+    }
+
+    /// Starts a program on a host and returns its number.
+    fn start(
+        &self,
+        process: &ProcessFile,
+        extra: &[(String, String)],
+        directory: Option<&str>,
+        stdio: [Option<BorrowedFd<'_>>; 3],
+        foreground: bool,
+    ) -> Result<i32, String> {
+        let host = &self.hosts[self.lab.host_index(&process.host)?];
+        let argv: Vec<String> = process
+            .argv
+            .iter()
+            .map(|argument| self.fill_in(argument))
+            .collect();
+        let environment = self.environment(host, extra);
+        let input = std::io::stdin();
+        let what = Spawn {
+            argv: &argv,
+            environment: &environment,
+            directory: directory.map(Into::into),
+            network: Some(host.network.as_fd()),
+            hostname: &host.name,
+            stdio,
+            terminal: foreground.then(|| input.as_fd()),
+        };
+        process::spawn(&what).map_err(|error| format!("{}: {error}", process.host))
+    }
+
+    /// Puts addresses in the place of `{server}`, `{edge}` and `{client}`.
+    fn fill_in(&self, argument: &str) -> String {
+        self.hosts.iter().fold(argument.to_owned(), |text, host| {
+            text.replace(&format!("{{{}}}", host.name), &host.v4.to_string())
+        })
+    }
+
+    fn environment(&self, host: &Host, extra: &[(String, String)]) -> Vec<(String, String)> {
+        let server = &self.hosts[0];
+        let mut variables: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(key, _)| !PROXIES.contains(&key.to_ascii_lowercase().as_str()))
+            .collect();
+        variables.extend([
+            ("WAVEBED_SERVER".to_owned(), server.v4.to_string()),
+            ("WAVEBED_SERVER6".to_owned(), server.v6.to_string()),
+            ("WAVEBED_HOST".to_owned(), host.name.clone()),
+            ("WAVEBED_LAB".to_owned(), self.lab.name.clone()),
+        ]);
+        variables.extend(extra.iter().cloned());
+        variables.into_iter().collect()
+    }
+
+    /// Serves everybody until there is a reason to end.
+    fn attend(&mut self) {
+        while self.end.is_none() {
+            let timeout_ns = self
+                .deadline_ns
+                .map(|at| at.saturating_sub(clock::monotonic_ns()));
+            let Some((readable, order)) = self.wait(timeout_ns) else {
+                return;
+            };
+            if readable[0] {
+                self.reap();
+            }
+            if readable[1] && self.end.is_none() {
+                self.hear_front();
+            }
+            if readable[2] && self.end.is_none() {
+                self.engine_ended();
+            }
+            for (index, id) in order.iter().enumerate() {
+                if readable[3 + index] && self.end.is_none() {
+                    self.hear_connection(*id);
+                }
+            }
+            if self.end.is_none()
+                && self
+                    .deadline_ns
+                    .is_some_and(|at| clock::monotonic_ns() >= at)
+            {
+                self.end_with(128 + signals::TERM);
+            }
+        }
+    }
+
+    /// Waits for signals, the front process, the engine and the connections, in this order.
+    fn wait(&self, timeout_ns: Option<u64>) -> Option<(Vec<bool>, Vec<u64>)> {
+        let mut fds = vec![
+            self.signals.as_fd(),
+            self.front.as_fd(),
+            self.engine_child.pidfd.as_fd(),
+        ];
+        let order: Vec<u64> = self.connections.keys().copied().collect();
+        fds.extend(self.connections.values().map(AsFd::as_fd));
+        let mut readable = vec![false; fds.len()];
+        poll::wait(&fds, &mut readable, timeout_ns).ok()?;
+        Some((readable, order))
+    }
+
+    fn end_with(&mut self, status: i32) {
+        let status = if self.interrupted {
+            INTERRUPTED
+        } else {
+            status
+        };
+        self.end.get_or_insert(End {
+            status,
+            asked_by: None,
+        });
+    }
+
+    /// Takes leave of every child that ended: ours, and orphans.
+    fn reap(&mut self) {
+        while self.signals.next().is_some() {}
+        while let News::Of(pid, fate) = process::news_of_children() {
+            if self.command == Some(pid) {
+                self.command_changed(fate);
+            } else if matches!(fate, Fate::Stopped(_)) {
+            } else if let Some(id) = self.runs.remove(&pid)
+                && let Some(connection) = self.connections.get_mut(&id)
+            {
+                connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+            }
+        }
+    }
+
+    fn command_changed(&mut self, fate: Fate) {
+        if matches!(fate, Fate::Stopped(_)) {
+            if self.has_terminal {
+                let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
+            }
+            return;
+        }
+        self.end_with(fate.exit_code());
+    }
+
+    fn hear_front(&mut self) {
+        let mut buffer = [0; 8];
+        let mut descriptors = Vec::new();
+        match unix::receive(self.front.as_fd(), &mut buffer, &mut descriptors) {
+            Ok(count) if count > 0 => {}
+            // The front process is gone; nobody is there to hear a status.
+            _ => std::process::exit(FAILED),
+        }
+        match buffer[0] {
+            message::SIGNAL => self.pass_on(i32::from(buffer[1])),
+            message::CONNECTION => {
+                if let Some(descriptor) = descriptors.pop() {
+                    let connection = Connection::new(UnixStream::from(descriptor));
+                    self.connections.insert(self.next_connection, connection);
+                    self.next_connection += 1;
+                }
+            }
+            kind => self.command_goes_on(kind == message::FOREGROUND),
+        }
+    }
+
+    fn pass_on(&mut self, signal: i32) {
+        let Some(pid) = self.command else {
+            if [signals::INT, signals::TERM, signals::HUP, signals::QUIT].contains(&signal) {
+                self.end_with(128 + signal);
+            }
+            return;
+        };
+        self.interrupted |= signal == signals::INT;
+        let _ = process::kill(-pid, signal);
+        if signal == signals::TERM || signal == signals::HUP {
+            let deadline_ns = clock::monotonic_ns() + COMMAND_GRACE_NS;
+            self.deadline_ns.get_or_insert(deadline_ns);
+        }
+    }
+
+    fn command_goes_on(&self, foreground: bool) {
+        if let Some(pid) = self.command {
+            if foreground {
+                let _ = terminal::give(std::io::stdin().as_fd(), pid);
+            }
+            let _ = process::kill(-pid, signals::CONT);
+        }
+    }
+
+    fn engine_ended(&mut self) {
+        let how = process::wait_for(self.engine_child.pid);
+        let code = how.map_or(FAILED, Fate::exit_code);
+        eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})");
+        std::process::exit(FAILED);
+    }
+
+    fn hear_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let demands = connection.receive();
+        for demand in demands {
+            self.serve(id, demand);
+        }
+        if self.connections.get(&id).is_none_or(Connection::is_closed) {
+            self.connections.remove(&id);
+            // What was started over a connection ends with it.
+            let orphans: Vec<i32> = self
+                .runs
+                .iter()
+                .filter(|(_, owner)| **owner == id)
+                .map(|(pid, _)| *pid)
+                .collect();
+            for pid in orphans {
+                self.runs.remove(&pid);
+                let _ = process::kill(-pid, signals::TERM);
+            }
+        }
+    }
+
+    fn serve(&mut self, id: u64, demand: Result<Demand, String>) {
+        let answer = match demand {
+            Ok(Demand::Show) => self.show(),
+            Ok(Demand::Set { link, setting }) => self
+                .engine
+                .ask(&Request::Set { link, setting })
+                .map(|_| serde_json::json!({"ok": true})),
+            Ok(Demand::Run {
+                process,
+                environment,
+                directory,
+                stdio,
+            }) => {
+                let fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
+                self.start(&process, &environment, directory.as_deref(), fds, false)
+                    .map(|pid| {
+                        self.runs.insert(pid, id);
+                        serde_json::json!({"pid": pid})
+                    })
+            }
+            Ok(Demand::Kill { pid, signal }) => self.kill_run(pid, signal),
+            Ok(Demand::Stop) => {
+                self.end.get_or_insert(End {
+                    status: 0,
+                    asked_by: Some(id),
+                });
+                return;
+            }
+            Err(line) => Err(line),
+        };
+        let answer = answer.unwrap_or_else(|line| serde_json::json!({"error": line}));
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.answer(&answer);
+        }
+    }
+
+    fn show(&mut self) -> Result<Value, String> {
+        let mut value = self.engine.ask(&Request::Show)?;
+        let hosts: Vec<Value> = self
+            .hosts
+            .iter()
+            .map(|host| serde_json::json!({"name": host.name, "ipv4": host.v4, "ipv6": host.v6}))
+            .collect();
+        value["name"] = self.lab.name.clone().into();
+        value["hosts"] = hosts.into();
+        let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
+        value["segments"] = segments
+            .map(|segment| serde_json::json!({"name": segment.name, "kind": segment.kind}))
+            .collect();
+        Ok(value)
+    }
+
+    fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {
+        if !self.runs.contains_key(&pid) {
+            return Err(format!(
+                "pid: {pid} was not started over a control socket, or has ended"
+            ));
+        }
+        process::kill(-pid, signal).map_err(|error| format!("signal: {signal}: {error}"))?;
+        Ok(serde_json::json!({"ok": true}))
+    }
+
+    /// Ends every program, stops the engine, writes the summary. Returns the exit status.
+    fn finish(mut self) -> i32 {
+        let end = self.end.unwrap_or(End {
+            status: FAILED,
+            asked_by: None,
+        });
+        self.end_programs();
+        let summary = self.engine.ask(&Request::Stop);
+        let mut status = end.status;
+        match &summary {
+            Ok(value) => {
+                if let Err(line) = self.write_summary(value) {
+                    eprintln!("wavebed-core: {line}");
+                    status = if status == 0 { FAILED } else { status };
+                }
+            }
+            Err(line) => {
+                eprintln!("wavebed-core: {line}");
+                status = if status == 0 { FAILED } else { status };
+            }
+        }
+        if let Some(connection) = end.asked_by.and_then(|id| self.connections.get_mut(&id)) {
+            connection.answer(&match summary {
+                Ok(value) => serde_json::json!({"ok": true, "summary": value}),
+                Err(line) => serde_json::json!({"error": line}),
+            });
+        }
+        status
+    }
+
+    /// Asks every program to end and waits a little, if there are any.
+    fn end_programs(&mut self) {
+        let deadline_ns = clock::monotonic_ns() + GRACE_NS;
+        let mut asked = false;
+        loop {
+            while let News::Of(pid, fate) = process::news_of_children() {
+                if let Some(connection) = self
+                    .runs
+                    .remove(&pid)
+                    .and_then(|id| self.connections.get_mut(&id))
+                {
+                    connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+                }
+            }
+            // The engine's process is no part of this: it tells of its end by descriptor only.
+            if process::news_of_children() == News::NoChildren {
+                return;
+            }
+            if !asked {
+                asked = true;
+                let _ = process::kill(-1, signals::TERM);
+                let _ = process::kill(-1, signals::CONT);
+            }
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= deadline_ns {
+                return;
+            }
+            let _ = poll::wait(
+                &[self.signals.as_fd()],
+                &mut [false],
+                Some(deadline_ns - now_ns),
+            );
+            while self.signals.next().is_some() {}
+        }
+    }
+
+    fn write_summary(&self, summary: &Value) -> Result<(), String> {
+        let Some(path) = &self.lab.summary_file else {
+            return Ok(());
+        };
+        let mut summary = summary.clone();
+        summary["name"] = self.lab.name.clone().into();
+        summary["seed"] = self.lab.seed.into();
+        let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
+        fs::write(path, text + "\n")
+            .map_err(|error| format!("summary_file: {}: {error}", path.display()))
+    }
+}

@@ -1,0 +1,363 @@
+//! The laboratory file: parsed and checked once, at the edge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wavebed_path::Join;
+
+use crate::problem::Problem;
+
+/// The version that this program reads.
+const VERSION: u32 = 1;
+/// The smallest MTU with IPv6 (RFC 8200, section 5).
+const LEAST_MTU: u32 = 1280;
+/// The largest IPv4 packet.
+const GREATEST_MTU: u32 = 65_535;
+
+/// A whole laboratory, as `docs/development/laboratory-file.md` describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabFile {
+    /// Version of the format.
+    pub version: u32,
+    /// Name for the control socket.
+    pub name: String,
+    /// Seed of all luck.
+    pub seed: u64,
+    /// Bytes of the largest packet on every hop.
+    pub mtu: u32,
+    /// Whether this machine takes the server's place.
+    pub nat: bool,
+    /// Which departures are joined.
+    pub join: Join,
+    /// Hosts, server first, client last.
+    pub hosts: Vec<HostFile>,
+    /// What joins host `i` to host `i + 1`.
+    pub hops: Vec<HopFile>,
+    /// What runs beside the command.
+    pub background: Vec<ProcessFile>,
+    /// What the laboratory is for; without it, it is driven through its socket.
+    pub command: Option<ProcessFile>,
+    /// Where the series go.
+    pub log_dir: Option<PathBuf>,
+    /// Where the captures go.
+    pub pcap_dir: Option<PathBuf>,
+    /// Where the summary goes.
+    pub summary_file: Option<PathBuf>,
+}
+
+/// A host.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostFile {
+    /// Its name.
+    pub name: String,
+    /// TCP congestion control of its connections; the machine's default without.
+    pub congestion_control: Option<String>,
+    /// Settings of its network namespace.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// A hop: segments in a row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HopFile {
+    /// The segments, the one nearest to the server first.
+    pub segments: Vec<SegmentFile>,
+}
+
+/// A segment: one link each way.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentFile {
+    /// Its name.
+    pub name: String,
+    /// Wired or radio.
+    pub kind: SegmentKind,
+    /// Stages towards the client, read by the engine.
+    pub down: Vec<Value>,
+    /// Stages towards the server, read by the engine.
+    pub up: Vec<Value>,
+}
+
+/// What kind of segment.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum SegmentKind {
+    /// A cable.
+    Wired,
+    /// A radio.
+    Radio,
+}
+
+/// A program on a host.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessFile {
+    /// The host's name.
+    pub host: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+}
+
+impl LabFile {
+    /// Reads the file at `path` (`-` for standard input) and checks it.
+    ///
+    /// # Errors
+    /// One line that names the file and the rule that it breaks.
+    pub fn read(path: &str) -> Result<Self, Problem> {
+        let at = |line: String| Problem::wrong(format!("{path}: {line}"));
+        let text = if path == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        } else {
+            std::fs::read_to_string(path)
+        };
+        let text = text.map_err(|error| at(format!("cannot be read: {error}")))?;
+        let lab: Self = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+        lab.check().map_err(at)?;
+        Ok(lab)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.version != VERSION {
+            return Err(format!(
+                "version: {} is not read here: this is {VERSION}",
+                self.version
+            ));
+        }
+        check_name("name", &self.name)?;
+        if !(LEAST_MTU..=GREATEST_MTU).contains(&self.mtu) {
+            return Err(format!(
+                "mtu: {} is outside {LEAST_MTU} to {GREATEST_MTU}",
+                self.mtu
+            ));
+        }
+        self.check_hosts()?;
+        self.check_hops()?;
+        let background = self
+            .background
+            .iter()
+            .map(|process| ("background", process));
+        for (key, process) in
+            background.chain(self.command.iter().map(|process| ("command", process)))
+        {
+            self.check_process(key, process)?;
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self) -> Result<(), String> {
+        let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        if !(2..=3).contains(&names.len())
+            || names[0] != "server"
+            || names[names.len() - 1] != "client"
+        {
+            return Err(
+                "hosts: two or three are wanted, the first called server, the last client"
+                    .to_owned(),
+            );
+        }
+        let distinct: BTreeSet<&str> = names.iter().copied().collect();
+        if distinct.len() != names.len() {
+            return Err("hosts: each name may stand once".to_owned());
+        }
+        for host in &self.hosts {
+            check_name("hosts: name", &host.name)?;
+            for key in host.sysctls.keys() {
+                check_sysctl(&host.name, key)?;
+            }
+        }
+        let server = &self.hosts[0];
+        if self.nat && (server.congestion_control.is_some() || !server.sysctls.is_empty()) {
+            return Err("hosts: with nat the server is this machine, whose settings stay as they are: leave \
+                        its congestion_control null and its sysctls empty"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_hops(&self) -> Result<(), String> {
+        if self.hops.len() + 1 != self.hosts.len() {
+            return Err(format!(
+                "hops: {} hosts are joined by {} hops, not {}",
+                self.hosts.len(),
+                self.hosts.len() - 1,
+                self.hops.len()
+            ));
+        }
+        let mut names = BTreeSet::new();
+        for (index, hop) in self.hops.iter().enumerate() {
+            if hop.segments.is_empty() {
+                return Err(format!("hops[{index}]: segments: at least one is wanted"));
+            }
+            for segment in &hop.segments {
+                check_name("segments: name", &segment.name)?;
+                if !names.insert(&segment.name) {
+                    return Err(format!(
+                        "segments: the name {:?} may stand once",
+                        segment.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_process(&self, key: &str, process: &ProcessFile) -> Result<(), String> {
+        self.host_index(&process.host)
+            .map_err(|line| format!("{key}: host: {line}"))?;
+        if process.argv.first().is_none_or(String::is_empty) {
+            return Err(format!("{key}: argv: a program is wanted"));
+        }
+        if process.argv.iter().any(|argument| argument.contains('\0')) {
+            return Err(format!("{key}: argv: an argument cannot hold a zero byte"));
+        }
+        Ok(())
+    }
+
+    /// The place of a host in the row.
+    ///
+    /// # Errors
+    /// There is no host of this name.
+    pub fn host_index(&self, name: &str) -> Result<usize, String> {
+        self.hosts
+            .iter()
+            .position(|host| host.name == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+                format!("there is no host {name:?}: use one of {}", known.join(", "))
+            })
+    }
+}
+
+/// Names stand in socket names, host names and file names.
+fn check_name(key: &str, name: &str) -> Result<(), String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if first && name.len() <= 32 && name.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(format!(
+        "{key}: {name:?} is no name: use 1 to 32 letters, digits, '-', '_', '.', no sign first"
+    ))
+}
+
+fn check_sysctl(host: &str, key: &str) -> Result<(), String> {
+    let fits = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    if key.starts_with("net.") && key.split('.').all(fits) {
+        return Ok(());
+    }
+    Err(format!(
+        "hosts: {host}: sysctls: {key:?} is not a setting of a network namespace: those begin with net."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Value {
+        serde_json::json!({
+            "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "nat": false,
+            "join": {"kind": "time", "time_ns": 125_000},
+            "hosts": [
+                {"name": "server", "congestion_control": "cubic", "sysctls": {"net.ipv4.tcp_rmem": "4096 1 2"}},
+                {"name": "client", "congestion_control": null, "sysctls": {}}
+            ],
+            "hops": [{"segments": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}],
+            "background": [{"host": "server", "argv": ["iperf3", "-s"]}],
+            "command": {"host": "client", "argv": ["true"]},
+            "log_dir": null, "pcap_dir": null, "summary_file": null
+        })
+    }
+
+    fn refusal(change: impl FnOnce(&mut Value)) -> String {
+        let mut value = example();
+        change(&mut value);
+        match serde_json::from_value::<LabFile>(value) {
+            Ok(lab) => lab.check().expect_err("must be refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_documented_example_is_read() {
+        let lab: LabFile = serde_json::from_value(example()).expect("parses");
+        lab.check().expect("is right");
+        assert_eq!(lab.host_index("client"), Ok(1));
+    }
+
+    #[test]
+    fn each_broken_rule_is_named() {
+        type Case = (fn(&mut Value), &'static str);
+        let cases: [Case; 17] = [
+            (|v| v["version"] = 2.into(), "version: 2"),
+            (|v| v["extra"] = 2.into(), "unknown field `extra`"),
+            (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
+            (|v| v["name"] = "".into(), "name: \"\""),
+            (|v| v["mtu"] = 1000.into(), "mtu: 1000"),
+            (
+                |v| v["join"] = serde_json::json!({"kind": "never"}),
+                "never",
+            ),
+            (
+                |v| v["hosts"][0]["name"] = "client".into(),
+                "first called server",
+            ),
+            (|v| v["hosts"] = serde_json::json!([]), "two or three"),
+            (
+                |v| v["hosts"][1]["sysctls"]["kernel.panic"] = "1".into(),
+                "kernel.panic",
+            ),
+            (
+                |v| v["hosts"][1]["sysctls"]["net.ipv4/../../x"] = "1".into(),
+                "net.ipv4/../../x",
+            ),
+            (
+                |v| v["hosts"][1]["speed"] = 1.into(),
+                "unknown field `speed`",
+            ),
+            (
+                |v| v["nat"] = true.into(),
+                "with nat the server is this machine",
+            ),
+            (
+                |v| v["hops"] = serde_json::json!([]),
+                "joined by 1 hops, not 0",
+            ),
+            (
+                |v| v["hops"][0]["segments"] = serde_json::json!([]),
+                "at least one",
+            ),
+            (
+                |v| v["command"]["host"] = "edge".into(),
+                "there is no host \"edge\"",
+            ),
+            (
+                |v| v["command"]["argv"] = serde_json::json!([]),
+                "a program is wanted",
+            ),
+            (
+                |v| v["hops"][0]["segments"][0]["kind"] = "wet".into(),
+                "wet",
+            ),
+        ];
+        for (change, words) in cases {
+            let line = refusal(change);
+            assert!(line.contains(words), "{line:?} does not say {words:?}");
+            assert!(!line.contains('\n'));
+        }
+    }
+}

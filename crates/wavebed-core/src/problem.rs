@@ -1,0 +1,52 @@
+//! Why the program ends without success: one line, and the exit status that scripts rely on.
+
+/// Exit status: the experiment failed.
+pub const FAILED: i32 = 1;
+/// Exit status: the arguments or a file are wrong.
+pub const WRONG_INPUT: i32 = 2;
+/// Exit status: the machine cannot do it.
+pub const CANNOT: i32 = 3;
+/// Exit status: interrupted.
+pub const INTERRUPTED: i32 = 130;
+
+/// A line for standard error, and an exit status.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}")]
+pub struct Problem {
+    /// The exit status.
+    pub status: i32,
+    /// What is wrong, and what would be right.
+    pub line: String,
+}
+
+impl Problem {
+    /// The experiment failed.
+    pub fn failed(line: impl Into<String>) -> Self {
+        Self {
+            status: FAILED,
+            line: line.into(),
+        }
+    }
+
+    /// The arguments or a file are wrong.
+    pub fn wrong(line: impl Into<String>) -> Self {
+        Self {
+            status: WRONG_INPUT,
+            line: line.into(),
+        }
+    }
+
+    /// The machine cannot do it.
+    pub fn cannot(line: impl Into<String>) -> Self {
+        Self {
+            status: CANNOT,
+            line: format!("{}; `wavebed doctor` explains", line.into()),
+        }
+    }
+}
+
+impl From<wavebed_os::Error> for Problem {
+    fn from(error: wavebed_os::Error) -> Self {
+        Self::cannot(error.to_string())
+    }
+}
