@@ -262,9 +262,14 @@ impl<Q: Queue> Bottleneck<Q> {
     }
 
     /// Lets in the segments of a super-packet that find the server free one by one, as if they had come singly:
-    /// what goes straight into service takes no room in the queue. Returns the rest.
+    /// what goes straight into service takes no room in the queue, and where the size of the head matters, each
+    /// may push out the head. Returns the rest.
     fn accept_while_free(&mut self, mut run: Run, out: &mut Outlet<'_>) -> Run {
-        while self.config.unit == Unit::Packet && run.count > 1 && self.empty() {
+        while self.config.unit == Unit::Packet
+            && run.count > 1
+            && self.in_service.is_none()
+            && (self.queue.head_bytes().is_none() || self.server.minds_size())
+        {
             self.enter(run.split_front(1), out);
         }
         run

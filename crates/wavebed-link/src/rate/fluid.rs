@@ -80,7 +80,8 @@ impl Fluid {
 impl Server for Fluid {
     #[inline]
     fn ready(&mut self, at_ns: u64, _bytes: u64) -> Option<u64> {
-        if self.profile.rate_at(at_ns) > 0 {
+        // With spare work, the segment was begun in the nanosecond before.
+        if self.spare > 0 || self.profile.rate_at(at_ns) > 0 {
             return Some(at_ns);
         }
         let place = self.profile.place();

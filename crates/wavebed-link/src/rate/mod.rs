@@ -47,6 +47,11 @@ pub trait Server: Send {
     /// The rate over time, for limits in time and for outages; the mean for a server without a rate.
     fn profile(&self) -> Profile;
 
+    /// Whether [`Server::ready`] depends on the size of the head.
+    fn minds_size(&self) -> bool {
+        false
+    }
+
     /// When the pattern ends that drives the server, if it does.
     fn end_ns(&self) -> Option<u64>;
 }

@@ -136,6 +136,10 @@ impl Server for TokenBucket {
         self.profile.clone()
     }
 
+    fn minds_size(&self) -> bool {
+        true
+    }
+
     fn end_ns(&self) -> Option<u64> {
         self.profile.end_ns()
     }

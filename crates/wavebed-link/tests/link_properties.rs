@@ -1,0 +1,98 @@
+//! What holds for every link, whatever its stages, arrivals, polls and live changes.
+#![allow(missing_docs)]
+
+mod link_support;
+
+use link_support::random::{bottlenecks, events, link, stages, with_polls};
+use link_support::{Event, drive};
+use proptest::prelude::*;
+use wavebed_link::{Backlog, Link};
+
+/// Every segment and byte that entered is in one place.
+fn assert_conserved(link: &Link) {
+    let total = link.books().total();
+    let backlog = link.backlog();
+    let entered = Backlog {
+        segments: total.offered.segments + total.duplicated.segments,
+        bytes: total.offered.bytes + total.duplicated.bytes,
+    };
+    let dropped = total.dropped_total();
+    let found = Backlog {
+        segments: total.delivered.segments + dropped.segments + backlog.segments,
+        bytes: total.delivered.bytes + dropped.bytes + backlog.bytes,
+    };
+    assert_eq!(entered, found, "{total:?} and {backlog:?} in the link");
+}
+
+const END_NS: u64 = 2_000_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn nothing_is_lost_from_the_books(stages in stages(), events in events(), seed in any::<u64>()) {
+        let mut link = link(&stages, seed);
+        let mut delivered = Vec::new();
+        for event in with_polls(&events, seed) {
+            match event {
+                Event::Arrival(run) => link.accept(run),
+                Event::Poll(at_ns) => link.poll(at_ns, &mut delivered),
+                Event::Change(at_ns, change) => {
+                    link.apply(at_ns, &change);
+                }
+            }
+            assert_conserved(&link);
+        }
+        link.poll(END_NS, &mut delivered);
+        assert_conserved(&link);
+        let bytes: u64 = delivered.iter().map(wavebed_link::Run::bytes).sum();
+        prop_assert_eq!(bytes, link.books().total().delivered.bytes);
+    }
+
+    #[test]
+    fn the_moments_of_polling_change_nothing(stages in stages(), events in events(), seed in any::<u64>()) {
+        let lazy = drive(&mut link(&stages, seed), &events, END_NS, false);
+        for (polled, eager) in [(with_polls(&events, seed), false), (events.clone(), true)] {
+            let other = drive(&mut link(&stages, seed), &polled, END_NS, eager);
+            prop_assert_eq!(&lazy.delivered, &other.delivered);
+            let sorted = |runs: &[wavebed_link::Run]| {
+                let mut each = link_support::each(runs);
+                each.sort_unstable_by_key(|&(packet, index, at_ns)| (at_ns, packet, index));
+                each
+            };
+            prop_assert_eq!(sorted(&lazy.lost), sorted(&other.lost));
+        }
+    }
+
+    #[test]
+    fn a_bottleneck_decides_alike_for_a_superpacket_and_for_its_segments(
+        stage in bottlenecks().prop_filter("acts on segments", |stage| !stage.contains("superpacket")),
+        events in events(),
+    ) {
+        let singly: Vec<Event> = events
+            .iter()
+            .flat_map(|event| match event {
+                Event::Arrival(run) => {
+                    let mut rest = *run;
+                    let mut parts = Vec::new();
+                    while rest.count > 1 {
+                        parts.push(Event::Arrival(rest.split_front(1)));
+                    }
+                    parts.push(Event::Arrival(rest));
+                    parts
+                }
+                other => vec![other.clone()],
+            })
+            .collect();
+        let stages = [stage];
+        let whole = drive(&mut link(&stages, 1), &events, END_NS, false);
+        let parts = drive(&mut link(&stages, 1), &singly, END_NS, false);
+        prop_assert_eq!(whole.departures(), parts.departures());
+    }
+
+    #[test]
+    fn departures_never_go_back_in_time(stages in stages(), events in events(), seed in any::<u64>()) {
+        let outcome = drive(&mut link(&stages, seed), &events, END_NS, false);
+        prop_assert!(outcome.delivered.is_sorted_by_key(|run| run.at_ns));
+    }
+}

@@ -1,0 +1,219 @@
+//! Random stages, written as the laboratory file writes them, and random events.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use wavebed_link::config::{StageConfig, build};
+use wavebed_link::pattern::Pattern;
+use wavebed_link::{Change, Ecn, Link, Luck, Run, RunFlags};
+
+use super::Event;
+
+const STEPS: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00001\n\
+    time_s,rate_bps,delay_s,loss\n0,10000000000,0.000002,0\n0.000003,0,0,0.5\n0.000005,2000000000,0.000001,0.1\n";
+const OPPORTUNITIES: &str = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.000004\n\
+    time_s,bytes\n0.000001,3000\n0.000001,500\n0.000004,1\n";
+const PACKETS: &str = "# wavebed pattern 1\n# kind = packets\n# packets = 7\npacket,loss,delay_s\n\
+    0,0,0\n3,1,0.000003\n4,0.2,0.000001\n";
+
+/// The patterns by name; a real file for anything else is an error.
+pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
+    let text = match file.to_str() {
+        Some("steps") => STEPS,
+        Some("opportunities") => OPPORTUNITIES,
+        Some("packets") => PACKETS,
+        _ => return Err(format!("{}: no such pattern", file.display())),
+    };
+    Pattern::parse(text)
+        .map(Arc::new)
+        .map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// A link of the stages in `configs`, each a JSON object.
+pub fn link(configs: &[String], seed: u64) -> Link {
+    let stages = (0u64..).zip(configs).map(|(number, text)| {
+        let config: StageConfig =
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        build(&config, Luck::new(seed, number), &mut load)
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    });
+    Link::new(stages.collect(), true)
+}
+
+fn limits() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (1u32..30_000).prop_map(|bytes| format!(r#"{{"bytes":{bytes}}}"#)),
+        (1u32..20).prop_map(|packets| format!(r#"{{"packets":{packets}}}"#)),
+        (1u32..20_000).prop_map(|time_ns| format!(r#"{{"time_ns":{time_ns}}}"#)),
+    ]
+}
+
+fn ends() -> impl Strategy<Value = &'static str> {
+    prop_oneof![6 => Just("repeat"), 3 => Just("hold"), 1 => Just("stop")]
+}
+
+fn queues() -> impl Strategy<Value = String> {
+    let codel = r#""target_ns":500,"interval_ns":4000"#;
+    let kinds = prop_oneof![
+        Just(String::from(r#""kind":"droptail""#)),
+        Just(String::from(r#""kind":"drophead""#)),
+        any::<bool>().prop_map(move |ecn| format!(r#""kind":"codel",{codel},"ecn":{ecn}"#)),
+        any::<bool>().prop_map(move |ecn| format!(
+            r#""kind":"fq_codel",{codel},"ecn":{ecn},"flows":4,"quantum_bytes":300"#
+        )),
+    ];
+    prop_oneof![
+        1 => Just(String::from(r#"{"kind":"infinite"}"#)),
+        6 => (kinds, limits()).prop_map(|(kind, limit)| format!("{{{kind},\"limit\":{limit}}}")),
+    ]
+}
+
+/// A bottleneck with any server and queue.
+pub fn bottlenecks() -> impl Strategy<Value = String> {
+    let rates = prop_oneof![
+        (500_000_000u64..20_000_000_000)
+            .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}}"#)),
+        (ends(), 0u64..10_000).prop_map(|(end, start)| format!(
+            r#"{{"kind":"pattern","file":"steps","end":"{end}","start_ns":{start}}}"#
+        )),
+        (500_000_000u64..20_000_000_000, 1500u32..9_000).prop_map(|(rate, burst)| format!(
+            r#"{{"kind":"token_bucket","rate_bps":{rate},"burst_bytes":{burst}}}"#
+        )),
+    ];
+    let opportunities = (ends(), 0u64..4_000).prop_map(|(end, start)| {
+        let end = if end == "hold" { "repeat" } else { end };
+        format!(
+            r#"{{"kind":"opportunities","file":"opportunities","end":"{end}","start_ns":{start}}}"#
+        )
+    });
+    let units = || prop_oneof![Just("packet"), Just("superpacket")];
+    let outages = prop_oneof![Just("hold"), Just("drop")];
+    let rated = (rates, outages).prop_map(|(rate, outage)| (rate, outage));
+    let either = prop_oneof![3 => rated, 1 => opportunities.prop_map(|rate| (rate, "hold"))];
+    let served = (either, queues(), units(), 0u32..50).prop_map(|((rate, outage), queue, unit, overhead)| format!(
+        r#"{{"stage":"bottleneck","rate":{rate},"queue":{queue},"unit":"{unit}","outage":"{outage}","overhead_bytes":{overhead}}}"#
+    ));
+    let sampled = (limits(), units(), ends()).prop_map(|(limit, unit, end)| format!(
+        r#"{{"stage":"bottleneck","rate":{{"kind":"sampled","file":"steps","end":"{end}"}},"queue":{{"kind":"droptail","limit":{limit}}},"unit":"{unit}"}}"#
+    ));
+    prop_oneof![5 => served, 1 => sampled]
+}
+
+fn others() -> impl Strategy<Value = String> {
+    let delays = prop_oneof![
+        (0u64..5_000).prop_map(|delay| format!(r#"{{"kind":"constant","delay_ns":{delay}}}"#)),
+        (ends(), prop_oneof![Just("steps"), Just("packets")])
+            .prop_map(|(end, file)| format!(r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#)),
+        prop_oneof![Just("uniform"), Just("normal"), Just("pareto"), Just("paretonormal")].prop_map(|shape| format!(
+            r#"{{"kind":"distribution","shape":"{shape}","mean_ns":2000,"spread_ns":900,"correlation":0.3}}"#
+        )),
+    ];
+    let losses = prop_oneof![
+        Just(String::from(r#"{"kind":"independent","probability":0.1}"#)),
+        Just(String::from(
+            r#"{"kind":"gilbert_elliott","p":0.1,"r":0.4,"good_loss":0.01,"bad_loss":0.7}"#
+        )),
+        Just(String::from(
+            r#"{"kind":"four_state","p13":0.1,"p31":0.4,"p23":0.3,"p32":0.2,"p14":0.05}"#
+        )),
+        (ends(), prop_oneof![Just("steps"), Just("packets")]).prop_map(|(end, file)| format!(
+            r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#
+        )),
+    ];
+    let units = prop_oneof![Just("packet"), Just("superpacket")];
+    prop_oneof![
+        (delays, any::<bool>()).prop_map(|(delay, reorder)| format!(
+            r#"{{"stage":"delay","delay":{delay},"reorder":{reorder}}}"#
+        )),
+        (losses, units).prop_map(|(model, unit)| format!(
+            r#"{{"stage":"loss","model":{model},"unit":"{unit}"}}"#
+        )),
+        Just(String::from(r#"{"stage":"duplicate","probability":0.1}"#)),
+        (0u64..5_000).prop_map(|delay| format!(
+            r#"{{"stage":"reorder","probability":0.2,"delay_ns":{delay}}}"#
+        )),
+        Just(String::from(r#"{"stage":"corrupt","probability":0.1}"#)),
+    ]
+}
+
+/// One to five stages of any kind.
+pub fn stages() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(prop_oneof![bottlenecks(), others()], 1..6)
+}
+
+fn changes() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        prop_oneof![Just(0u64), 500_000_000u64..20_000_000_000].prop_map(Change::RateBps),
+        (0u64..5_000).prop_map(Change::DelayNs),
+        (0.0..0.3).prop_map(Change::Loss),
+        prop_oneof![Just("steps"), Just("opportunities"), Just("packets")]
+            .prop_map(|name| Change::Pattern(load(Path::new(name)).expect("it is there"))),
+    ]
+}
+
+/// Arrivals and, rarely, changes, in order of time. Polls are for the caller to add.
+pub fn events() -> impl Strategy<Value = Vec<Event>> {
+    let arrival = (
+        1u16..50,
+        40u16..1500,
+        1u16..1500,
+        0u32..5,
+        0u8..4,
+        prop::bool::weighted(0.05),
+    );
+    let one = (
+        prop_oneof![Just(0u64), 0u64..9_000],
+        arrival,
+        prop::option::weighted(0.05, changes()),
+    );
+    prop::collection::vec(one, 1..80).prop_map(|list| {
+        let mut at_ns = 0;
+        let mut events = Vec::new();
+        for (packet, (gap_ns, (count, bytes, last, flow, ecn, control), change)) in
+            (0u32..).zip(list)
+        {
+            at_ns += gap_ns;
+            if let Some(change) = change {
+                events.push(Event::Change(at_ns, change));
+                continue;
+            }
+            events.push(Event::Arrival(Run {
+                at_ns,
+                packet,
+                first: 0,
+                count,
+                segment_bytes: bytes,
+                last_bytes: last.min(bytes),
+                flow,
+                flip: 0,
+                ecn: Ecn::from_bits(ecn),
+                flags: if control {
+                    RunFlags::CONTROL
+                } else {
+                    RunFlags::default()
+                },
+            }));
+        }
+        events
+    })
+}
+
+/// `events` with polls at other moments between them, as many as `seed` says.
+pub fn with_polls(events: &[Event], seed: u64) -> Vec<Event> {
+    let luck = Luck::new(seed, 0);
+    let mut polled = Vec::new();
+    let mut last_ns = 0;
+    for (index, event) in (0u64..).zip(events) {
+        let span_ns = event.at_ns() - last_ns;
+        let count = luck.word(index) % 4;
+        let mut polls: Vec<u64> = (0..count)
+            .map(|poll| last_ns + luck.word(index * 8 + poll + 1000) % (span_ns + 1))
+            .collect();
+        polls.sort_unstable();
+        polled.extend(polls.into_iter().map(Event::Poll));
+        polled.push(event.clone());
+        last_ns = event.at_ns();
+    }
+    polled
+}
