@@ -333,6 +333,11 @@ fn control_traffic_is_told_from_the_rest() {
         );
     }
     assert!(is_control(&icmpv6(128, 0xff)), "anything to ff02::/16");
+    let mut transient = icmpv6(128, 0xff);
+    transient[25] = 0x12;
+    assert!(is_control(&transient), "a group that nobody assigned");
+    transient[25] = 0x05;
+    assert!(!is_control(&transient), "a group beyond the link");
     let mut report = icmpv6(0, 0xfd);
     report[6] = 0;
     report.splice(40..40, [58, 0, 5, 2, 0, 0, 1, 0]);

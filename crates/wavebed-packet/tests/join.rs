@@ -460,14 +460,38 @@ fn what_cannot_be_made_again_stays_alone() {
         payload: vec![1; 8],
     };
     assert_eq!(check(&[ping.clone(), ping]), 2);
-    let empty = Recipe {
-        payload: Vec::new(),
-        ..recipe
-    };
-    assert_eq!(
-        check(&[Part::cut(&empty, 0, 1), Part::cut(&empty, 0, 1)]),
-        2
-    );
+    for udp in [false, true] {
+        let empty = Recipe {
+            udp,
+            payload: Vec::new(),
+            ..recipe.clone()
+        };
+        let parts = [
+            Part::cut(&empty, 0, 1),
+            Part::cut(&next(&empty, Vec::new()), 0, 1),
+        ];
+        assert_eq!(check(&parts), 2, "nothing but headers");
+    }
+}
+
+#[test]
+fn segments_that_ask_for_no_checksum_or_for_one_elsewhere_stay_alone() {
+    let parts = singles(&Recipe {
+        size: 100,
+        payload: vec![1; 200],
+        ..example()
+    });
+    let changes: [fn(&mut VnetHeader); 4] = [
+        |vnet| vnet.flags = 0,
+        |vnet| vnet.flags = VnetHeader::DATA_VALID,
+        |vnet| vnet.csum_start = 24,
+        |vnet| vnet.csum_offset = 6,
+    ];
+    for change in changes {
+        let mut parts = parts.clone();
+        parts.iter_mut().for_each(|part| change(&mut part.vnet));
+        assert_eq!(join(&parts).len(), 2);
+    }
 }
 
 #[test]
