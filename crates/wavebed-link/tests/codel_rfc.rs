@@ -1,5 +1,13 @@
 //! CoDel against the pseudo-code of RFC 8289 and against what the RFC says of its behaviour.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
 mod codel_support;
 mod loss_support;
 

@@ -1,5 +1,13 @@
 //! Corruption: one flipped bit in segments chosen by the luck of their index.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
 mod loss_support;
 
 use loss_support::{Bench, assert_share, control, groupings, run, segments};
@@ -9,7 +17,9 @@ use wavebed_link::{Luck, Run};
 
 fn pass(probability: f64, seed: u64, runs: &[Run]) -> Bench {
     let mut bench = Bench::new(Corrupt::new(probability, Luck::new(seed, 9)));
-    runs.iter().for_each(|&run| bench.accept(run));
+    for &run in runs {
+        bench.accept(run);
+    }
     bench.check();
     bench
 }

@@ -1,5 +1,13 @@
 //! Delay to the nanosecond, in order unless asked otherwise.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
 mod loss_support;
 
 use std::sync::Arc;

@@ -1,5 +1,13 @@
 //! Drawn delays against the distributions that were asked for.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
 mod loss_support;
 
 use loss_support::{Bench, run};
@@ -150,7 +158,8 @@ fn pareto_normal_delays_are_the_mix_of_equal_ranks() {
 
 #[test]
 fn correlation_leaves_the_distribution_as_it_is() {
-    let laws: [(Shape, fn(f64) -> f64); 3] = [
+    type Law = (Shape, fn(f64) -> f64);
+    let laws: [Law; 3] = [
         (Shape::Uniform, |x| f64::midpoint(x, 1.0)),
         (Shape::Normal, normal_below),
         (Shape::Pareto, pareto_below),

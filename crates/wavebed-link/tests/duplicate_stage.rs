@@ -1,5 +1,13 @@
 //! Duplication: copies follow their originals, by luck of the index.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
 mod loss_support;
 
 use loss_support::{Bench, assert_share, control, groupings, run, segments};
@@ -39,7 +47,9 @@ proptest! {
         let luck = Luck::new(seed, 5);
         let pass = |runs: &[wavebed_link::Run]| {
             let mut bench = Bench::new(Duplicate::new(0.2, luck));
-            runs.iter().for_each(|&run| bench.accept(run));
+            for &run in runs {
+        bench.accept(run);
+    }
             bench.check();
             bench
         };

@@ -104,7 +104,7 @@ impl Rfc8289 {
             while now >= self.drop_next && self.dropping {
                 if self.markable(&r) {
                     // Marking stands for dropping, but the segment goes on (section 4 of RFC 8290).
-                    self.mark(&mut r, log);
+                    Self::mark(&mut r, log);
                     self.count += 1;
                     self.drop_next = self.control_law(self.drop_next, self.count);
                     return r.p;
@@ -120,7 +120,7 @@ impl Rfc8289 {
             }
         } else if r.ok_to_drop {
             if self.markable(&r) {
-                self.mark(&mut r, log);
+                Self::mark(&mut r, log);
             } else {
                 log.push(Decision::Dropped(r.p.unwrap().id));
                 r = self.dodequeue(now);
@@ -139,7 +139,7 @@ impl Rfc8289 {
         r.p
     }
 
-    fn mark(&self, r: &mut Dodequeue, log: &mut Vec<Decision>) {
+    fn mark(r: &mut Dodequeue, log: &mut Vec<Decision>) {
         let p = r.p.as_mut().unwrap();
         if p.ecn != Ecn::Ce {
             p.ecn = Ecn::Ce;
