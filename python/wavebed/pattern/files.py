@@ -28,6 +28,8 @@ def read_source(source: Source, format_name: str | None = None, options: ReadOpt
         If the format is not clear or the content breaks its rules.
     """
     options = options or ReadOptions()
+    if not source.text.strip():
+        raise source.error("is empty; a trace has at least one line")
     if format_name is not None:
         form = by_name(format_name)
     elif options.columns:

@@ -75,8 +75,6 @@ def detect(source: Source) -> Format:
     UserError
         If no format fits, or several do.
     """
-    if not source.text.strip():
-        raise source.error("is empty; a trace has at least one line")
     fitting = [form for form in FORMATS.values() if form.sniff(source)]
     if len(fitting) > 1:
         fitting = by_file_name(source.name, fitting) or fitting

@@ -37,8 +37,6 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
         With the line, the rule and the remedy.
     """
     lines = source.lines
-    if not source.text.strip():
-        raise source.error("is empty; write one whole millisecond per line")
     if "" in lines:
         raise source.error("the line is blank; remove it", lines.index("") + 1)
     times = integers(source, lines, lambda position: position + 1, "time in ms", most=MAX_NS // NS_PER_MS)

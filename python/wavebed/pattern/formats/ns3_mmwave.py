@@ -108,7 +108,7 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
     if (pattern.rate_bps % 8000 != 0).any():
         options.notes.append("rates are rounded to whole bytes in each millisecond")
     rates = np.repeat(pattern.rate_bps, pattern.lengths() // NS_PER_MS)
-    sizes = np.diff(np.cumsum(rates // 8 + 0) // 1000, prepend=0) if (rates % 8000).any() else rates // 8000
+    sizes = np.diff(np.cumsum(rates // 8) // 1000, prepend=0)
     out = [COLUMNS + "\n"]
     last = len(sizes) - 1
     for slot, size in enumerate(sizes.tolist()):

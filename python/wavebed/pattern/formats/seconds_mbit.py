@@ -67,8 +67,6 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         With the line, the rule and the remedy.
     """
     rows = [line.split() for line in source.lines]
-    if not any(rows):
-        raise source.error("is empty; write 'seconds Mbit/s' on each line")
     for number, row in enumerate(rows, start=1):
         if len(row) != 2:
             reason = "the line is blank; remove it" if not row else f"{len(row)} values; write 'seconds Mbit/s'"
