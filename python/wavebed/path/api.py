@@ -10,10 +10,9 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
-from wavebed.path.layers import link_key
-from wavebed.path.problems import Problem, at, unknown_key
+from wavebed.path.layers import DIRECTED_KEYS, link_key
+from wavebed.path.problems import at, unknown_key
 from wavebed.path.scenario import read_path
 from wavebed.path.schema import LINK_KEYS, PATH_KEYS
 from wavebed.path.traces import Traces
@@ -125,8 +124,7 @@ def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
     named = {key.replace("_", "-"): value for key, value in options.items()}
     for key in named:
         if link_key(key) is None and key not in PATH_KEYS:
-            problem: Problem = unknown_key(key, (*PATH_KEYS, *LINK_KEYS))
-            raise UserError(str(problem))
+            raise unknown_key(key, (*PATH_KEYS, *LINK_KEYS), DIRECTED_KEYS)
     traces = Traces()
     try:
         return read_path(scenario, named, traces)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.model import TraceEnd
 
-__all__ = ["DIRECTIONS", "Entry", "Links", "link_key"]
+__all__ = ["DIRECTED_KEYS", "DIRECTIONS", "Entry", "Links", "link_key"]
 
 DIRECTIONS = ("down", "up")
 _Value = TypeVar("_Value")
@@ -52,6 +52,10 @@ def link_key(name: str) -> tuple[str, tuple[str, ...]] | None:
     if direction in DIRECTIONS and key in LINK_KEYS:
         return key, (direction,)
     return None
+
+
+DIRECTED_KEYS = tuple(f"{direction}-{key}" for direction in DIRECTIONS for key in LINK_KEYS)
+"""Keys of a link for one direction."""
 
 
 class Links:

@@ -53,10 +53,10 @@ def at(prefix: str, parse: Callable[[_Given], _Value], value: _Given) -> _Value:
         raise Problem(str(error), prefix) from None
 
 
-def unknown_key(key: str, known: Iterable[str]) -> Problem:
-    """Say that a key is unknown, with the nearest known one."""
+def unknown_key(key: str, known: Iterable[str], rarer: Iterable[str] = ()) -> Problem:
+    """Say that a key is unknown, with the nearest known one; those in `rarer` are not listed."""
     known = sorted(known)
-    near = difflib.get_close_matches(key, known, 1, 0.6)
+    near = difflib.get_close_matches(key.replace("_", "-"), [*known, *rarer], 1, 0.6)
     if near:
         return Problem(f"unknown key: did you mean {near[0]!r}?", key)
     return Problem(f"unknown key: the keys here are {', '.join(known)}", key)

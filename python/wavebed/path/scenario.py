@@ -10,7 +10,7 @@ import tomllib
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
-from wavebed.path.layers import Links, link_key
+from wavebed.path.layers import DIRECTED_KEYS, Links, link_key
 from wavebed.path.model import Host, Join, PathModel, Segment
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.schema import (
@@ -128,21 +128,23 @@ class _Reader:
         self._check_keys()
         segments = self._segments()
         edge_after = self._edge_after([segment.name for segment in segments])
+        nat = cast("bool", self._of_path("nat", False))
+        hosts = [self._host(name, nat=nat) for name in HOSTS if name != "edge" or edge_after is not None]
         return PathModel(
-            hosts=tuple(self._host(name) for name in HOSTS if name != "edge" or edge_after is not None),
+            hosts=tuple(hosts),
             segments=segments,
             edge_after=edge_after,
             join=cast("Join", self._of_path("join", read_join(DEFAULT_JOIN))),
             seed=cast("int", self._of_path("seed", DEFAULT_SEED)),
             mtu=cast("int", self._of_path("mtu", DEFAULT_MTU)),
-            nat=cast("bool", self._of_path("nat", False)),
+            nat=nat,
         )
 
     def _check_keys(self) -> None:
         known = (*PATH_KEYS, *LINK_KEYS, "segment", *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
-                raise unknown_key(key, known).below(self.place())
+                raise unknown_key(key, known, DIRECTED_KEYS).below(self.place())
 
     def _of_path(self, key: str, default: object) -> object:
         if key in self.options:
@@ -185,7 +187,7 @@ class _Reader:
         where = f"segment[{index}]"
         for key in ("name", "kind"):
             if key not in table:
-                raise Problem(f"is missing: add {SEGMENT_KEYS[key].write}", self.place(where, key))
+                raise Problem(f"is missing: write {key} = {SEGMENT_KEYS[key].write}", self.place(where, key))
         name = at(self.place(where, "name"), read_name, table["name"])
         if name in taken:
             raise Problem(f"{name!r} is taken by another segment: choose another", self.place(where, "name"))
@@ -193,7 +195,7 @@ class _Reader:
         known = (*SEGMENT_KEYS, *LINK_KEYS)
         for key in table:
             if key not in known and link_key(key) is None:
-                raise unknown_key(key, known).below(self.place(where))
+                raise unknown_key(key, known, DIRECTED_KEYS).below(self.place(where))
         links = Links()
         links.lay(table, lambda key: self.place(where, key), self.base)
         return name, cast("str", kind), links
@@ -216,7 +218,7 @@ class _Reader:
             )
         return names.index(cast("str", after)) + 1
 
-    def _host(self, name: str) -> Host:
+    def _host(self, name: str, *, nat: bool) -> Host:
         given = self.given.get(name, {})
         if not isinstance(given, dict):
             raise Problem(f"{described(given)} is not a table: write [path.{name}]", self.place(name))
@@ -224,6 +226,10 @@ class _Reader:
         for key in given:
             if key not in known:
                 raise unknown_key(key, known).below(self.place(name))
+        if nat and name == "server":
+            if given:
+                raise Problem("with nat the server is this machine: remove what would change it", self.place(name))
+            return Host(name)
         control = self._of_path("congestion-control", None)
         if "congestion-control" in given and "congestion-control" not in self.options:
             where = self.place(name, "congestion-control")

@@ -32,7 +32,7 @@ SEGMENT_KINDS = ("wired", "radio")
 
 DEFAULT_SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 131072 536870912",
-    "net.ipv4.tcp_wmem": "4096 131072 536870912",
+    "net.ipv4.tcp_wmem": "4096 16384 536870912",
     "net.ipv4.tcp_no_metrics_save": "1",
 }
 """What every host starts with: buffers that do not limit a flow, and no memory of earlier connections."""

@@ -222,7 +222,7 @@ def join(value: object) -> Join:
     """Read ``off``, ``slot`` or a time."""
     if value in ("off", "slot"):
         return Join(str(value))
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value[:1].isdigit():
         raise Problem(f"{described(value)} is not a way to join: write off, slot or a time such as 125us")
     window_ns = parse_time(value)
     if not 1 <= window_ns <= 10_000_000:

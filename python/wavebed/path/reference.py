@@ -1,0 +1,50 @@
+"""Write the reference page of scenarios from the schema: ``python -m wavebed.path.reference FILE``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
+from wavebed.path.schema import DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.path.schema import Key
+
+__all__ = ["reference_page"]
+
+
+def reference_page() -> str:
+    """Return the page: the prose of ``reference.md.in`` with the tables of the schema in it."""
+    text = (resources.files("wavebed.path") / "reference.md.in").read_text(encoding="utf-8")
+    sysctls = "".join(f"| `{name}` | `{value}` |\n" for name, value in DEFAULT_SYSCTLS.items())
+    parts = {
+        "link keys": _table(LINK_KEYS),
+        "path keys": _table(PATH_KEYS),
+        "segment keys": _table(SEGMENT_KEYS),
+        "host keys": _table(HOST_KEYS),
+        "limits": ", ".join(f"{kind} {packets} packets" for kind, packets in LEAST_LIMIT_PACKETS.items()),
+        "sysctls": f"| setting | value |\n|---|---|\n{sysctls}",
+    }
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    return text
+
+
+def _table(keys: Mapping[str, Key]) -> str:
+    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
+    for key in keys.values():
+        write = key.write.replace("|", "\\|")
+        lines.append(f"| `{key.name}` | `{write}` | {key.default} | {key.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")
+    else:
+        print(reference_page(), end="")
