@@ -489,7 +489,9 @@ fn segments_that_ask_for_no_checksum_or_for_one_elsewhere_stay_alone() {
     ];
     for change in changes {
         let mut parts = parts.clone();
-        parts.iter_mut().for_each(|part| change(&mut part.vnet));
+        for part in &mut parts {
+            change(&mut part.vnet);
+        }
         assert_eq!(join(&parts).len(), 2);
     }
 }
