@@ -1,0 +1,493 @@
+//! The native pattern format: what is read, what is refused, and how it plays.
+#![allow(missing_docs)]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use wavebed_link::pattern::{Cursor, End, Kind, Pattern};
+
+fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
+    Pattern::parse(&format!("# wavebed pattern 1\n{header}{rows}"))
+        .map_err(|error| error.to_string())
+}
+
+fn steps(rows: &str) -> Result<Pattern, String> {
+    parse("# kind = steps\n# duration_s = 40\n", rows)
+}
+
+#[test]
+fn the_example_of_the_reference_is_read() {
+    let pattern = parse(
+        "# kind = steps\n# duration_s = 40\n# title = kau-e5g scenario 1, long NLOS\n# source = a = b\n",
+        "time_s,rate_bps\n0,945000000\n2.1,318000000\n22.1,1005000000\n",
+    )
+    .expect("it is valid");
+    assert_eq!(pattern.kind(), Kind::Steps);
+    assert_eq!(pattern.period(), 40_000_000_000);
+    assert_eq!(pattern.at(), [0, 2_100_000_000, 22_100_000_000]);
+    assert_eq!(
+        pattern.rate_bps(),
+        Some(&[945_000_000, 318_000_000, 1_005_000_000][..])
+    );
+    assert_eq!(
+        (pattern.delay_ns(), pattern.loss(), pattern.bytes()),
+        (None, None, None)
+    );
+    assert_eq!(
+        pattern.headers()[2],
+        ("title".into(), "kau-e5g scenario 1, long NLOS".into())
+    );
+    assert_eq!(pattern.headers()[3], ("source".into(), "a = b".into()));
+    // (2.1 * 945 + 20 * 318 + 17.9 * 1005) / 40 Mbit/s
+    assert_eq!(pattern.mean_rate_bps(), Some(658_350_000));
+}
+
+#[test]
+fn every_column_and_kind_is_read() {
+    let pattern = steps("time_s,loss,delay_s,rate_bps\n0,0.25,0.000000001,0\r\n39.999999999,1,1000000000,1000000000000")
+        .expect("it is valid");
+    assert_eq!(pattern.loss(), Some(&[0.25, 1.0][..]));
+    assert_eq!(
+        pattern.delay_ns(),
+        Some(&[1, 1_000_000_000_000_000_000][..])
+    );
+    assert_eq!(pattern.rate_bps(), Some(&[0, 1_000_000_000_000][..]));
+    let pattern = parse(
+        "# kind = opportunities\n# duration_s = 0.002\n",
+        "time_s,bytes\n0,1\n0.001,1500\n0.001,1500\n0.002,1000000000\n",
+    )
+    .expect("it is valid");
+    assert_eq!(pattern.at(), [0, 1_000_000, 1_000_000, 2_000_000]);
+    assert_eq!(pattern.bytes(), Some(&[1, 1500, 1500, 1_000_000_000][..]));
+    let pattern = parse(
+        "# kind = packets\n# packets = 9\n# duration_s = kept\n",
+        "packet,delay_s\n0,1\n8,0\n",
+    )
+    .expect("it is valid");
+    assert_eq!(
+        (pattern.kind(), pattern.period(), pattern.at()),
+        (Kind::Packets, 9, &[0, 8][..])
+    );
+}
+
+/// Header lines after the first, rows, and what the message must begin with and contain.
+const REFUSED: &[(&str, &str, &str, &str)] = &[
+    ("", "", "line 2", "column names"),
+    (
+        "# kind = steps\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "'duration_s' is missing",
+    ),
+    (
+        "# duration_s = 1\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "'kind' is missing",
+    ),
+    (
+        "# kind = packets\n# duration_s = 1\n",
+        "packet,loss\n0,1\n",
+        "line 4",
+        "'packets' is missing",
+    ),
+    (
+        "# kind = stairs\n# duration_s = 1\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 2",
+        "use steps, opportunities or packets",
+    ),
+    (
+        "# kind = steps\n# kind = steps\n# duration_s = 1\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "stands twice",
+    ),
+    (
+        "# kind = steps\n# duration_s = 0\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "more than 0",
+    ),
+    (
+        "# kind = steps\n# duration_s = 1e3\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "plain decimal",
+    ),
+    (
+        "# kind = steps\n# duration_s = 1000000001\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 3",
+        "out of range",
+    ),
+    (
+        "# kind = packets\n# packets = 1.5\n",
+        "packet,loss\n0,1\n",
+        "line 3",
+        "whole number",
+    ),
+    (
+        "# kind\n# duration_s = 1\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 2",
+        "'# key = value'",
+    ),
+    (
+        "# = 1\n",
+        "time_s,rate_bps\n0,1\n",
+        "line 2",
+        "'# key = value'",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "",
+        "line 4",
+        "column names",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "rate_bps,time_s\n1,0\n",
+        "line 4",
+        "first column",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s\n0\n",
+        "line 4",
+        "needs a column",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate\n0,1\n",
+        "line 4",
+        "use rate_bps, delay_s, loss",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,bytes\n0,1\n",
+        "line 4",
+        "does not belong",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s, loss\n0,1\n",
+        "line 4",
+        "does not belong",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss,loss\n0,1,1\n",
+        "line 4",
+        "stands twice",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n",
+        "line 5",
+        "at least one row",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,1\n\n",
+        "line 6",
+        "blank",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,1\n# end\n",
+        "line 6",
+        "'#' line",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,1,2\n",
+        "line 5",
+        "3 values for 2 columns",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0\n",
+        "line 5",
+        "1 values for 2 columns",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n1,0\n",
+        "line 5",
+        "must be 0",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,0\n0,1\n",
+        "line 6",
+        "not more than the row before",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,0\n40,1\n",
+        "line 6",
+        "not less than duration_s",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,0\n0.0000000001,1\n",
+        "line 6",
+        "nine digits",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,1.1\n",
+        "line 5",
+        "loss is out of range",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,nan\n",
+        "line 5",
+        "plain decimal",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,-0.1\n",
+        "line 5",
+        "without exponent or sign",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,loss\n0,\n",
+        "line 5",
+        "loss is empty",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps\n0,1.5\n",
+        "line 5",
+        "whole number",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps\n0,1000000000001\n",
+        "line 5",
+        "out of range",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps\n0,1 000\n",
+        "line 5",
+        "whole number",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps\n0,\"5\"\n",
+        "line 5",
+        "whole number",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,delay_s\n0,inf\n",
+        "line 5",
+        "plain decimal",
+    ),
+    (
+        "# kind = opportunities\n# duration_s = 1\n",
+        "time_s,bytes\n0.5,0\n",
+        "line 5",
+        "bytes is out of range",
+    ),
+    (
+        "# kind = opportunities\n# duration_s = 1\n",
+        "time_s,bytes\n0.5,1\n0.4,1\n",
+        "line 6",
+        "less than the row before",
+    ),
+    (
+        "# kind = opportunities\n# duration_s = 1\n",
+        "time_s,bytes\n1.1,1\n",
+        "line 5",
+        "past duration_s",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,loss\n0,0\n3,1\n",
+        "line 6",
+        "not less than packets",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,loss\n0,0\n1.5,1\n",
+        "line 6",
+        "whole number",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,rate_bps\n0,0\n",
+        "line 4",
+        "use loss, delay_s",
+    ),
+];
+
+#[test]
+fn each_broken_rule_is_named_with_its_line() {
+    for (header, rows, line, rule) in REFUSED {
+        let message = parse(header, rows).expect_err(rows);
+        assert!(
+            message.starts_with(&format!("{line}: ")),
+            "{header}{rows}: {message}"
+        );
+        assert!(message.contains(rule), "{header}{rows}: {message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+}
+
+#[test]
+fn the_first_line_and_the_encoding_are_checked() {
+    for text in [
+        "",
+        "# wavebed pattern 2\n",
+        "0\n1\n",
+        "\u{feff}# wavebed pattern 1\n",
+    ] {
+        let message = Pattern::parse(text).expect_err(text).to_string();
+        assert!(
+            message.starts_with("line 1: ") && message.contains("# wavebed pattern 1"),
+            "{message}"
+        );
+    }
+    let error =
+        Pattern::parse_bytes(b"# wavebed pattern 1\n# title = \xff\n").expect_err("not UTF-8");
+    assert_eq!((error.line, error.message.contains("UTF-8")), (2, true));
+}
+
+#[test]
+fn a_million_rows_are_read() {
+    let mut text = String::from(
+        "# wavebed pattern 1\n# kind = steps\n# duration_s = 1000\ntime_s,rate_bps,delay_s\n",
+    );
+    for row in 0..1_000_000u32 {
+        writeln!(
+            text,
+            "{}.{:03},{},0.0{:05}",
+            row / 1000,
+            row % 1000,
+            row * 977 % 1_000_000_000,
+            row % 9973
+        )
+        .expect("a string takes it");
+    }
+    let begin = std::time::Instant::now();
+    let pattern = Pattern::parse(&text).expect("it is valid");
+    println!(
+        "a million rows, {} bytes: {:?}",
+        text.len(),
+        begin.elapsed()
+    );
+    assert_eq!(pattern.at()[999_999], 999_999_000_000);
+    assert_eq!(pattern.delay_ns().expect("it has delays")[9972], 9_972_000);
+}
+
+#[test]
+fn playback_repeats_holds_and_stops() {
+    let pattern = Arc::new(steps("time_s,loss\n0,0\n10,0\n25,0\n").expect("it is valid"));
+    let second = 1_000_000_000;
+    let at = |end, start: u64, origin: u64, times: &[u64]| -> Vec<(Option<usize>, u64)> {
+        let mut cursor = Cursor::new(pattern.clone(), end, start * second, origin * second);
+        times
+            .iter()
+            .map(|time| (cursor.seek(time * second), cursor.until() / second))
+            .collect()
+    };
+    let never = u64::MAX / second;
+    assert_eq!(
+        at(End::Repeat, 0, 0, &[0, 9, 10, 24, 30, 40, 55, 4_000_011]),
+        [
+            (0, 10),
+            (0, 10),
+            (1, 25),
+            (1, 25),
+            (2, 40),
+            (0, 50),
+            (1, 65),
+            (1, 4_000_025)
+        ]
+        .map(some)
+    );
+    assert_eq!(
+        at(End::Hold, 0, 0, &[24, 25, 40, 99]),
+        [(1, 25), (2, never), (2, never), (2, never)].map(some)
+    );
+    assert_eq!(
+        at(End::Stop, 0, 0, &[39, 40]),
+        [(Some(2), 40), (None, never)]
+    );
+    // Second 30 of the pattern is at second 5.
+    assert_eq!(
+        at(End::Repeat, 30, 5, &[5, 14, 15, 25]),
+        [(2, 15), (2, 15), (0, 25), (1, 40)].map(some)
+    );
+    assert_eq!(
+        at(End::Stop, 30, 5, &[14, 15]),
+        [(Some(2), 15), (None, never)]
+    );
+    assert_eq!(
+        Cursor::new(pattern, End::Stop, 30 * second, 5 * second).end_at(),
+        Some(15 * second)
+    );
+}
+
+fn some((row, until): (usize, u64)) -> (Option<usize>, u64) {
+    (Some(row), until)
+}
+
+proptest! {
+    #[test]
+    fn a_cursor_agrees_with_a_search_through_the_rows(
+        gaps in prop::collection::vec(1u64..50, 0..10),
+        tail in 1u64..50,
+        start in 0u64..400,
+        jumps in prop::collection::vec(prop_oneof![0u64..20, 0u64..2_000], 1..40),
+        end in prop_oneof![Just(End::Repeat), Just(End::Hold), Just(End::Stop)],
+    ) {
+        let mut at = vec![0];
+        for gap in &gaps {
+            at.push(at[at.len() - 1] + gap);
+        }
+        let period = at[at.len() - 1] + tail;
+        let start = start % period;
+        let mut text = format!("# wavebed pattern 1\n# kind = packets\n# packets = {period}\npacket,loss\n");
+        for packet in &at {
+            writeln!(text, "{packet},0").unwrap();
+        }
+        let pattern = Arc::new(Pattern::parse(&text).unwrap());
+        let origin = 1000;
+        let row_at = |now: u64| {
+            let position = now - origin + start;
+            let within = match end {
+                End::Repeat => position % period,
+                End::Hold => position.min(period - 1),
+                End::Stop if position >= period => return None,
+                End::Stop => position,
+            };
+            Some(at.iter().rposition(|&row_at| row_at <= within).unwrap())
+        };
+        let mut cursor = Cursor::new(pattern, end, start, origin);
+        let mut now = origin;
+        for jump in jumps {
+            now += jump;
+            prop_assert_eq!(cursor.seek(now), row_at(now));
+            let until = cursor.until();
+            prop_assert!(until > now);
+            if until < u64::MAX {
+                prop_assert_eq!(row_at(until - 1), row_at(now));
+                let next = row_at(until);
+                prop_assert!(next != row_at(now) || at.len() == 1);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes)){0,3}\n)?([0-9.,e#\r-]{0,9}\n){0,4}") {
+        let _ = Pattern::parse(&text);
+    }
+}

@@ -1,0 +1,53 @@
+//! Any JSON is a stage or an error; a stage carries packets and keeps its books.
+#![no_main]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use wavebed_link::config::{StageConfig, build};
+use wavebed_link::pattern::Pattern;
+use wavebed_link::{Change, Ecn, Link, Luck, Run, RunFlags};
+
+/// Patterns by the first letter of their file.
+fn load(file: &Path) -> Result<Arc<Pattern>, String> {
+    let text = match file.to_str().and_then(|name| name.chars().next()) {
+        Some('s') => {
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,delay_s,loss\n0,1000000000,0.001,0\n0.005,0,0,0.5\n"
+        }
+        Some('o') => "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.01\ntime_s,bytes\n0.001,3000\n",
+        Some('p') => "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n",
+        _ => return Err("no such pattern".to_owned()),
+    };
+    Pattern::parse(text).map(Arc::new).map_err(|error| error.to_string())
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(config) = serde_json::from_slice::<StageConfig>(bytes) else { return };
+    let Ok(stage) = build(&config, Luck::new(1, 1), &mut load) else { return };
+    let mut link = Link::new(vec![stage], true);
+    let mut delivered = Vec::new();
+    for packet in 0..40u32 {
+        let at_ns = u64::from(packet / 4) * 300_000;
+        if packet == 20 {
+            link.poll(at_ns, &mut delivered);
+            link.apply(at_ns, &Change::RateBps(u64::from(bytes.len() as u32 % 3) * 10_000_000));
+        }
+        link.accept(Run {
+            at_ns,
+            packet,
+            first: 0,
+            count: 1 + (packet % 5) as u16 * 9,
+            segment_bytes: 1500,
+            last_bytes: 40 + packet as u16,
+            flow: packet % 3,
+            flip: 0,
+            ecn: Ecn::from_bits((packet % 4) as u8),
+            flags: RunFlags::default(),
+        });
+        link.poll(at_ns + 100_000, &mut delivered);
+    }
+    link.poll(1 << 50, &mut delivered);
+    let held = i128::from(link.backlog().segments);
+    assert_eq!(link.books().total().unaccounted_segments(), held);
+});
