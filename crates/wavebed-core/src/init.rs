@@ -11,6 +11,7 @@ use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, Fate, News, Signals, Spawn};
 use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::SegmentSetup;
+use wavebed_path::config::SegmentKind;
 
 use crate::control::{Connection, Demand};
 use crate::engine::{self, EngineLink, Request};
@@ -175,6 +176,13 @@ fn replace_names(lab: &LabFile, network: &Network) {
     let upstream = "/run/systemd/resolve/resolv.conf";
     if lab.nat && fs::exists(upstream).unwrap_or(false) {
         let _ = mount::bind(upstream, "/etc/resolv.conf");
+    }
+}
+
+const fn kind_name(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Wired => "wired",
+        SegmentKind::Radio => "radio",
     }
 }
 
@@ -458,7 +466,7 @@ impl Init {
         value["hosts"] = hosts.into();
         let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
         value["segments"] = segments
-            .map(|segment| serde_json::json!({"name": segment.name, "kind": segment.kind}))
+            .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
             .collect();
         Ok(value)
     }

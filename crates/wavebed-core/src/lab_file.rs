@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use wavebed_path::Join;
+use serde::Deserialize;
+use wavebed_path::{HopConfig, Join};
 
 use crate::problem::Problem;
 
@@ -36,7 +35,7 @@ pub struct LabFile {
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
     /// What joins host `i` to host `i + 1`.
-    pub hops: Vec<HopFile>,
+    pub hops: Vec<HopConfig>,
     /// What runs beside the command.
     pub background: Vec<ProcessFile>,
     /// What the laboratory is for; without it, it is driven through its socket.
@@ -59,38 +58,6 @@ pub struct HostFile {
     pub congestion_control: Option<String>,
     /// Settings of its network namespace.
     pub sysctls: BTreeMap<String, String>,
-}
-
-/// A hop: segments in a row.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HopFile {
-    /// The segments, the one nearest to the server first.
-    pub segments: Vec<SegmentFile>,
-}
-
-/// A segment: one link each way.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentFile {
-    /// Its name.
-    pub name: String,
-    /// Wired or radio.
-    pub kind: SegmentKind,
-    /// Stages towards the client, read by the engine.
-    pub down: Vec<Value>,
-    /// Stages towards the server, read by the engine.
-    pub up: Vec<Value>,
-}
-
-/// What kind of segment.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum SegmentKind {
-    /// A cable.
-    Wired,
-    /// A radio.
-    Radio,
 }
 
 /// A program on a host.
@@ -266,6 +233,8 @@ fn check_sysctl(host: &str, key: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn example() -> Value {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wavebed_link::{Change, Stage, pattern::Pattern};
+use wavebed_link::{Change, pattern::Pattern};
 use wavebed_os::clock;
 use wavebed_os::tun::Tun;
-use wavebed_path::{HopSetup, HostBooks, SegmentSetup, Setup};
+use wavebed_path::{HopSetup, HostBooks, Patterns, SegmentSetup, Setup, build_hops};
 
 use crate::engine::{Engine, Setting};
-use crate::lab_file::{HopFile, LabFile, SegmentFile};
+use crate::lab_file::LabFile;
 
 /// The running engine, and its time zero.
 struct PathEngine {
@@ -20,30 +20,10 @@ struct PathEngine {
 /// The segments of every hop, their stages built; patterns are read here, before the laboratory exists.
 ///
 /// # Errors
-/// A stage that is not right, one line.
+/// A stage that cannot be made, one line.
 pub fn build_segments(lab: &LabFile) -> Result<Vec<Vec<SegmentSetup>>, String> {
-    let segment = |file: &SegmentFile| {
-        Ok(SegmentSetup {
-            name: file.name.clone(),
-            down: build_stages(&file.name, "down", &file.down)?,
-            up: build_stages(&file.name, "up", &file.up)?,
-        })
-    };
-    let hop = |file: &HopFile| file.segments.iter().map(segment).collect();
-    lab.hops.iter().map(hop).collect()
-}
-
-fn build_stages(
-    segment: &str,
-    direction: &str,
-    stages: &[Value],
-) -> Result<Vec<Box<dyn Stage>>, String> {
-    if stages.is_empty() {
-        return Ok(Vec::new());
-    }
-    Err(format!(
-        "segments: {segment}: {direction}: stages are not read by this version: leave the list empty"
-    ))
+    let mut patterns = Patterns::default();
+    build_hops(&lab.hops, lab.seed, lab.mtu, &mut patterns).map_err(|error| error.to_string())
 }
 
 /// Starts the engine on these devices.
@@ -73,6 +53,8 @@ pub fn start(
         pcap_dir: lab.pcap_dir.clone(),
     };
     let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
+    // The laboratory is ready when every loop runs, and a loop that answers does.
+    engine.show().map_err(|error| error.to_string())?;
     Ok(Box::new(PathEngine { engine, origin_ns }))
 }
 
@@ -118,7 +100,8 @@ impl Engine for PathEngine {
             Setting::Loss(share) if (0.0..=1.0).contains(&share) => Change::Loss(share),
             Setting::Loss(share) => return Err(format!("loss: {share} is outside 0 to 1")),
             Setting::Pattern(text) => {
-                let pattern = Pattern::parse(&text).map_err(|error| format!("pattern: {error}"))?;
+                let pattern = Pattern::parse(&text)
+                    .map_err(|error| format!("pattern: line {}: {}", error.line, error.message))?;
                 Change::Pattern(Arc::new(pattern))
             }
         };
