@@ -41,12 +41,11 @@ def integers(
     joined = "".join(texts)
     plain = joined.isascii() and joined.isdigit() and "" not in texts
     if not plain:
-        rule = "a whole number, digits only"
         pattern = re.compile(r"-?[0-9]+" if signed else r"[0-9]+", re.ASCII)
         for position, text in enumerate(texts):
             if pattern.fullmatch(text) is None:
-                message = f"{what} {quote(text)} is not {rule}" if text else f"{what} is missing; write {rule}"
-                raise source.error(message, line_of(position))
+                fault = f"{quote(text)} is not a whole number" if text else "is missing"
+                raise source.error(f"{what} {fault}; write digits only", line_of(position))
     if texts and max(map(len, texts)) <= 18:
         values = np.array(list(map(int, texts)), dtype=np.int64)
         if (values <= most).all():

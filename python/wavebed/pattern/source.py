@@ -102,6 +102,11 @@ class Source:
         return UserError(f"{place}: {message}")
 
 
+def plural(count: int, noun: str) -> str:
+    """Write ``1 value`` or ``2 values``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def quote(text: str) -> str:
     """Quote a piece of a file for a message, shortened where it is long."""
     short = text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…"

@@ -16,6 +16,7 @@ from wavebed.pattern.formats.seconds_mbit import note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import integers
 from wavebed.pattern.resample import NS_PER_MS, NS_PER_S, rate_steps, to_windows
+from wavebed.pattern.source import plural
 
 if TYPE_CHECKING:
     from wavebed.pattern.source import Source
@@ -69,7 +70,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:
         raise source.error(f"has {len(source.lines)} lines; a KauNet list is one line, t_ms,rate,t_ms,rate,…", 2)
     values = source.lines[0].strip().split(",")
     if len(values) % 2:
-        raise source.error(f"has {len(values)} values, an odd number; write pairs t_ms,rate,…", 1)
+        raise source.error(f"has {plural(len(values), 'value')}, an odd number; write pairs t_ms,rate,…", 1)
     places = range(1, len(values) + 1)
     times = integers(source, values[0::2], lambda _: 1, "time in ms", most=MAX_NS // NS_PER_MS)
     rates = integers(source, values[1::2], lambda _: 1, "rate in bit/s", most=MAX_RATE_BPS)

@@ -14,7 +14,7 @@ from wavebed.pattern.formats.seconds_mbit import ending_samples, note_lost_colum
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern
 from wavebed.pattern.numbers import format_scaled, integers, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps, to_windows
-from wavebed.pattern.source import quote
+from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     from wavebed.pattern.source import Source
@@ -51,7 +51,9 @@ def _rows_of_run(source: Source, options: ReadOptions) -> tuple[list[list[str]],
         raise source.error("has no rows below the header", 1)
     for row, number in zip(rows, lines, strict=True):
         if len(row) != len(names):
-            raise source.error(f"{len(row)} values for {len(names)} columns; write one for each", number)
+            raise source.error(
+                f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; write one for each", number
+            )
     runs = list(dict.fromkeys(row[names.index("run_num")] for row in rows))
     wanted = str(options.run) if options.run is not None else runs[0]
     if len(runs) > 1 and options.run is None:

@@ -9,7 +9,7 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, Pattern
 from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares
-from wavebed.pattern.source import quote
+from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,9 @@ def _read_cells(source: Source, number: int, width: int) -> list[tuple[str, ...]
                 raise source.error("the line is blank; remove it", line)
             if text.startswith("#"):
                 raise source.error("a '#' line after the column names; move it above them or remove it", line)
-            raise source.error(f"{len(row)} values for {width} columns; write one value for each", line)
+            raise source.error(
+                f"{plural(len(row), 'value')} for {plural(width, 'column')}; write one value for each", line
+            )
     return list(zip(*rows, strict=True))
 
 

@@ -53,9 +53,11 @@ class _Reader:
     def fail(self, where: str, message: str) -> UserError:
         return self.source.error(f"key {where}: {message}")
 
-    def member(self, value: object, where: str, names: set[str], needed: set[str]) -> dict[str, object]:
+    def member(
+        self, value: object, where: str, names: set[str], needed: set[str], other: str = ""
+    ) -> dict[str, object]:
         if not isinstance(value, dict):
-            raise self.fail(where, f"must be an object with {', '.join(sorted(needed))}")
+            raise self.fail(where, f"must be an object with {' and '.join(sorted(needed))}{other}")
         for name in value:
             if name not in names:
                 raise self.fail(f"{where}.{name}", f"is unknown; the keys are {', '.join(sorted(names))}")
@@ -79,7 +81,7 @@ class _Reader:
         return int(total)
 
     def parts(self, value: object, where: str, names: tuple[str, str], example: str) -> int:
-        fields = self.member(value, where, set(names), set(names))
+        fields = self.member(value, where, set(names), set(names), f", or text as {example!r}")
         numbers = []
         for name in names:
             number = fields[name]

@@ -16,7 +16,7 @@ from wavebed.pattern.formats.seconds_mbit import note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
 from wavebed.pattern.numbers import format_scaled, integers, measured
 from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, NS_PER_S, rate_steps, to_windows, window_rates
-from wavebed.pattern.source import quote
+from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,9 @@ def _read_rows(source: Source) -> tuple[dict[str, Sequence[str]], list[int]]:
         if row[0] not in {"DL", "UL"}:
             raise source.error(f"the line begins with {quote(row[0])}; it must begin with DL or UL", number)
         if len(row) != len(names):
-            raise source.error(f"{len(row)} values for {len(names)} columns; the line may be cut off", number)
+            raise source.error(
+                f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; the line may be cut off", number
+            )
         if row[0] == "DL":
             rows.append(row)
             lines.append(number)

@@ -15,6 +15,7 @@ from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import format_scaled, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps
+from wavebed.pattern.source import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +70,9 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     rows = [line.split() for line in source.lines]
     for number, row in enumerate(rows, start=1):
         if len(row) != 2:
-            reason = "the line is blank; remove it" if not row else f"{len(row)} values; write 'seconds Mbit/s'"
+            reason = (
+                "the line is blank; remove it" if not row else f"{plural(len(row), 'value')}; write 'seconds Mbit/s'"
+            )
             raise source.error(reason, number)
 
     def line_of(position: int) -> int:

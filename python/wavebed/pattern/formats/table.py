@@ -17,7 +17,7 @@ from wavebed.pattern.formats.base import Format, ReadOptions
 from wavebed.pattern.formats.kaunet import last_length
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import first_value, format_scaled, measured
-from wavebed.pattern.source import quote
+from wavebed.pattern.source import plural, quote
 from wavebed.units import RATE_UNITS, TIME_UNITS, parse_time
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ def _choices(options: ReadOptions) -> tuple[dict[str, tuple[str, int]], int | No
         if name in chosen or (name == "every" and every_ns is not None):
             raise UserError(f"--columns {item}: {name} is given twice; keep one of them")
         if name == "every":
-            every_ns = parse_time(rest)
+            try:
+                every_ns = parse_time(rest)
+            except UserError as error:
+                raise UserError(f"--columns {item}: {error}") from None
             if every_ns == 0:
                 raise UserError("--columns every=0s: a row lasts longer than that")
             continue
@@ -101,7 +104,10 @@ def read(source: Source, options: ReadOptions) -> Pattern:
         lines: list[int] = []
         for row in reader:
             if len(row) != len(names):
-                raise source.error(f"{len(row)} values for {len(names)} columns; write one for each", reader.line_num)
+                raise source.error(
+                    f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; write one for each",
+                    reader.line_num,
+                )
             lines.append(reader.line_num)
             for name, place in places.items():
                 cells[name].append(row[place].strip())

@@ -17,7 +17,7 @@ from wavebed.pattern.formats.base import Format, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import integers
 from wavebed.pattern.resample import rate_steps
-from wavebed.pattern.source import quote
+from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,9 +56,11 @@ def _read(source: Source, shape: str) -> Pattern:
         row = line.split(",")
         if len(row) not in _WIDTHS[shape]:
             wanted = " or ".join(map(str, _WIDTHS[shape]))
-            raise source.error(f"{len(row)} values; an entry has {wanted}: {','.join(names)}", number)
+            raise source.error(f"{plural(len(row), 'value')}; an entry has {wanted}: {','.join(names)}", number)
         if rows and len(row) != len(rows[0]):
-            raise source.error(f"{len(row)} values, but {len(rows[0])} before; use one shape for all entries", number)
+            raise source.error(
+                f"{plural(len(row), 'value')}, but {len(rows[0])} before; use one shape for all entries", number
+            )
         rows.append(row)
         lines.append(number)
     if not rows:
