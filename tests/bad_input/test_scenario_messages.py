@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 SCENARIOS = sorted((HERE / "scenarios").glob("*.toml"))
@@ -42,10 +38,9 @@ class Stored:
 
 
 @pytest.fixture(autouse=True)
-def in_the_corpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE / "scenarios")
     monkeypatch.setenv("WAVEBED_CORE", "/bin/false")
-    yield
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

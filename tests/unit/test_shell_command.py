@@ -1,0 +1,155 @@
+"""The command line of laboratories: what `shell` hands to the core, how `ctl` reads changes, how the core is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed._core import find_core
+from wavebed.cli import main
+from wavebed.errors import MachineError, UserError
+from wavebed.path.launch import clean_environment
+from wavebed.path.live import change_request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CORE = """#!/bin/sh
+test "$1" = lab || exit 9
+echo "proxy ${http_proxy:-none}"
+cat "$2"
+exit 42
+"""
+
+
+@pytest.fixture
+def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "core"
+    program.write_text(CORE)
+    program.chmod(0o755)
+    monkeypatch.setenv("WAVEBED_CORE", str(program))
+    return program
+
+
+def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wavebed", "shell", *arguments]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)} | environment
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+
+
+def test_the_command_becomes_the_core_and_gives_its_status(core: Path) -> None:
+    done = shell("--rate", "10mbit", "--server", "iperf3 -s", "--name", "mine", "--", "curl", "-v", "--", "x")
+    assert done.returncode == 42, done.stderr
+    laboratory = json.loads(done.stdout.partition("\n")[2])
+    assert laboratory["name"] == "mine"
+    assert laboratory["command"] == {"host": "client", "argv": ["curl", "-v", "--", "x"]}
+    assert laboratory["background"] == [{"host": "server", "argv": ["/bin/sh", "-c", "iperf3 -s"]}]
+    assert laboratory["summary_file"] is None
+
+
+def test_proxies_do_not_come_along(core: Path) -> None:
+    done = shell("--", "true", http_proxy="http://localhost:3128", HTTPS_PROXY="x")
+    assert done.stdout.startswith("proxy none\n")
+    assert clean_environment({"No_Proxy": "a", "HOME": "/"}) == {"HOME": "/"}
+
+
+def test_without_a_command_the_users_shell_runs(core: Path) -> None:
+    done = shell(SHELL="/bin/zsh")
+    assert json.loads(done.stdout.partition("\n")[2])["command"]["argv"] == ["/bin/zsh"]
+
+
+def test_logs_get_a_folder_and_a_summary(core: Path, tmp_path: Path) -> None:
+    done = shell("--log", str(tmp_path / "a/b"), "--", "true")
+    laboratory = json.loads(done.stdout.partition("\n")[2])
+    assert (tmp_path / "a/b").is_dir()
+    assert laboratory["log_dir"] == str(tmp_path / "a/b")
+    assert laboratory["summary_file"] == str(tmp_path / "a/b/summary.json")
+
+
+def test_a_converted_trace_can_be_read_by_the_core(core: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.down"
+    trace.write_text("1\n2\n2\n5\n")
+    core.write_text("#!/bin/sh\ncat /proc/self/fd/3 | head -n 1\n")
+    done = shell("--trace", str(trace), "--trace-format", "mahimahi", "--", "true")
+    assert done.stdout == "# wavebed pattern 1\n", done.stderr
+
+
+def test_the_laboratory_can_be_printed_without_a_core(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_CORE", "/no/such/program")
+    assert main(["shell", "--delay", "5ms", "--print-laboratory"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == 1
+
+
+def test_nothing_heavy_is_imported_for_a_native_path() -> None:
+    code = (
+        "import sys; from wavebed.cli import main; "
+        "main(['shell', '--rate', '1mbit', '--print-laboratory']); "
+        "print([name for name in ('numpy', 'matplotlib', 'asyncio') if name in sys.modules], file=sys.stderr)"
+    )
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables)
+    assert done.stderr == "[]\n"
+
+
+def test_the_core_of_the_environment_wins(core: Path) -> None:
+    assert find_core() == str(core)
+
+
+def test_a_wrong_core_is_a_problem_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_CORE", "/no/such/program")
+    with pytest.raises(MachineError, match="WAVEBED_CORE"):
+        find_core()
+
+
+def test_changes_of_a_running_laboratory() -> None:
+    assert change_request("rate", "50mbit") == {"do": "set", "link": None, "key": "rate_bps", "value": 50_000_000}
+    assert change_request("radio.up.delay", "5ms") == {
+        "do": "set",
+        "link": "radio.up",
+        "key": "delay_ns",
+        "value": 5_000_000,
+    }
+    assert change_request("loss", "1%")["value"] == 0.01
+
+
+def test_a_pattern_travels_as_its_text(tmp_path: Path) -> None:
+    text = "# wavebed pattern 1\n# kind = steps\n# duration_s = 1\ntime_s,rate_bps\n0,1000\n"
+    (tmp_path / "p.csv").write_text(text)
+    request = change_request("pattern", str(tmp_path / "p.csv"))
+    assert (request["key"], request["value"]) == ("pattern", text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("rtae", "1mbit", "rtae: unknown key: did you mean 'rate'"),
+        ("radio.rate", "1mbit", "radio.rate: 'radio' is no link: write SEGMENT.down"),
+        ("rate", "1", "rate: '1' has no unit"),
+        ("loss", "0.1", "loss: '0.1' has no percent sign"),
+        ("pattern", "no-such-file", "pattern: no-such-file: no such file"),
+    ],
+)
+def test_a_wrong_change_is_refused(key: str, value: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        change_request(key, value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ctl", "nobody", "show"], "'nobody' is no running laboratory"),
+        (["ctl", "nobody", "set"], "set: nothing to change"),
+        (["ctl", "nobody", "set", "rate"], "'rate': has no '='"),
+        (["ctl", "nobody", "show", "rate=1mbit"], "show takes no more arguments"),
+    ],
+)
+def test_a_wrong_use_of_ctl_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
