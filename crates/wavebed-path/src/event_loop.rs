@@ -94,11 +94,15 @@ impl Loop {
         let origin_ns = self.origin_ns;
         let clock = move || clock::monotonic_ns().saturating_sub(origin_ns);
         let mut guard = Guard::new(sched::prepare_thread(sched::Wish::default()));
-        let mut readable = [true, true, true];
+        let mut readable = [true, true, false];
         let mut housekeeping_ns = HOUSEKEEPING_NS;
         loop {
-            if readable[2] && self.obey(&clock) {
-                break;
+            if readable[2] {
+                // Only after the wait has said that there is something: the pipe blocks.
+                let _ = self.wake.read(&mut [0u8; 64]);
+                if self.obey(&clock) {
+                    break;
+                }
             }
             let turn = self
                 .hop
@@ -109,6 +113,10 @@ impl Loop {
                 housekeeping_ns = now_ns + HOUSEKEEPING_NS;
                 self.send_rows(now_ns, false);
                 guard.check(now_ns)?;
+                // A loop that never sleeps hears commands too.
+                if self.obey(&clock) {
+                    break;
+                }
             }
             readable = [true, true, false];
             if turn.more {
@@ -141,7 +149,6 @@ impl Loop {
 
     /// Does what was asked. True when asked to stop.
     fn obey(&mut self, clock: &impl Fn() -> u64) -> bool {
-        let _ = self.wake.read(&mut [0u8; 64]);
         while let Ok(command) = self.commands.try_recv() {
             // Nobody waits for an answer that cannot be sent.
             match command {
