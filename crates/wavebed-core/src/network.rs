@@ -153,7 +153,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
 impl Builder<'_> {
     /// Makes devices, addresses and routes of a host in the calling thread's namespace.
     fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(End, Tun)>, Problem> {
-        sysctl::defaults(self.has_v6, host > 0 && host + 1 < self.lab.hosts.len());
+        sysctl::defaults(self.has_v6);
         let netlink = Netlink::route()?;
         netlink
             .set_up(interface_index("lo")?)
@@ -175,6 +175,9 @@ impl Builder<'_> {
         }
         for (end, device) in &devices {
             self.add_routes(&netlink, host, file, *end, device)?;
+        }
+        if devices.len() > 1 {
+            sysctl::forward();
         }
         sysctl::apply(&file.name, &file.sysctls)?;
         Ok(devices)

@@ -38,7 +38,7 @@ fn set(key: &str, value: &str) -> io::Result<()> {
 }
 
 /// Writes the settings of every host. A kernel that lacks one of them does without.
-pub fn defaults(has_v6: bool, forwards: bool) {
+pub fn defaults(has_v6: bool) {
     for (key, value) in DEFAULTS {
         let _ = set(key, value);
     }
@@ -50,10 +50,13 @@ pub fn defaults(has_v6: bool, forwards: bool) {
         let _ = set("net.ipv6.conf.all.disable_ipv6", "0");
         quiet_device("default");
     }
-    if forwards {
-        let _ = set("net.ipv4.ip_forward", "1");
-        let _ = set("net.ipv6.conf.all.forwarding", "1");
-    }
+}
+
+/// Lets the host forward packets. Only once its devices have lost their multicast flag: the IPv6 stack of a
+/// forwarding host joins groups on every device that has it, and reports that to its neighbours.
+pub fn forward() {
+    let _ = set("net.ipv4.ip_forward", "1");
+    let _ = set("net.ipv6.conf.all.forwarding", "1");
 }
 
 /// Keeps the IPv6 stack of one device quiet.

@@ -1,0 +1,178 @@
+//! What a laboratory is to the programs inside it.
+
+mod support;
+
+use serde_json::json;
+use support::{assert_clean, lab, on_own_machine, run, start, text_of, traces};
+
+#[test]
+fn the_command_status_is_the_laboratory_status() {
+    on_own_machine("the_command_status_is_the_laboratory_status", || {
+        text_of(&run(&lab("a", 2, &["true"])), 0);
+        text_of(&run(&lab("a", 2, &["sh", "-c", "exit 7"])), 7);
+        text_of(&run(&lab("a", 2, &["sh", "-c", "kill -KILL $$"])), 137);
+        let output = run(&lab("a", 2, &["no-such-program"]));
+        text_of(&output, 2);
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            line.contains("cannot run no-such-program") && line.lines().count() == 1,
+            "{line}"
+        );
+    });
+}
+
+#[test]
+fn hosts_reach_each_other_by_name() {
+    on_own_machine("hosts_reach_each_other_by_name", || {
+        let ping = "ping -4 -c1 -W2 server && ping -6 -c1 -W2 server && ping -c1 -W2 {server} && \
+                    ping -c1 -W2 $WAVEBED_SERVER6";
+        text_of(&run(&lab("a", 2, &["sh", "-ec", ping])), 0);
+        let ping =
+            "for v in 4 6; do for h in server edge client; do ping -$v -c1 -W2 $h; done; done";
+        let text = text_of(&run(&lab("a", 3, &["sh", "-ec", ping])), 0);
+        assert_eq!(
+            text.matches("ttl=63").count(),
+            2,
+            "the server is behind the edge: {text}"
+        );
+    });
+}
+
+#[test]
+fn a_host_sees_itself_and_nothing_else() {
+    on_own_machine("a_host_sees_itself_and_nothing_else", || {
+        let script = "hostname; echo $WAVEBED_HOST $WAVEBED_LAB ${http_proxy:-none} ${ALL_PROXY:-none}; \
+                      ls /sys/class/net | tr '\\n' ' '; ls -d /proc/[0-9]* | wc -l; ip route show default";
+        let file = lab("b", 2, &["sh", "-c", script]);
+        let mut program = std::process::Command::new(support::CORE);
+        program
+            .env("http_proxy", "http://x")
+            .env("ALL_PROXY", "http://x");
+        let text = text_of(&support::start_with(&file, &mut program).end(), 0);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["client", "client b none none"]);
+        let words: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(words[..2], ["lo", "wb0"]);
+        // init, engine, shell, ls (wc may be there already).
+        let count: usize = words[2].parse().expect("a number");
+        assert!((4..=5).contains(&count), "{text}");
+        assert_eq!(lines.len(), 3, "no default route: {text}");
+    });
+}
+
+#[test]
+fn no_packet_crosses_that_no_program_sent() {
+    on_own_machine("no_packet_crosses_that_no_program_sent", || {
+        let mut file = lab("quiet", 3, &["sleep", "1.5"]);
+        let summary = support::write(&file).with_file_name("summary.json");
+        file["summary_file"] = summary.to_str().expect("text").into();
+        text_of(&run(&file), 0);
+        let text = std::fs::read_to_string(summary).expect("summary");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let links = value["links"].as_array().expect("links");
+        assert_eq!(links.len(), 4);
+        assert!(
+            links.iter().all(|link| link["offered_segments"] == 0),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn congestion_control_and_settings_belong_to_the_host() {
+    on_own_machine("congestion_control_and_settings_belong_to_the_host", || {
+        let script = "ip route get {server}; ip route show; ip -6 route show; cat /proc/sys/net/ipv4/tcp_rmem";
+        let mut file = lab("a", 2, &["sh", "-c", script]);
+        file["hosts"][1]["congestion_control"] = "reno".into();
+        file["hosts"][1]["sysctls"] = json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
+        let text = text_of(&run(&file), 0);
+        assert_eq!(text.matches("congctl reno").count(), 3, "{text}");
+        assert!(text.contains("4096\t5000\t6000"), "{text}");
+    });
+}
+
+#[test]
+fn what_a_host_cannot_have_is_refused_in_one_line() {
+    on_own_machine("what_a_host_cannot_have_is_refused_in_one_line", || {
+        let refusal = |change: &dyn Fn(&mut serde_json::Value), status: i32| {
+            let mut file = lab("a", 2, &["true"]);
+            change(&mut file);
+            let output = run(&file);
+            text_of(&output, status);
+            let line = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(line.lines().count(), 1, "{line}");
+            line
+        };
+        let line = refusal(
+            &|f| f["hosts"][1]["sysctls"] = json!({"net.ipv4.nosuch": "1"}),
+            2,
+        );
+        assert!(
+            line.contains("net.ipv4.nosuch: a network namespace has no such setting"),
+            "{line}"
+        );
+        let line = refusal(
+            &|f| f["hosts"][1]["sysctls"] = json!({"net.ipv4.ip_forward": "maybe"}),
+            2,
+        );
+        assert!(line.contains("refuses the value \"maybe\""), "{line}");
+        let line = refusal(&|f| f["hosts"][0]["congestion_control"] = "quux".into(), 3);
+        assert!(line.contains("\"quux\" is not on this machine"), "{line}");
+        let line = refusal(&|f| f["extra"] = 1.into(), 2);
+        assert!(line.contains("unknown field `extra`"), "{line}");
+    });
+}
+
+#[test]
+fn orphans_are_reaped_and_background_ends_with_the_command() {
+    on_own_machine(
+        "orphans_are_reaped_and_background_ends_with_the_command",
+        || {
+            let before = traces();
+            // An orphan ends while the command still runs: no zombie may stay.
+            let script =
+                "(sleep 0.05 &) ; sleep 0.2; grep -l '^State:.Z' /proc/[0-9]*/status; true";
+            let mut file = lab("a", 2, &["sh", "-c", script]);
+            file["background"] = json!([{"host": "server", "argv": ["sleep", "1000"]}]);
+            let started = std::time::Instant::now();
+            let text = text_of(&run(&file), 0);
+            assert_eq!(text, "", "zombies");
+            assert!(started.elapsed().as_millis() < 1000);
+            assert_clean(&before, "a laboratory with background");
+            // One that does not want to end is ended.
+            file["background"] = json!([{"host": "server", "argv": ["sh", "-c", "trap '' TERM; sleep 1000; sleep 1000"]}]);
+            text_of(&run(&file), 0);
+            assert_clean(&before, "a laboratory with a stubborn program");
+        },
+    );
+}
+
+#[test]
+fn laboratories_do_not_meet() {
+    on_own_machine("laboratories_do_not_meet", || {
+        let before = traces();
+        let serve = json!([{"host": "server", "argv": ["iperf3", "-s"]}]);
+        let labs: Vec<_> = (0..4)
+            .map(|number| {
+                let script = "for i in 1 2 3 4 5 6 7 8 9; do iperf3 -c server -n 1M >/dev/null && break; sleep 0.1; done; \
+                              ping -c1 -W1 server >/dev/null && ls -d /proc/[0-9]* | wc -l";
+                let mut file = lab(&format!("lab{number}"), 2, &["sh", "-c", script]);
+                file["background"] = serve.clone();
+                start(&file)
+            })
+            .collect();
+        for running in labs {
+            let count: usize = text_of(&running.end(), 0).trim().parse().expect("a number");
+            assert!(count <= 7, "only its own processes: {count}");
+        }
+        assert_clean(&before, "four laboratories");
+        let twin = start(&lab("twin", 2, &["sleep", "1"]));
+        support::wait_until("the first runs", || {
+            support::process_with("sleep 1").is_some()
+        });
+        let output = run(&lab("twin", 2, &["true"]));
+        text_of(&output, 2);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("runs already"));
+        text_of(&twin.end(), 0);
+    });
+}
