@@ -206,7 +206,7 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
             assert "\n" not in str(error)
 
 
-NEAR_MISS = st.lists(st.sampled_from(list("0123456789.,- \n\t#{}[]\":eE") + ["rate_bps", "time_s", "DL"]), max_size=60)
+NEAR_MISS = st.lists(st.sampled_from([*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "DL"]), max_size=60)
 
 
 @settings(max_examples=300)

@@ -168,20 +168,20 @@ def _blame(file: str, error: UserError) -> UserError:
 def _info(args: argparse.Namespace) -> None:
     from wavebed.pattern.statistics import summarise
 
-    summaries: dict[str, Summary] = {}
+    summaries: list[tuple[str, Summary]] = []
     for file in args.files:
         pattern = _read(args, file)
         try:
-            summaries[file] = summarise(pattern, args.outage, args.window)
+            summaries.append((file, summarise(pattern, args.outage, args.window)))
         except UserError as error:
             raise _blame(file, error) from None
     if args.json:
         import json
 
-        traces = [_as_json(file, summary) for file, summary in summaries.items()]
+        traces = [_as_json(file, summary) for file, summary in summaries]
         print(json.dumps(traces[0] if len(traces) == 1 else {"traces": traces}, indent=2))
         return
-    print("\n\n".join(_as_text(file, summary) for file, summary in summaries.items()))
+    print("\n\n".join(_as_text(file, summary) for file, summary in summaries))
 
 
 def _as_json(file: str, summary: Summary) -> dict[str, object]:

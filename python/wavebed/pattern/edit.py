@@ -87,10 +87,10 @@ def scale_to_mean(pattern: Pattern, mean_bps: int) -> Pattern:
     UserError
         If the pattern has no rate, or its mean is 0.
     """
-    bits = pattern.total_bits()
-    if bits == 0:
+    bit_ns = pattern.bit_ns()
+    if bit_ns == 0:
         raise UserError("the mean rate is 0 and cannot be scaled to another")
-    return scale_rate(pattern, Fraction(mean_bps * pattern.duration_ns, bits * 10**9))
+    return scale_rate(pattern, Fraction(mean_bps * pattern.duration_ns, bit_ns))
 
 
 def scale_time(pattern: Pattern, factor: Fraction) -> Pattern:

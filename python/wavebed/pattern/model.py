@@ -159,14 +159,24 @@ class Pattern:
         """How long each row of steps (ns) or packets (segments) holds."""
         return np.diff(self.index, append=np.int64(self.period))
 
-    def total_bits(self) -> int:
-        """Bits that the whole period may deliver, rounded down; exact for opportunities."""
+    def bit_ns(self) -> int:
+        """Bits that the whole period may deliver, times 10⁹, so that the figure is exact.
+
+        Raises
+        ------
+        UserError
+            If the pattern has no rate.
+        """
         if self.size_bytes is not None:
-            return int(self.size_bytes.sum()) * 8
+            return int(self.size_bytes.sum()) * 8 * 10**9
         if self.rate_bps is None:
             raise UserError("the pattern has no rate")
-        bits_ns: int = sum(map(mul, self.rate_bps.tolist(), self.lengths().tolist()))
-        return bits_ns // 10**9
+        total: int = sum(map(mul, self.rate_bps.tolist(), self.lengths().tolist()))
+        return total
+
+    def total_bits(self) -> int:
+        """Bits that the whole period may deliver, rounded down."""
+        return self.bit_ns() // 10**9
 
     def merged(self) -> Pattern:
         """Return the same series with equal neighbouring steps made one."""

@@ -128,7 +128,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         rows=len(pattern),
         period=pattern.period,
         rate_window_ns=used_window,
-        mean_bps=None if rated is None else pattern.total_bits() * 1e9 / pattern.period,
+        mean_bps=None if rated is None else pattern.bit_ns() / pattern.period,
         peak_bps=None if rate is None else int(rate.max()),
         rate_percentiles_bps=None if rated is None or rate is None else weighted_percentiles(rate, rated.lengths()),
         outages=None if rated is None else outages(rated, threshold_bps),

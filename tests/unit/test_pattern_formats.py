@@ -1,0 +1,209 @@
+"""What each format means: times, rates and what is said about the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wavebed.errors import UserError
+from wavebed.pattern import FORMATS, Pattern, ReadOptions, Source, WriteOptions, read_source, render
+from wavebed.pattern.formats import detect
+from wavebed.pattern.model import packets, steps
+
+
+def read(text: str, format_name: str | None = None, name: str = "trace", **options) -> tuple[Pattern, list[str]]:
+    source = Source(name, text)
+    return read_source(source, format_name, ReadOptions(**options)), source.notes
+
+
+def rows(pattern: Pattern) -> list[tuple[float, int]]:
+    values = pattern.size_bytes if pattern.rate_bps is None else pattern.rate_bps
+    return list(zip((pattern.index / 1e9).tolist(), values.tolist(), strict=True))
+
+
+def test_native_keeps_nanoseconds_and_header() -> None:
+    text = (
+        "# wavebed pattern 1\n# kind = steps\n# duration_s = 40.000000001\n# title = a = b, c\n"
+        "time_s,loss,delay_s\n0,0.5,0.011\n39.999999999,1,0\n"
+    )
+    pattern, _ = read(text)
+    assert pattern.period == 40_000_000_001
+    assert pattern.index.tolist() == [0, 39_999_999_999]
+    assert pattern.delay_ns.tolist() == [11_000_000, 0]
+    assert pattern.header == (("title", "a = b, c"),)
+
+
+def test_mahimahi_lines_are_1500_bytes_and_the_last_is_the_period() -> None:
+    pattern, _ = read("0\n0\n7\n20\n", name="link.down")
+    assert rows(pattern) == [(0.0, 3000), (0.007, 1500), (0.02, 1500)]
+    assert pattern.period == 20_000_000
+
+
+def test_cellreplay_heavy_lines_are_1400_bytes() -> None:
+    pattern, _ = read("7\n20\n", name="traces/down-pdo")
+    assert rows(pattern) == [(0.007, 1400), (0.02, 1400)]
+
+
+def test_cellreplay_light_gives_the_base_delay_and_says_what_is_left_out() -> None:
+    pattern, notes = read("100 20 0 3 5\n300 25 0\n600 30 0 1\n")
+    assert pattern.index.tolist() == [0, 200_000_000]
+    assert pattern.delay_ns.tolist() == [20_000_000, 25_000_000]
+    assert pattern.period == 500_000_000
+    assert any("light opportunities" in note for note in notes)
+    assert any("at 100 ms" in note for note in notes)
+
+
+def test_a_seconds_mbit_sample_covers_the_time_that_ends_with_it() -> None:
+    pattern, notes = read("1.0\t91.0\n2.0\t0\n4.5\t3.000001\n")
+    assert rows(pattern) == [(0.0, 91_000_000), (1.0, 0), (2.0, 3_000_001)]
+    assert pattern.period == 4_500_000_000
+    assert notes == []
+
+
+def test_a_seconds_mbit_sample_at_zero_covers_nothing_and_that_is_said() -> None:
+    pattern, notes = read("0.0 50\n0.5 1e1\n")
+    assert rows(pattern) == [(0.0, 10_000_000)]
+    assert "covers no time" in notes[0]
+
+
+def test_measured_values_are_rounded_half_to_even_to_the_bit_and_nanosecond() -> None:
+    pattern, _ = read("1.00000000049 0.0000025\n2.0000000005 0.0000015\n177.33900000000003 3097.225239000001\n")
+    assert pattern.rate_bps.tolist() == [2, 2, 3_097_225_239]
+    assert (pattern.index + pattern.lengths()).tolist() == [1_000_000_000, 2_000_000_000, 177_339_000_000]
+
+
+def test_kaunet_scenario_1_lasts_40_s_when_told_so() -> None:
+    pattern, notes = read("0,945000000,2100,318000000,22100,1005000000\n", duration_ns=40 * 10**9)
+    assert rows(pattern) == [(0.0, 945_000_000), (2.1, 318_000_000), (22.1, 1_005_000_000)]
+    assert pattern.period == 40 * 10**9
+    assert notes == []
+
+
+def test_kaunet_without_a_duration_holds_the_last_rate_as_long_as_the_one_before_and_says_so() -> None:
+    pattern, notes = read("0,5,10,6,30,7\n")
+    assert pattern.period == 50_000_000
+    assert "--duration" in notes[0]
+
+
+NS3 = "\ttime\tframe\tsubF\tslot\t1stSym\tsymbol#\tcellId\trnti\tccId\ttbSize\tmcs\trv\tSINR(dB)\tcorrupt\tTBler\n"
+
+
+def ns3_row(link: str, time: str, size: int, corrupt: int) -> str:
+    return f"{link}\t{time}\t0\t0\t0\t1\t12\t1\t1\t0\t{size}\t28\t0\t37.2\t{corrupt}\t0\n"
+
+
+def test_ns3_sums_uncorrupted_downlink_blocks_by_header_name() -> None:
+    text = NS3 + "".join(
+        (
+            ns3_row("DL", "2.5e-04", 1000, 0),
+            ns3_row("DL", "0.0005", 500, 0),
+            ns3_row("UL", "0.0005", 9999, 0),
+            ns3_row("DL", "0.0011", 700, 1),
+            ns3_row("DL", "0.0031", 100, 0),
+        )
+    )
+    pattern, notes = read(text)
+    assert rows(pattern) == [(0.0, 12_000_000), (0.001, 0), (0.003, 800_000)]
+    assert pattern.period == 4_000_000
+    assert "1 ms" in notes[0]
+    wide, _ = read(text, window_ns=2_000_000)
+    assert rows(wide) == [(0.0, 6_000_000), (0.002, 400_000)]
+
+
+def test_lumos5g_reads_the_run_that_is_asked_for() -> None:
+    text = "run_num,seq_num,nrStatus,Throughput\n1,1,NR,5\n1,2,NR,6\n2,1,NR,7\n2,3,NR,8.5\n"
+    pattern, _ = read(text, run=2)
+    assert rows(pattern) == [(0.0, 7_000_000), (1.0, 8_500_000)]
+    assert pattern.period == 3 * 10**9
+
+
+def test_theaterq_keeps_latency_rate_and_loss_and_skips_comments() -> None:
+    pattern, notes = read("KEEP,LATENCY,RATE,LOSS,LIMIT\n1000,20000000,10000000,0,1000\n500,0,-1,4294967295,7\n")
+    assert rows(pattern) == [(0.0, 10_000_000), (0.001, 10**12)]
+    assert pattern.delay_ns.tolist() == [20_000_000, 0]
+    assert pattern.loss.tolist() == [0.0, 1.0]
+    assert pattern.period == 1_500_000
+    assert any("-1" in note for note in notes)
+    assert any("queue limit" in note for note in notes)
+
+
+@pytest.mark.parametrize("tail", ["", ",2", ",2,1"])
+def test_theaterq_extended_says_that_jitter_is_left_out(tail: str) -> None:
+    pattern, notes = read(f"1000,5,9,10000000,0,1000,0,0{tail}\n")
+    assert rows(pattern) == [(0.0, 10_000_000)]
+    assert any("jitter_ns" in note for note in notes)
+    assert any("route_id" in note for note in notes) == bool(tail)
+
+
+def test_netem_trace_repeats_nest_and_quantities_combine() -> None:
+    text = """[{"RepeatedBwPatternConfig": {"count": 0, "pattern": [
+      {"RepeatedBwPatternConfig": {"count": 2, "pattern": [
+        {"StaticBwConfig": {"bw": "1.5Mbps 1bps", "duration": "500ms"}}]}},
+      {"StaticBwConfig": {"bw": {"gbps": 2, "bps": 5}, "duration": {"secs": 1, "nanos": 7}}}]}},
+     {"StaticLossConfig": {"loss": [0.25], "duration": "2s 7ns"}}]"""
+    pattern, _ = read(text)
+    assert rows(pattern) == [(0.0, 1_500_001), (0.5, 1_500_001), (1.0, 2_000_000_005)]
+    assert pattern.loss.tolist() == [0.25] * 3
+    assert pattern.period == 2_000_000_007
+
+
+def test_a_table_row_holds_until_the_next_and_time_begins_with_the_first() -> None:
+    text = "Timestamp;rsrp;dl\n1700000000.25;-80;5\n1700000001.25;-81;6.5\n1700000003.25;-82;0\n"
+    pattern, notes = read(text, columns=("time=Timestamp:s", "rate=dl:mbit"))
+    assert rows(pattern) == [(0.0, 5_000_000), (1.0, 6_500_000), (3.0, 0)]
+    assert pattern.period == 5 * 10**9
+    assert "--duration" in notes[0]
+
+
+def test_a_table_without_times_takes_every() -> None:
+    pattern, _ = read("rtt,l\n96,1\n70,0.5\n", columns=("every=100ms", "delay=rtt:ms", "loss=l:%"))
+    assert pattern.delay_ns.tolist() == [96_000_000, 70_000_000]
+    assert pattern.loss.tolist() == [0.01, 0.005]
+    assert pattern.period == 200_000_000
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.write is not None])
+def test_what_a_format_writes_is_recognised_as_it(name: str) -> None:
+    column = np.array([8000, 16000, 0], dtype=np.int64)
+    index = np.array([0, 10**9, 3 * 10**9], dtype=np.int64)
+    if name == "cellreplay-light":
+        pattern = steps(index, 4 * 10**9, delay_ns=column * 1000)
+    else:
+        pattern = steps(index, 4 * 10**9, rate_bps=column * 1000)
+    found = FORMATS[name]
+    suffix = found.suffixes[0] if found.suffixes else ""
+    assert detect(Source("file" + suffix, render(pattern, name))) is found
+
+
+@pytest.mark.parametrize("name", ["mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "cellreplay-heavy"])
+def test_a_format_without_delay_and_loss_says_that_they_are_lost(name: str) -> None:
+    one = np.array([0], dtype=np.int64)
+    pattern = steps(one, 10**9, rate_bps=one + 8 * 10**6, delay_ns=one, loss=one.astype(np.float64))
+    options = WriteOptions()
+    render(pattern, name, options)
+    assert any("delay and loss cannot be written" in note for note in options.notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "theaterq", "netem-trace", "cellreplay-light"],
+)
+def test_a_pattern_over_packets_is_not_written_to_formats_over_time(name: str) -> None:
+    pattern = packets(np.array([0], dtype=np.int64), 5, loss=np.array([1.0]))
+    with pytest.raises(UserError, match="write --to native"):
+        render(pattern, name)
+
+
+def test_the_file_name_decides_only_between_formats_that_both_fit() -> None:
+    assert detect(Source("x.down", "1\n2\n")).name == "mahimahi"
+    assert detect(Source("x/up-pdo", "1\n2\n")).name == "cellreplay-heavy"
+    assert detect(Source("x.down", "1.0 5\n2.0 6\n")).name == "seconds-mbit"
+    with pytest.raises(UserError, match="--format mahimahi or --format cellreplay-heavy"):
+        detect(Source("x.txt", "1\n2\n"))
+
+
+def test_times_off_the_grid_are_averaged_and_said() -> None:
+    pattern = steps(np.array([0, 500_000], dtype=np.int64), 10**6, rate_bps=np.array([8000, 16000], dtype=np.int64))
+    options = WriteOptions()
+    assert render(pattern, "kaunet", options) == "0,12000\n"
+    assert any("averaged" in note for note in options.notes)

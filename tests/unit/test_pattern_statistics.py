@@ -1,0 +1,146 @@
+"""Figures and edits against naive reckoning."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavebed.errors import UserError
+from wavebed.pattern.edit import cut, scale_rate, scale_time, scale_to_mean
+from wavebed.pattern.model import Pattern, opportunities, packets, steps
+from wavebed.pattern.resample import window_rates
+from wavebed.pattern.statistics import PERCENTILES, outages, summarise, weighted_percentiles
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+@st.composite
+def small_steps(draw) -> Pattern:
+    lengths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=8))
+    rates = draw(st.lists(st.integers(0, 5), min_size=len(lengths), max_size=len(lengths)))
+    ends = np.cumsum(lengths)
+    index = np.concatenate(([0], ends[:-1])).astype(np.int64)
+    return steps(index, int(ends[-1]), rate_bps=ints(*rates) * 10**9)
+
+
+def spread(pattern: Pattern) -> list[int]:
+    """The rate of each nanosecond."""
+    return [
+        rate for rate, length in zip(pattern.rate_bps.tolist(), pattern.lengths(), strict=True) for _ in range(length)
+    ]
+
+
+@given(small_steps())
+def test_percentiles_are_those_of_the_values_of_each_nanosecond(pattern: Pattern) -> None:
+    values = sorted(spread(pattern))
+    found = weighted_percentiles(pattern.rate_bps, pattern.lengths())
+    for percentile in PERCENTILES:
+        rank = -(-len(values) * percentile // 100)
+        assert found[percentile] == values[rank - 1]
+
+
+@given(small_steps(), st.integers(0, 4))
+def test_outages_are_the_runs_of_nanoseconds_at_or_below_the_threshold(pattern: Pattern, threshold: int) -> None:
+    low = "".join("x" if rate <= threshold * 10**9 else " " for rate in spread(pattern))
+    found = outages(pattern, threshold * 10**9)
+    assert found.total_ns == low.count("x")
+    assert len(found.spans_ns) == len(low.split())
+    assert found.longest_ns == max(map(len, low.split()), default=0)
+
+
+@given(small_steps())
+def test_the_mean_is_that_of_each_nanosecond(pattern: Pattern) -> None:
+    values = spread(pattern)
+    assert pattern.total_bits() == sum(values) // 10**9
+    assert summarise(pattern).peak_bps == max(values)
+
+
+@given(small_steps(), st.integers(1, 30))
+def test_windows_hold_the_average_of_their_nanoseconds(pattern: Pattern, window: int) -> None:
+    values = spread(pattern)
+    for position, rate in enumerate(window_rates(pattern, window).rate_bps.tolist()):
+        part = values[position * window : (position + 1) * window]
+        assert abs(Fraction(sum(part), len(part)) - rate) <= Fraction(1, 2)
+
+
+def test_opportunities_are_counted_in_windows_and_one_at_the_end_in_the_last() -> None:
+    pattern = opportunities(ints(0, 10**8, 3 * 10**8), 3 * 10**8, ints(1500, 3000, 1500))
+    assert window_rates(pattern, 10**8).rate_bps.tolist() == [120_000, 240_000, 120_000]
+    summary = summarise(pattern)
+    assert summary.rate_window_ns == 10**8
+    assert summary.mean_bps == 160_000
+
+
+def test_delay_and_loss_are_weighted_by_time() -> None:
+    pattern = steps(ints(0, 9), 10, delay_ns=ints(10, 110), loss=np.array([0.0, 1.0]))
+    summary = summarise(pattern)
+    assert summary.mean_delay_ns == 20
+    assert summary.mean_loss == pytest.approx(0.1)
+    assert summary.delay_percentiles_ns[95] == 110
+    assert summary.mean_bps is None
+
+
+@given(small_steps(), st.data())
+def test_a_cut_holds_the_same_nanoseconds(pattern: Pattern, data) -> None:
+    start = data.draw(st.integers(0, pattern.period - 1))
+    end = data.draw(st.integers(start + 1, pattern.period))
+    assert spread(cut(pattern, start, end)) == spread(pattern)[start:end]
+
+
+def test_a_cut_of_opportunities_keeps_the_one_at_the_very_end_only_at_the_end() -> None:
+    pattern = opportunities(ints(0, 5, 10), 10, ints(1, 2, 3))
+    assert cut(pattern, 0, 5).size_bytes.tolist() == [1]
+    late = cut(pattern, 5)
+    assert (late.index.tolist(), late.size_bytes.tolist(), late.period) == ([0, 5], [2, 3], 5)
+
+
+def test_a_cut_of_packets_counts_packets() -> None:
+    pattern = packets(ints(0, 4), 10, loss=np.array([0.0, 1.0]))
+    part = cut(pattern, 3, 6)
+    assert (part.index.tolist(), part.loss.tolist(), part.period) == ([0, 1], [0.0, 1.0], 3)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 5), (6, 5), (0, 11), (10, None)])
+def test_a_cut_outside_is_refused(start: int, end: int | None) -> None:
+    with pytest.raises(UserError, match="not within the pattern"):
+        cut(steps(ints(0), 10, rate_bps=ints(1)), start, end)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=20), st.fractions(Fraction(1, 100), 10))
+def test_scaled_opportunities_carry_fractions_of_a_byte(sizes: list[int], factor: Fraction) -> None:
+    pattern = opportunities(np.arange(len(sizes), dtype=np.int64), len(sizes), ints(*sizes))
+    total = sum(sizes) * factor
+    if total < 1:
+        with pytest.raises(UserError, match="no opportunity is left"):
+            scale_rate(pattern, factor)
+        return
+    scaled = scale_rate(pattern, factor)
+    assert 0 <= total - int(scaled.size_bytes.sum()) < 1
+
+
+@given(small_steps(), st.integers(1, 10**11))
+def test_scaling_to_a_mean_gives_that_mean_within_half_a_bit_per_second(pattern: Pattern, mean: int) -> None:
+    if not any(spread(pattern)):
+        with pytest.raises(UserError, match="mean rate is 0"):
+            scale_to_mean(pattern, mean)
+        return
+    try:
+        values = spread(scale_to_mean(pattern, mean))
+    except UserError as error:
+        assert "1000gbit" in str(error)
+        return
+    assert abs(Fraction(sum(values), len(values)) - mean) <= Fraction(1, 2)
+
+
+def test_scaling_time_stretches_and_refuses_to_merge_rows() -> None:
+    pattern = steps(ints(0, 3), 10, rate_bps=ints(1, 2))
+    longer = scale_time(pattern, Fraction(5, 2))
+    assert (longer.index.tolist(), longer.period) == ([0, 8], 25)
+    with pytest.raises(UserError, match="two rows fall on one nanosecond"):
+        scale_time(pattern, Fraction(1, 10))
