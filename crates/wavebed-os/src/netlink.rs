@@ -18,6 +18,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const IFLA_TXQLEN: u16 = 13;
 const IFLA_STATS64: u16 = 23;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -157,6 +158,18 @@ impl Netlink {
         let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK, 1);
         let up = (libc::IFF_UP.cast_unsigned()).to_ne_bytes();
         message.put(&link_header(index, up));
+        self.request(message)
+    }
+
+    /// Sets how many packets interface `index` holds for its reader. Works in a user namespace, where the ioctl
+    /// of the same purpose does not.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_queue_length(&self, index: u32, packets: u32) -> io::Result<()> {
+        let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK, 1);
+        message.put(&link_header(index, [0; 4]));
+        message.attribute(IFLA_TXQLEN, &packets.to_ne_bytes());
         self.request(message)
     }
 

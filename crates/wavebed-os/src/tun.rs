@@ -17,7 +17,7 @@ pub const DEVICE: &str = "/dev/net/tun";
 pub const VNET_HEADER_BYTES: usize = 10;
 
 /// Packets that the device holds for a late reader; beyond that it drops silently (and counts `tx_dropped`).
-pub const TX_QUEUE_PACKETS: i32 = 10_000;
+pub const TX_QUEUE_PACKETS: u32 = 10_000;
 
 const TUN_F_CSUM: libc::c_uint = 0x01;
 const TUN_F_TSO4: libc::c_uint = 0x02;
@@ -101,9 +101,8 @@ impl Tun {
         request.ifr_ifru.ifru_mtu = i32::try_from(self.mtu).unwrap_or(i32::MAX);
         ioctl(&socket, libc::SIOCSIFMTU as libc::Ioctl, &mut request)
             .during("set the MTU of", &self.name)?;
-        // The kernel reads the same four bytes as the queue length.
-        request.ifr_ifru.ifru_metric = TX_QUEUE_PACKETS;
-        ioctl(&socket, libc::SIOCSIFTXQLEN as libc::Ioctl, &mut request)
+        self.netlink
+            .set_queue_length(self.index, TX_QUEUE_PACKETS)
             .during("set the queue length of", &self.name)?;
         ioctl(&socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)
             .during("read the flags of", &self.name)?;

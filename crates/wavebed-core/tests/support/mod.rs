@@ -270,3 +270,28 @@ pub fn process_with(words: &str) -> Option<i32> {
             .is_ok_and(|line| String::from_utf8_lossy(&line).replace('\0', " ").trim_end() == words)
     })
 }
+
+/// Sends a line to a control socket and returns the answer.
+pub fn ask(stream: &std::os::unix::net::UnixStream, line: &str) -> Value {
+    use std::io::Write;
+    (&*stream)
+        .write_all(format!("{line}\n").as_bytes())
+        .expect("send");
+    answer(stream)
+}
+
+/// The next answer from a control socket.
+pub fn answer(mut stream: &std::os::unix::net::UnixStream) -> Value {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("timeout");
+    let mut line = Vec::new();
+    let mut byte = [0];
+    loop {
+        stream.read_exact(&mut byte).expect("an answer");
+        if byte[0] == b'\n' {
+            return serde_json::from_slice(&line).expect("JSON");
+        }
+        line.push(byte[0]);
+    }
+}

@@ -1,0 +1,172 @@
+//! The control socket of a running laboratory.
+
+mod support;
+
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use serde_json::json;
+use support::{ask, assert_clean, lab, on_own_machine, start, text_of, traces, wait_until};
+use wavebed_os::unix;
+
+fn connect(name: &str) -> std::os::unix::net::UnixStream {
+    let socket = format!("wavebed/0/{name}");
+    let mut found = None;
+    wait_until("the laboratory listens", || {
+        found = unix::connect(&socket).ok();
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+#[test]
+fn a_laboratory_without_a_command_is_driven_through_its_socket() {
+    on_own_machine(
+        "a_laboratory_without_a_command_is_driven_through_its_socket",
+        || {
+            let before = traces();
+            let mut file = lab("driven", 2, &[]);
+            file["hops"][0]["segments"][0]["down"] =
+                json!([{"stage": "delay", "delay": {"kind": "constant", "delay_ns": 5_000_000}}]);
+            let running = start(&file);
+            let stream = connect("driven");
+            let state = ask(&stream, r#"{"do":"show"}"#);
+            assert_eq!(state["links"].as_array().expect("links").len(), 2);
+            assert_eq!(state["hosts"][1]["ipv4"], "198.18.0.2");
+            assert!(state["now_ns"].as_u64().is_some_and(|now| now > 0));
+            let line = r#"{"do":"set","link":"s1.down","key":"delay_ns","value":40000000}"#;
+            assert_eq!(ask(&stream, line)["ok"], true);
+
+            let (mut reader, writer) = std::io::pipe().expect("pipe");
+            let line = "{\"do\":\"run\",\"host\":\"client\",\"argv\":[\"sh\",\"-c\",\"read x; echo $x $FOO $PWD; \
+                    ping -c1 -W2 server; exit 9\"],\"env\":{\"FOO\":\"bar\"},\"cwd\":\"/usr\"}\n";
+            let (input, mut input_end) = std::io::pipe().expect("pipe");
+            let fds = [input.as_fd(), writer.as_fd(), writer.as_fd()];
+            unix::send(stream.as_fd(), line.as_bytes(), &fds).expect("send");
+            drop((writer, input));
+            std::io::Write::write_all(&mut input_end, b"hello\n").expect("write");
+            let started = support::answer(&stream);
+            let ended = support::answer(&stream);
+            assert_eq!(
+                (&started["pid"], ended["exit"].as_i64()),
+                (&ended["pid"], Some(9)),
+                "{started} {ended}"
+            );
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("read");
+            assert!(text.starts_with("hello bar /usr\n"), "{text}");
+            let time = text
+                .split("time=")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next())
+                .expect("a time");
+            let time: f64 = time.parse().expect("a number");
+            assert!((40.0..45.0).contains(&time), "the new delay holds: {time}");
+
+            let answer = ask(&stream, r#"{"do":"stop"}"#);
+            assert!(
+                answer["summary"]["links"][0]["offered_segments"]
+                    .as_u64()
+                    .is_some_and(|count| count > 0)
+            );
+            text_of(&running.end(), 0);
+            assert_clean(&before, "a driven laboratory");
+        },
+    );
+}
+
+#[test]
+fn programs_of_a_connection_can_be_killed_and_end_with_it() {
+    on_own_machine(
+        "programs_of_a_connection_can_be_killed_and_end_with_it",
+        || {
+            let running = start(&lab("driven", 2, &[]));
+            let stream = connect("driven");
+            let sleep = r#"{"do":"run","host":"server","argv":["sleep","1000"],"cwd":null}"#;
+            let pid = ask(&stream, sleep)["pid"].as_i64().expect("a pid");
+            let line = format!(r#"{{"do":"kill","pid":{pid},"signal":9}}"#);
+            assert_eq!(ask(&stream, &line)["ok"], true);
+            assert_eq!(support::answer(&stream)["exit"], 137);
+            assert!(
+                ask(&stream, &line)["error"]
+                    .as_str()
+                    .is_some_and(|line| line.contains("was not started"))
+            );
+            ask(&stream, sleep);
+            assert!(support::process_with("sleep 1000").is_some());
+            drop(stream);
+            wait_until("it ended", || support::process_with("sleep 1000").is_none());
+            ask(&connect("driven"), r#"{"do":"stop"}"#);
+            text_of(&running.end(), 0);
+        },
+    );
+}
+
+#[test]
+fn nonsense_is_refused_in_one_line_and_does_no_harm() {
+    on_own_machine("nonsense_is_refused_in_one_line_and_does_no_harm", || {
+        let running = start(&lab("driven", 2, &[]));
+        let stream = connect("driven");
+        for line in [
+            "nonsense",
+            "{}",
+            r#"{"do":"fly"}"#,
+            r#"{"do":"run","host":"moon","argv":["true"]}"#,
+            r#"{"do":"run","host":"client","argv":[]}"#,
+            r#"{"do":"run","host":"client","argv":["no-such-program"]}"#,
+            r#"{"do":"set","link":null,"key":"speed","value":1}"#,
+            r#"{"do":"set","link":"nope","key":"loss","value":0.5}"#,
+            r#"{"do":"set","link":null,"key":"loss","value":2}"#,
+            r#"{"do":"set","link":null,"key":"pattern","value":"x"}"#,
+        ] {
+            let answer = ask(&stream, line);
+            assert!(
+                answer["error"]
+                    .as_str()
+                    .is_some_and(|text| !text.contains('\n')),
+                "{line}: {answer}"
+            );
+        }
+        ask(&stream, r#"{"do":"stop"}"#);
+        text_of(&running.end(), 0);
+    });
+}
+
+#[test]
+fn the_list_names_running_laboratories() {
+    on_own_machine("the_list_names_running_laboratories", || {
+        let running = start(&lab("listed", 2, &[]));
+        let stream = connect("listed");
+        let text = support::run_quietly(support::CORE, &["list", "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(
+            value,
+            json!({"laboratories": [{"name": "listed", "uid": 0}]})
+        );
+        ask(&stream, r#"{"do":"stop"}"#);
+        text_of(&running.end(), 0);
+    });
+}
+
+#[test]
+fn a_leash_that_is_let_go_ends_the_laboratory() {
+    on_own_machine("a_leash_that_is_let_go_ends_the_laboratory", || {
+        let before = traces();
+        let file = support::write(&lab("leash", 2, &[]));
+        // The shell holds the other end of the leash until it is killed.
+        let script = format!(
+            "sleep 1000 | {} lab {} --leash 3 3<&0 </dev/null",
+            support::CORE,
+            file.display()
+        );
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .spawn()
+            .expect("starts");
+        wait_until("it listens", || !traces().sockets.is_empty());
+        let holder = support::process_with("sleep 1000").expect("holds the leash");
+        wavebed_os::process::kill(holder, 9).expect("kill");
+        assert_eq!(shell.wait().expect("wait").code(), Some(1));
+        assert_clean(&before, "a laboratory on a leash");
+    });
+}

@@ -1,0 +1,109 @@
+//! Laboratories of a user who is nobody.
+
+mod support;
+
+use std::process::Command;
+
+use support::{assert_clean, lab, on_own_machine, run_quietly, text_of, traces};
+
+/// The program under test, where every user can run it, as `nobody`.
+fn as_nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "/mnt/wavebed-core",
+    ]);
+    command
+}
+
+/// Makes /dev/net/tun accessible to everybody on this test's machine only.
+fn open_tun() {
+    run_quietly(
+        "mount",
+        &["-t", "tmpfs", "-o", "mode=755,dev", "none", "/mnt"],
+    );
+    run_quietly("mknod", &["/mnt/tun", "c", "10", "200"]);
+    run_quietly("chmod", &["666", "/mnt/tun"]);
+    run_quietly("mount", &["--bind", "/mnt/tun", "/dev/net/tun"]);
+    run_quietly("cp", &[support::CORE, "/mnt/wavebed-core"]);
+    // Laboratory files of this test are in /tmp; whoever runs them must get there.
+    run_quietly("mount", &["-t", "tmpfs", "-o", "mode=1777", "none", "/tmp"]);
+}
+
+fn run_as_nobody(file: &serde_json::Value) -> std::process::Output {
+    let path = support::write(file);
+    run_quietly(
+        "chmod",
+        &[
+            "755",
+            path.parent().expect("a directory").to_str().expect("text"),
+        ],
+    );
+    as_nobody().arg("lab").arg(&path).output().expect("starts")
+}
+
+#[test]
+fn nobody_runs_a_laboratory() {
+    on_own_machine("nobody_runs_a_laboratory", || {
+        open_tun();
+        let script = "id -u; hostname; for v in 4 6; do ping -$v -c1 -W2 server; done; exit 5";
+        let mut file = lab("mine", 3, &["sh", "-c", script]);
+        file["hosts"][2]["congestion_control"] = "reno".into();
+        file["hosts"][0]["sysctls"] = serde_json::json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
+        let before = traces();
+        let text = text_of(&run_as_nobody(&file), 5);
+        assert_eq!(text.lines().take(2).collect::<Vec<_>>(), ["0", "client"]);
+        assert_eq!(text.matches("ttl=63").count(), 2, "{text}");
+        assert_clean(&before, "a laboratory of nobody");
+    });
+}
+
+#[test]
+fn without_access_to_tun_nobody_is_told_why() {
+    on_own_machine("without_access_to_tun_nobody_is_told_why", || {
+        open_tun();
+        run_quietly("chmod", &["600", "/mnt/tun"]);
+        let output = run_as_nobody(&lab("mine", 2, &["true"]));
+        text_of(&output, 3);
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            line.contains("cannot open /dev/net/tun") && line.lines().count() == 1,
+            "{line}"
+        );
+    });
+}
+
+#[test]
+fn nobody_gets_no_nat() {
+    on_own_machine("nobody_gets_no_nat", || {
+        open_tun();
+        let mut file = lab("mine", 2, &["true"]);
+        file["nat"] = true.into();
+        let output = run_as_nobody(&file);
+        text_of(&output, 3);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("only root"));
+    });
+}
+
+#[test]
+fn root_may_speak_with_the_laboratory_of_nobody() {
+    on_own_machine("root_may_speak_with_the_laboratory_of_nobody", || {
+        open_tun();
+        let path = support::write(&lab("theirs", 2, &[]));
+        run_quietly(
+            "chmod",
+            &[
+                "755",
+                path.parent().expect("a directory").to_str().expect("text"),
+            ],
+        );
+        let mut child = as_nobody().arg("lab").arg(&path).spawn().expect("starts");
+        support::wait_until("it listens", || !traces().sockets.is_empty());
+        let stream = wavebed_os::unix::connect("wavebed/65534/theirs").expect("connects");
+        let answer = support::ask(&stream, r#"{"do":"stop"}"#);
+        assert_eq!(answer["ok"], true, "{answer}");
+        assert_eq!(child.wait().expect("ends").code(), Some(0));
+    });
+}
