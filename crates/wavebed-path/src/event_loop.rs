@@ -20,8 +20,9 @@ const BUSY_LIMIT_NS: u64 = 30_000_000;
 /// How long it then stays with the normal scheduler before it tries again.
 const STEP_DOWN_NS: u64 = 200_000_000;
 
-/// Below this, looking again is cheaper than sleeping.
-const SPIN_NS: u64 = 1_000;
+/// Departures due within this time of a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs,
+/// and a turn for each of them would cost more than all the copying. What is due after a pause is not delayed.
+const TURN_NS: u64 = 20_000;
 
 /// What others ask of a running loop.
 pub enum Command {
@@ -118,22 +119,21 @@ impl Loop {
                     break;
                 }
             }
-            readable = [true, true, false];
             if turn.more {
+                readable = [true, true, false];
                 continue;
             }
-            let due_ns = self.hop.next_event_ns();
-            let now_ns = clock();
-            if due_ns.is_some_and(|due_ns| due_ns <= now_ns + SPIN_NS) {
-                continue;
-            }
+            let due_ns = self
+                .hop
+                .next_event_ns()
+                .map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
             let fds = [
                 self.ports[0].as_fd(),
                 self.ports[1].as_fd(),
                 self.wake.as_fd(),
             ];
-            let until_ns = due_ns.unwrap_or(u64::MAX).min(housekeeping_ns);
-            poll::wait(&fds, &mut readable, Some(until_ns.saturating_sub(now_ns)))?;
+            let timeout_ns = due_ns.min(housekeeping_ns).saturating_sub(now_ns);
+            poll::wait(&fds, &mut readable, Some(timeout_ns))?;
             guard.slept(now_ns, clock());
         }
         let ended_ns = clock();
