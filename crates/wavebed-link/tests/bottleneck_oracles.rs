@@ -4,6 +4,7 @@
 mod link_support;
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use link_support::{Outcome, segment, super_packet, through};
@@ -48,7 +49,7 @@ fn fits(limit: Limit, held: &[u64], bytes: u64, rate: u64) -> bool {
     let sum: u64 = held.iter().sum::<u64>() + bytes;
     match limit {
         Limit::Bytes(most) => sum <= most,
-        Limit::Packets(most) => held.len() as u64 + 1 <= most,
+        Limit::Packets(most) => (held.len() as u64) < most,
         Limit::TimeNs(time) => {
             u128::from(sum) * 8_000_000_000 <= u128::from(time) * u128::from(rate)
         }
@@ -80,12 +81,7 @@ fn constant_oracle(arrivals: &[Run], rate: u64, limit: Limit, overhead: u64) -> 
             continue;
         }
         let arrival = u128::from(item.at_ns) * rate_wide;
-        // A server that became free within the nanosecond before an arrival was free when it came.
-        let start = if free.div_ceil(rate_wide) < u128::from(item.at_ns) || free <= arrival {
-            arrival.max(free)
-        } else {
-            free
-        };
+        let start = arrival.max(free);
         free = start + u128::from(item.bytes + overhead) * 8_000_000_000;
         waiting.push_back((
             u64::try_from(start.div_ceil(rate_wide)).unwrap(),
@@ -292,7 +288,7 @@ proptest! {
         let mut at_ns = 0;
         let mut rates = Vec::new();
         for (span_ns, rate) in &steps {
-            text += &format!("0.{at_ns:09},{rate}\n");
+            writeln!(text, "0.{at_ns:09},{rate}").unwrap();
             rates.extend(std::iter::repeat_n(*rate, usize::try_from(*span_ns).unwrap()));
             at_ns += span_ns;
         }
@@ -322,7 +318,7 @@ proptest! {
         let mut list = Vec::new();
         for (gap_ns, bytes) in &rows {
             at_ns += gap_ns;
-            text += &format!("0.{at_ns:09},{bytes}\n");
+            writeln!(text, "0.{at_ns:09},{bytes}").unwrap();
             list.push((at_ns, *bytes));
         }
         let period = (at_ns + tail).max(1);

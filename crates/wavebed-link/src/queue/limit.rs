@@ -7,19 +7,38 @@ use crate::stage::Backlog;
 use crate::unit::Unit;
 
 /// The limit of a queue. What is in service does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "LimitKeys")]
 pub enum Limit {
     /// IP bytes of wire segments.
-    #[serde(rename = "bytes")]
     Bytes(u64),
     /// Wire segments, or super-packets where they are the unit.
-    #[serde(rename = "packets")]
     Packets(u64),
     /// What the service rate carries in this many nanoseconds: the bytes that wait may not exceed
     /// `rate · time`, with the rate of the moment of arrival (the last one above zero during an outage).
-    #[serde(rename = "time_ns")]
     TimeNs(u64),
+}
+
+/// A [`Limit`] as configurations write it.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitKeys {
+    bytes: Option<u64>,
+    packets: Option<u64>,
+    time_ns: Option<u64>,
+}
+
+impl TryFrom<LimitKeys> for Limit {
+    type Error = &'static str;
+
+    fn try_from(keys: LimitKeys) -> Result<Self, Self::Error> {
+        match (keys.bytes, keys.packets, keys.time_ns) {
+            (Some(bytes), None, None) => Ok(Self::Bytes(bytes)),
+            (None, Some(packets), None) => Ok(Self::Packets(packets)),
+            (None, None, Some(time_ns)) => Ok(Self::TimeNs(time_ns)),
+            _ => Err("a queue limit has exactly one of the keys bytes, packets, time_ns: keep one"),
+        }
+    }
 }
 
 /// A [`Limit`] at the present service rate, with the unit that it counts.

@@ -89,8 +89,8 @@ pub fn bottlenecks() -> impl Strategy<Value = String> {
     });
     let units = || prop_oneof![Just("packet"), Just("superpacket")];
     let outages = prop_oneof![Just("hold"), Just("drop")];
-    let rated = (rates, outages).prop_map(|(rate, outage)| (rate, outage));
-    let either = prop_oneof![3 => rated, 1 => opportunities.prop_map(|rate| (rate, "hold"))];
+    let either =
+        prop_oneof![3 => (rates, outages), 1 => opportunities.prop_map(|rate| (rate, "hold"))];
     let served = (either, queues(), units(), 0u32..50).prop_map(|((rate, outage), queue, unit, overhead)| format!(
         r#"{{"stage":"bottleneck","rate":{rate},"queue":{queue},"unit":"{unit}","outage":"{outage}","overhead_bytes":{overhead}}}"#
     ));
