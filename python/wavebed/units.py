@@ -8,9 +8,7 @@ rounded.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from wavebed.errors import UserError
 
@@ -48,8 +46,7 @@ _Value = TypeVar("_Value")
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%/]*)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """How much a queue may hold; exactly one of the three is set.
 
     Parameters
@@ -68,6 +65,11 @@ class Limit:
         return {key: value for key, value in members.items() if value is not None}
 
 
+def _ratio(digits: str) -> tuple[int, int]:
+    whole, _, fraction = digits.partition(".")
+    return int(whole + fraction), 10 ** len(fraction)
+
+
 def _parse(text: str, kind: str, units: dict[str, int], examples: str, most: int) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -80,7 +82,7 @@ def _parse(text: str, kind: str, units: dict[str, int], examples: str, most: int
         raise UserError(f"{text!r} has an unknown unit {unit!r}: a {kind} is in {', '.join(units)}")
     if len(digits) > 40:
         raise UserError(f"{text[:20]!r}… has too many digits: write a {kind} as in {examples}")
-    numerator, denominator = Decimal(digits).as_integer_ratio()
+    numerator, denominator = _ratio(digits)
     value, rest = divmod(numerator * scale, denominator)
     base = next(iter(units))
     if rest:
@@ -157,10 +159,12 @@ def parse_share(text: str) -> float:
         raise UserError(f"{text!r} is not a share: write a decimal number and the percent sign, as in 0.01%")
     if match.group(2) == "":
         raise UserError(f"{text!r} has no percent sign: write a share as in 0.01% (1% is one in a hundred)")
-    share = Decimal(match.group(1)) / 100
-    if share > 1:
+    if len(match.group(1)) > 400:
+        raise UserError(f"{text[:20]!r}… has too many digits: write a share as in 0.01%")
+    numerator, denominator = _ratio(match.group(1))
+    if numerator > 100 * denominator:
         raise UserError(f"{text!r} is more than 100%: a share is from 0% to 100%")
-    return float(share)
+    return numerator / (100 * denominator)
 
 
 def argument(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
@@ -183,16 +187,15 @@ def argument(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
     return convert
 
 
-def _plain(value: Decimal) -> str:
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def _format(value: int, units: dict[str, int]) -> str:
     unit, scale = max(
         ((name, scale) for name, scale in units.items() if scale == 1 or value >= scale), key=lambda item: item[1]
     )
-    return _plain(Decimal(value) / scale) + unit
+    whole, rest = divmod(value, scale)
+    if not rest:
+        return f"{whole}{unit}"
+    digits = len(str(scale)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0") + unit
 
 
 def format_rate(rate_bps: int) -> str:
@@ -212,7 +215,10 @@ def format_size(size_bytes: int) -> str:
 
 def format_share(share: float) -> str:
     """Write a share from 0 to 1 in percent so that `parse_share` reads the same number back."""
-    return _plain(Decimal(repr(float(share))) * 100) + "%"
+    from decimal import Decimal
+
+    text = format(Decimal(repr(float(share))) * 100, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 
 def format_limit(limit: Limit) -> str:
