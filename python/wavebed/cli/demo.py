@@ -37,21 +37,21 @@ def _seed(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run it; the status is 1 when the run is not valid."""
+    """Run it; the status is 1 when packets are unaccounted for. Lateness is said, and no failure of the run."""
     from wavebed.demo.figures import table
     from wavebed.demo.run import record, run_demo
 
     folder, outcome = run_demo(args.output, args.seed)
-    valid = all(verdict.holds for verdict in outcome.verdicts)
+    status = 0 if outcome.verdicts[0].holds else 1
     if args.json:
         import json
 
         print(json.dumps({"folder": str(folder), **record(outcome)}))
-        return 0 if valid else 1
+        return status
     print(table(outcome.rows))
     print()
     print("The study's figure for this download is 245 Mbit/s; the report says why ours differs.")
     for verdict in outcome.verdicts:
         print(f"{'ok  ' if verdict.holds else 'BAD '} {verdict.title}: {verdict.evidence}")
     print(f"report: {folder / 'report.html'}")
-    return 0 if valid else 1
+    return status

@@ -144,9 +144,10 @@ def verdicts(phases: list[Phase]) -> list[Verdict]:
     socket = sum(cast("int", host["udp_receive_buffer_errors"]) for host in hosts)
     departures = [each for phase in phases for each in _list(phase, "departures")]
     refused = sum(cast("int", each["refused_segments"]) for each in departures)
-    late_us = [cast("float", each["late_p99_us"]) for each in departures if each["late_p99_us"] is not None]
     worst_us = [cast("float", each["late_max_us"]) for each in departures if each["late_max_us"] is not None]
-    late = max(late_us, default=0.0)
+    late_us = {phase.name: _late_p99_us(phase) for phase in phases}
+    late = [name for name, value in late_us.items() if value > LATE_P99_US]
+    by_phase = ", ".join(f"{name} {value:.0f} µs" for name, value in late_us.items())
     return [
         Verdict(
             unaccounted == 0,
@@ -159,12 +160,17 @@ def verdicts(phases: list[Phase]) -> list[Verdict]:
             f"{device} at devices, {refused} refused by devices, {socket} at UDP sockets",
         ),
         Verdict(
-            late <= LATE_P99_US,
-            "engine on time" if late <= LATE_P99_US else "engine late",
-            f"departures late by at most {late:.0f} µs at p99 (bound {LATE_P99_US:.0f} µs),"
+            not late,
+            f"engine late in {' and '.join(late)}: the machine was busy" if late else "engine on time",
+            f"lateness of departures at p99: {by_phase} (bound {LATE_P99_US:.0f} µs);"
             f" {max(worst_us, default=0.0) / 1e3:.1f} ms at worst",
         ),
     ]
+
+
+def _late_p99_us(phase: Phase) -> float:
+    late_us = [each["late_p99_us"] for each in _list(phase, "departures")]
+    return max((cast("float", value) for value in late_us if value is not None), default=0.0)
 
 
 def _list(phase: Phase, key: str) -> list[dict[str, object]]:

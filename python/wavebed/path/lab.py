@@ -201,7 +201,8 @@ def _descriptor(given: Redirect, default: int) -> int:
 class Laboratory:
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
-    `server`, `client` and, where the path has one, `edge` are its hosts.
+    `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
+    books, and `messages` what it printed.
 
     Parameters
     ----------
@@ -249,7 +250,8 @@ class Laboratory:
         assert self._process.stderr is not None, "it was asked for"
         self._messages = Pump(os.dup(self._process.stderr.fileno()))
         self._process.stderr.close()
-        self.summary_text = ""
+        self.messages = ""
+        self.summary: dict[str, Json] | None = None
         self._hosts = {host.name: LabHost(self, host.name) for host in model.hosts}
         try:
             self._await_start()
@@ -313,11 +315,15 @@ class Laboratory:
         self.close()
 
     def close(self) -> None:
-        """End everything inside and wait until it is gone; the books are in `summary_text` then."""
+        """End everything inside and wait until it is gone.
+
+        Then `summary` holds the engine's books, and `messages` what it printed.
+        """
         if self._process.poll() is None:
             try:
                 with Connection(self.name) as connection:
-                    connection.ask({"do": "stop"})
+                    summary = connection.ask({"do": "stop"}).get("summary")
+                self.summary = summary if isinstance(summary, dict) else None
             except WavebedError:
                 pass  # it is ending already, or never began: the leash ends it
         if self._leash >= 0:
@@ -328,7 +334,7 @@ class Laboratory:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.summary_text = self._messages.result()
+        self.messages = self._messages.result()
 
     def _await_start(self) -> None:
         import socket
