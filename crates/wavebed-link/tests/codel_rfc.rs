@@ -250,15 +250,21 @@ fn a_persistent_queue_drops_after_an_interval_and_then_by_the_square_root_law() 
 
 #[test]
 fn a_queue_of_one_mtu_is_never_too_long() {
-    let mut bench = queue(false, Limit::Packets(100));
-    for step in 0..10_000u32 {
-        // The head is always 10 ms old, with 1000 bytes behind it.
-        bench.enqueue(run(u64::from(step) * 10 * MS, step, 0, 1));
-        if step > 0 {
-            assert!(bench.dequeue(u64::from(step) * 10 * MS).is_some());
+    // The head is always 10 ms old, with two segments of half the given bytes behind it.
+    for (bytes, drops) in [(1000, false), (1500, false), (1502, true)] {
+        let mut bench = queue(false, Limit::Packets(100));
+        for step in 0..10_000u32 {
+            let now_ns = u64::from(step) * 5 * MS;
+            bench.enqueue(Run {
+                last_bytes: bytes / 2,
+                ..run(now_ns, step, 0, 1)
+            });
+            if step > 1 && bench.dequeue(now_ns).is_none() {
+                break;
+            }
         }
+        assert_eq!(!bench.doors.lost.is_empty(), drops, "{bytes} bytes");
     }
-    assert_eq!(bench.doors.lost.len(), 0);
 }
 
 #[test]

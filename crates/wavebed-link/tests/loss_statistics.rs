@@ -117,6 +117,36 @@ fn gilbert_elliott_has_its_share_and_pairs() {
     assert_share(pairs, u64::from(DRAWS) - 1, both, inflation);
 }
 
+#[test]
+fn gilbert_elliott_has_every_word_of_three_fates() {
+    let (p, r, good, bad) = (0.2, 0.3, 0.1, 0.6);
+    let model = GilbertElliott {
+        p,
+        r,
+        good_loss: good,
+        bad_loss: bad,
+    };
+    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, luck()), DRAWS);
+    for bits in 0..8u8 {
+        let word: [bool; 3] = std::array::from_fn(|place| bits >> place & 1 == 1);
+        let mut weights = [r / (p + r), p / (p + r)];
+        for (position, lost) in word.into_iter().enumerate() {
+            if position > 0 {
+                weights = [
+                    weights[0] * (1.0 - p) + weights[1] * r,
+                    weights[0] * p + weights[1] * (1.0 - r),
+                ];
+            }
+            for (weight, loss) in weights.iter_mut().zip([good, bad]) {
+                *weight *= if lost { loss } else { 1.0 - loss };
+            }
+        }
+        let count = fates.windows(3).filter(|window| **window == word).count() as u64;
+        // The chain's eigenvalue is 1 - p - r = 0.5: inflation below 3.
+        assert_share(count, u64::from(DRAWS) - 2, weights.iter().sum(), 3.0);
+    }
+}
+
 /// The share of time in each state, from the balance of flows between the states.
 fn stationary(model: &FourState) -> [f64; 4] {
     let lost_in_burst = model.p13 / model.p31;
