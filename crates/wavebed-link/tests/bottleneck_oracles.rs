@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{DropTail, Infinite, Limit};
-use wavebed_link::rate::{Fluid, Opportunities, Profile, Server, TokenBucket};
+use wavebed_link::rate::{
+    Fluid, Opportunities, Profile, Sampled, SampledConfig, Server, TokenBucket,
+};
 use wavebed_link::{Run, Unit};
 
 /// A segment on its way through a naive model: packet, index, bytes, arrival.
@@ -203,6 +205,33 @@ fn bucket_oracle(arrivals: &[Run], rate: u64, burst: u64, until_ns: u64) -> Vec<
     delivered
 }
 
+/// netem: each departure is fixed on arrival, with the rate of then. Fractions add up within a busy period.
+fn sampled_oracle(arrivals: &[Run], rate_at: impl Fn(u64) -> u64, most: usize) -> Fates {
+    let (mut delivered, mut lost): Fates = (Vec::new(), Vec::new());
+    let (mut begin_ns, mut busy_rate, mut work) = (0, 0, 0u128);
+    let mut free_ns = 0;
+    for item in items(arrivals) {
+        if delivered
+            .iter()
+            .filter(|&&(_, _, at_ns)| at_ns > item.at_ns)
+            .count()
+            >= most
+        {
+            lost.push((item.packet, item.index, item.at_ns));
+            continue;
+        }
+        let sampled_ns = (item.at_ns..).find(|&at_ns| rate_at(at_ns) > 0).unwrap();
+        let rate = rate_at(sampled_ns);
+        if sampled_ns > free_ns || rate != busy_rate {
+            (begin_ns, busy_rate, work) = (free_ns.max(sampled_ns), rate, 0);
+        }
+        work += u128::from(item.bytes) * 8_000_000_000;
+        free_ns = begin_ns + u64::try_from(work.div_ceil(u128::from(rate))).unwrap();
+        delivered.push((item.packet, item.index, free_ns));
+    }
+    (delivered, lost)
+}
+
 trait Due {
     fn pop_front_if_due(&mut self, now_ns: u64) -> Option<Item>;
 }
@@ -335,6 +364,33 @@ proptest! {
         let server = Opportunities::new(pattern, End::Repeat, start, 0).unwrap();
         let outcome = through(bottleneck(limit, 0, server), &arrivals, until_ns);
         prop_assert_eq!(fates(&outcome), opportunities_oracle(&arrivals, &all, limit, until_ns));
+    }
+
+    #[test]
+    fn a_sampled_rate_matches_departures_fixed_on_arrival(
+        arrivals in arrivals(400, 120),
+        spans in prop::collection::vec((1u64..300, prop_oneof![Just(0u64), 1_000_000_000u64..20_000_000_000]), 0..5),
+        most in 1usize..20,
+    ) {
+        let mut rates = vec![7_000_000_000];
+        let mut text = String::from("0,7000000000\n");
+        for (span_ns, rate) in &spans {
+            writeln!(text, "0.{:09},{rate}", rates.len()).unwrap();
+            rates.extend(std::iter::repeat_n(*rate, usize::try_from(*span_ns).unwrap()));
+        }
+        let period = rates.len();
+        let text = format!("# wavebed pattern 1\n# kind = steps\n# duration_s = 0.{period:09}\ntime_s,rate_bps\n{text}");
+        let pattern = Arc::new(Pattern::parse(&text).unwrap());
+        let profile = Profile::pattern(pattern, End::Repeat, 0, 0).unwrap();
+        let rate_at = |now_ns: u64| rates[usize::try_from(now_ns).unwrap() % period];
+        let config = SampledConfig {
+            limit: Some(Limit::Packets(most as u64)),
+            overhead_bytes: 0,
+            unit: Unit::Packet,
+            drop_in_outage: false,
+        };
+        let outcome = through(Sampled::new(config, profile), &arrivals, FAR_NS);
+        prop_assert_eq!(fates(&outcome), sampled_oracle(&arrivals, rate_at, most));
     }
 
     #[test]
