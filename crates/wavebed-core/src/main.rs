@@ -1,6 +1,7 @@
 //! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
 
 mod control;
+mod doctor;
 mod engine;
 mod front;
 mod init;
@@ -34,6 +35,12 @@ enum Job {
         #[arg(long)]
         leash: Option<i32>,
     },
+    /// Say what this machine can and cannot do, and how to mend it.
+    Doctor {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// List the running laboratories.
     List {
         /// One JSON object.
@@ -45,6 +52,7 @@ enum Job {
 fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, leash } => front::run(&file, leash),
+        Job::Doctor { json } => Ok(doctor::examine(json)),
         Job::List { json } => list_running(json),
     };
     std::process::exit(status.unwrap_or_else(|problem: Problem| {

@@ -1,0 +1,88 @@
+//! What this machine can and cannot do, found by trying, and how to mend it.
+
+mod checks;
+mod probe;
+
+use serde::Serialize;
+
+use crate::problem::CANNOT;
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All is well.
+    Ok,
+    /// Something works less well, or not at all without a tool.
+    Warn,
+    /// No laboratory can run.
+    Fail,
+}
+
+/// One check.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it went.
+    pub status: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; null if all is well.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Verdict::Ok,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Verdict::Warn,
+            found: found.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+
+    fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Verdict::Fail,
+            found: found.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+}
+
+/// Runs every check, prints them, and returns the exit status: 0, or 3 if no laboratory can run.
+#[must_use]
+pub fn examine(json: bool) -> i32 {
+    let checks = checks::all();
+    let can_run = checks.iter().all(|check| check.status != Verdict::Fail);
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({"can_run": can_run, "checks": checks})
+        );
+    } else {
+        for check in &checks {
+            let mark = match check.status {
+                Verdict::Ok => "ok  ",
+                Verdict::Warn => "warn",
+                Verdict::Fail => "FAIL",
+            };
+            println!("{mark}  {}: {}", check.name, check.found);
+            if let Some(remedy) = &check.remedy {
+                println!("      {remedy}");
+            }
+        }
+    }
+    if can_run { 0 } else { CANNOT }
+}

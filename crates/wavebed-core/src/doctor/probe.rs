@@ -1,0 +1,79 @@
+//! A trial laboratory without hosts: a child makes the namespaces, a device and a table, reports, and ends.
+
+use std::fs;
+use std::io::{Read, Write};
+
+use serde::{Deserialize, Serialize};
+use wavebed_os::namespace::{self, Forked, Isolation, Notice};
+use wavebed_os::tun::Tun;
+use wavebed_os::{mount, nft, process};
+
+/// What the child found. Errors are the system's words.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Findings {
+    /// Whether rights inside are as needed.
+    pub rights: Result<(), String>,
+    /// Whether `/proc` of its own is possible.
+    pub proc: Result<(), String>,
+    /// Whether a TUN device could be made, and whether with UDP segmentation offload.
+    pub tun: Result<bool, String>,
+    /// Whether the kernel can masquerade.
+    pub nft: Result<(), String>,
+}
+
+/// Tries a laboratory with this isolation.
+///
+/// # Errors
+/// The namespaces could not be made.
+pub fn try_laboratory(isolation: Isolation) -> Result<Findings, String> {
+    let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
+    let (user, group) = namespace::effective_user();
+    match namespace::fork(isolation, Notice::Signal).map_err(|error| error.source.to_string())? {
+        Forked::Child => {
+            drop(reader);
+            let outer = (isolation == Isolation::UserLaboratory).then_some((user, group));
+            let text = serde_json::to_vec(&look_around(outer)).unwrap_or_default();
+            std::process::exit(i32::from((&writer).write_all(&text).is_err()))
+        }
+        Forked::Parent(child) => {
+            drop(writer);
+            let mut text = String::new();
+            let read = reader.read_to_string(&mut text);
+            let _ = process::wait_for(child.pid);
+            read.map_err(|error| error.to_string())?;
+            serde_json::from_str(&text).map_err(|_| "the trial process ended early".to_owned())
+        }
+    }
+}
+
+fn look_around(outer: Option<(u32, u32)>) -> Findings {
+    let map = outer.map_or(Ok(()), |(user, group)| namespace::map_root(user, group));
+    let rights = map
+        .and_then(|()| mount::make_private())
+        .and_then(|()| namespace::set_hostname("wavebed"));
+    Findings {
+        rights: rights.map_err(|error| error.to_string()),
+        proc: mount::fresh_proc().map_err(|error| error.to_string()),
+        tun: Tun::create("wb0", 1500)
+            .map(|tun| tun.has_udp_offload())
+            .map_err(|error| error.to_string()),
+        nft: nft::try_masquerade().map_err(|error| error.to_string()),
+    }
+}
+
+/// The settings by which systems forbid user namespaces, and how to allow them.
+#[must_use]
+pub fn restriction() -> &'static str {
+    let is = |key: &str, value: &str| {
+        fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|text| text.trim() == value)
+    };
+    if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "run as root, or allow it: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    } else if is("kernel/unprivileged_userns_clone", "0") {
+        "run as root, or allow it: sysctl kernel.unprivileged_userns_clone=1"
+    } else if is("user/max_user_namespaces", "0") {
+        "run as root, or allow it: sysctl user.max_user_namespaces=10000"
+    } else {
+        "run as root; in a container, start it with --privileged or the capabilities SYS_ADMIN and NET_ADMIN"
+    }
+}
