@@ -61,6 +61,23 @@ def test_info_as_json_has_the_unit_in_each_key(folder, capsys) -> None:
     assert len(json.loads(capsys.readouterr().out)["traces"]) == 2
 
 
+def test_help_lists_every_format() -> None:
+    from wavebed.cli import trace
+    from wavebed.pattern import FORMATS
+
+    assert tuple(FORMATS) == trace.FORMATS
+
+
+def test_plots_cope_with_odd_and_equal_names(folder) -> None:
+    names = ["one/_x$1$.txt", "two/_x$1$.txt", "two/\u7121\u7dda.txt"]
+    for position, name in enumerate(names):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"1.0\t{position}\n2.0\t0\n")
+    for arguments in (names, [*names, "--stack"]):
+        assert command("plot", *arguments, "-o", "a.png") == 0
+        assert command("plot", *arguments, "-o", "a.html") == 0
+
+
 def test_convert_chooses_the_format_by_the_name_and_says_what_is_lost(folder, capsys) -> None:
     assert command("convert", "a.txt", "-o", "b.kaunet") == 0
     assert Path("b.kaunet").read_text() == "0,10000000,1000,0,2000,0,3000,30000000\n"

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["register", "run"]
 
 PICTURES = ("png", "svg", "html")
+FORMATS = (
+    "native", "mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "cellreplay-heavy", "cellreplay-light",
+    "cellreplay-offset", "theaterq", "theaterq-extended", "netem-trace", "table",
+)  # fmt: skip
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -75,7 +79,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="trace files")
     group = parser.add_argument_group("reading")
-    group.add_argument("--format", metavar="NAME", help="the format, where the content fits two (see docs)")
+    group.add_argument("--format", metavar="NAME", help="the format, where the content fits two: " + ", ".join(FORMATS))
     group.add_argument(
         "--columns",
         metavar="NAME=COLUMN:UNIT",

@@ -24,7 +24,7 @@ MAX_POINTS = 4000
 BINS = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """A stepped curve: value i holds from edge i to edge i+1.
 
@@ -47,7 +47,7 @@ class Curve:
         return bool((self.low < self.high).any())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawing:
     """One pattern, ready to be drawn.
 

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     LineOf = Callable[[int], int]
 
-__all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", "shares"]
+__all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", "shares", "split_columns"]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _MEASURED = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 40
+_EXACT_BELOW = 1e14
 
 
 def _too_large(source: Source, line: int, text: str, what: str, most: str) -> Exception:
@@ -66,6 +67,9 @@ def decimals(
     most : int
         The largest scaled value.
     """
+    quick = _quick_decimals(texts, digits)
+    if quick is not None and int(quick.max()) <= most:
+        return quick
     scale = 10**digits
     zeros = "0" * digits
     values: list[int] = []
@@ -79,6 +83,33 @@ def decimals(
             raise _too_large(source, line_of(position), text, what, str(Decimal(most) / scale))
         values.append(value)
     return np.array(values, dtype=np.int64)
+
+
+def _quick_decimals(texts: Sequence[str], digits: int) -> NDArray[np.int64] | None:
+    """Read well-formed decimals that are small enough for binary arithmetic to be exact, else return None.
+
+    Below 10¹⁴ the scaled value is off by less than 0.03 before it is rounded: half a unit in the last place of the
+    parsed number, and as much from the product.
+    """
+    if not texts or not _all_match(texts, rf"[0-9]+(?:\.[0-9]{{1,{digits}}})?"):
+        return None
+    values = np.array(list(map(float, texts)), dtype=np.float64)
+    scaled = values * 10.0**digits
+    return np.rint(scaled).astype(np.int64) if float(scaled.max()) < _EXACT_BELOW else None
+
+
+def _all_match(texts: Sequence[str], pattern: str) -> bool:
+    """Tell in one pass whether each text matches; none holds an end of line."""
+    return re.fullmatch(rf"(?:{pattern}\n)*+", "\n".join(texts) + "\n", re.ASCII) is not None
+
+
+def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:
+    """Split lines at commas into columns; the position of the first line of another width if there is one."""
+    for position, line in enumerate(lines):
+        if line.count(",") != width - 1:
+            return position
+    flat = ",".join(lines).split(",")
+    return [flat[column::width] for column in range(width)]
 
 
 def _decimal_error(source: Source, line: int, text: str, what: str, digits: int) -> Exception:
@@ -146,7 +177,8 @@ def first_value(text: str, scale: int) -> int:
 
 def shares(source: Source, texts: Sequence[str], line_of: LineOf, what: str) -> NDArray[np.float64]:
     """Read plain decimals from 0 to 1."""
-    for position, text in enumerate(texts):
+    plain = _all_match(texts, _DECIMAL.pattern)
+    for position, text in enumerate(() if plain else texts):
         if _DECIMAL.fullmatch(text) is None:
             message = f"{what} is missing" if not text else f"{what} {quote(text)} is not a plain decimal number"
             raise source.error(f"{message}; write a share from 0 to 1, as 0.01", line_of(position))

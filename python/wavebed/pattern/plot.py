@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,8 @@ def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[
     highest = max(float(np.max(drawing.panels[key].high)) for drawing, _ in shown)
     scale, unit = panel_unit(key, highest)
     for drawing, colour in shown:
-        label = drawing.title if len(drawings) > 1 else None
+        # A label that begins with an underscore would be left out of the legend.
+        label = None if len(drawings) == 1 else " " + drawing.title if drawing.title[:1] == "_" else drawing.title
         _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1)
         if key == "rate" and len(drawings) == 1:
             _shade(axes, drawing)
@@ -163,5 +165,7 @@ def render_picture(drawings: Sequence[Drawing], kind: str, *, stacked: bool = Fa
         figure = _build(drawings, stacked=stacked)
         out = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}
-        figure.savefig(out, format=kind, dpi=150, facecolor="white", metadata=metadata)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # a title may have letters that the font lacks
+            figure.savefig(out, format=kind, dpi=150, facecolor="white", metadata=metadata)
     return out.getvalue()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, Pattern
-from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares
+from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares, split_columns
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
@@ -76,22 +76,20 @@ def _read_columns(source: Source, number: int, kind: str) -> list[str]:
     return names
 
 
-def _read_cells(source: Source, number: int, width: int) -> list[tuple[str, ...]]:
-    rows = [line.split(",") for line in source.lines[number:]]
+def _read_cells(source: Source, number: int, width: int) -> list[list[str]]:
+    rows = source.lines[number:]
     if not rows:
         raise source.error("has no rows; a pattern has at least one", number)
-    for position, row in enumerate(rows):
-        if len(row) != width:
-            line = number + 1 + position
-            text = source.lines[line - 1]
-            if not text:
-                raise source.error("the line is blank; remove it", line)
-            if text.startswith("#"):
-                raise source.error("a '#' line after the column names; move it above them or remove it", line)
-            raise source.error(
-                f"{plural(len(row), 'value')} for {plural(width, 'column')}; write one value for each", line
-            )
-    return list(zip(*rows, strict=True))
+    columns = split_columns(rows, width)
+    if isinstance(columns, list):
+        return columns
+    line, text = number + 1 + columns, rows[columns]
+    if not text:
+        raise source.error("the line is blank; remove it", line)
+    if text.startswith("#"):
+        raise source.error("a '#' line after the column names; move it above them or remove it", line)
+    found = plural(text.count(",") + 1, "value")
+    raise source.error(f"{found} for {plural(width, 'column')}; write one value for each", line)
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001

@@ -15,7 +15,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import integers
+from wavebed.pattern.numbers import integers, split_columns
 from wavebed.pattern.resample import rate_steps
 from wavebed.pattern.source import plural, quote
 
@@ -48,28 +48,22 @@ def _sniff(source: Source, shape: str) -> bool:
 
 def _read(source: Source, shape: str) -> Pattern:
     names = SIMPLE_NAMES if shape == "simple" else EXTENDED_NAMES
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for number, line in enumerate(source.lines, start=1):
-        if not _DIGIT.match(line):
-            continue
-        row = line.split(",")
-        if len(row) not in _WIDTHS[shape]:
-            wanted = " or ".join(map(str, _WIDTHS[shape]))
-            raise source.error(f"{plural(len(row), 'value')}; an entry has {wanted}: {','.join(names)}", number)
-        if rows and len(row) != len(rows[0]):
-            raise source.error(
-                f"{plural(len(row), 'value')}, but {len(rows[0])} before; use one shape for all entries", number
-            )
-        rows.append(row)
-        lines.append(number)
-    if not rows:
+    numbered = [(number, line) for number, line in enumerate(source.lines, start=1) if "0" <= line[:1] <= "9"]
+    if not numbered:
         raise source.error(f"has no entries; write lines {','.join(names)}")
-    cells = dict(zip(names, zip(*rows, strict=False), strict=False))
+    lines = [number for number, _ in numbered]
+    width = numbered[0][1].count(",") + 1
+    columns = split_columns([line for _, line in numbered], width) if width in _WIDTHS[shape] else 0
+    if isinstance(columns, int):
+        number, line = numbered[columns]
+        found = plural(line.count(",") + 1, "value")
+        wanted = " or ".join(map(str, _WIDTHS[shape])) if columns == 0 else f"{width}, as the first"
+        raise source.error(f"{found}; an entry has {wanted}: {','.join(names)}", number)
+    cells = dict(zip(names, columns, strict=False))
     return _build(source, cells, lines)
 
 
-def _build(source: Source, cells: dict[str, tuple[str, ...]], lines: list[int]) -> Pattern:
+def _build(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Pattern:
     def column(name: str, most: int, *, signed: bool = False) -> NDArray[np.int64]:
         return integers(source, cells[name], lambda position: lines[position], name, most=most, signed=signed)
 
