@@ -10,7 +10,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 30
 NOTEST ?=
-SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping
 TEST_PROGRAMS := $(RUN_PROGRAMS) nft=nftables tshark=tshark setpriv=util-linux
 
