@@ -163,6 +163,7 @@ impl Builder<'_> {
         let mut devices = Vec::new();
         for (hop, end) in toward_server.into_iter().chain(toward_client) {
             let device = Tun::create(&format!("wb{}", devices.len()), self.lab.mtu)?;
+            device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
                 .map_err(|error| refused(device.name(), &error))?;
