@@ -119,11 +119,11 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
 
 
 def say_rate(rate_bps: float) -> str:
-    """Write a rate for a reader, three significant digits."""
+    """Write a rate for a reader, four significant digits."""
     for name, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
         if rate_bps >= scale:
-            return f"{rate_bps / scale:.3g} {name}" if rate_bps < 999.5 * scale else f"{rate_bps / scale:.0f} {name}"
-    return f"{rate_bps:.3g} bit/s"
+            return f"{rate_bps / scale:.4g} {name}"
+    return f"{rate_bps:.4g} bit/s"
 
 
 def headline(drawing: Drawing) -> str:

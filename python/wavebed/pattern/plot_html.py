@@ -80,9 +80,9 @@ def _table(drawings: Sequence[Drawing]) -> str:
             cells.append(NOTHING if summary.mean_delay_ns is None else f"{summary.mean_delay_ns / 1e6:.4g} ms")
         if lossy:
             cells.append(NOTHING if summary.mean_loss is None else f"{summary.mean_loss * 100:.3g} %")
-        dot = f'<i class="dot" style="background:{COLOURS[series % len(COLOURS)]}"></i>'
+        dot = f'<i class="dot" data-series="{series}"></i>'
         values = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        rows.append(f"<tr><td>{dot}{html.escape(drawing.title)}</td>{values}</tr>")
+        rows.append(f"<tr><td>{dot}{html.escape(drawing.title) if len(drawings) > 1 else ''}</td>{values}</tr>")
     names = ["", "duration", "mean", "p5", "median", "p95", "peak", "outages", "longest"]
     names += ["mean delay"] * delayed + ["mean loss"] * lossy
     head = "".join(f"<th>{name}</th>" for name in names)
