@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError
 from wavebed.path.control import Connection
-from wavebed.path.live import change_request
+from wavebed.path.live import apply_change, change_request
 
 if TYPE_CHECKING:
     import argparse
@@ -66,10 +66,9 @@ def _set(lab: str, changes: list[str]) -> None:
         key, equals, value = change.partition("=")
         if not equals:
             raise UserError(f"{change!r}: has no '=': write KEY=VALUE, such as rate=50mbit")
-        requests.append(change_request(key, value))
-    for request in requests:
-        with Connection(lab) as connection:
-            connection.ask(request)
+        requests.append((key, change_request(key, value)))
+    for key, request in requests:
+        apply_change(lab, key, request)
 
 
 def _table(answer: dict[str, Json]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 from typing import TYPE_CHECKING, Self, cast
 
 from wavebed.errors import UserError, WavebedError
@@ -58,6 +59,13 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def listener_pid(self) -> int:
+        """The number of the process that made the laboratory's socket."""
+        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid: int = struct.unpack("3i", credentials)[0]
+        return pid
 
     def close(self) -> None:
         """End the conversation."""

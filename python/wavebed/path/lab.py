@@ -9,10 +9,10 @@ from typing import IO, TYPE_CHECKING, Self
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.path.control import Connection, LaboratoryGoneError, socket_address
+from wavebed.path.control import Connection, LaboratoryGoneError
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
-from wavebed.path.live import change_request
+from wavebed.path.live import apply_change, change_request
 from wavebed.path.process import LabProcess, Pump, pipe_or
 from wavebed.path.traces import Traces
 
@@ -115,6 +115,7 @@ class LabHost:
             for end in theirs:
                 os.close(end)
         process = LabProcess(connection, pid, arguments)
+        self.laboratory.adopt(process)
         process.attach(
             {name: Pump(end, (input or "").encode() if name == "stdin" else None) for name, end in ours.items()}
         )
@@ -221,6 +222,7 @@ class Laboratory:
 
     def __init__(self, model: PathModel, plan: LabPlan) -> None:
         self.name = plan.name
+        self._processes: list[LabProcess] = []
         self.model = model
         for folder, option in ((plan.log_dir, "log"), (plan.pcap_dir, "pcap")):
             if folder is not None:
@@ -282,6 +284,11 @@ class Laboratory:
             raise UserError("edge: this path has no edge host: add [path.edge] to the scenario")
         return self._hosts["edge"]
 
+    def adopt(self, process: LabProcess) -> None:
+        """Remember a process, to let go of it when the laboratory ends."""
+        self._processes = [known for known in self._processes if known.returncode is None]
+        self._processes.append(process)
+
     def show(self) -> dict[str, Json]:
         """Return the counters of all links, as ``wavebed ctl LAB show --json`` prints them."""
         with Connection(self.name) as connection:
@@ -302,9 +309,7 @@ class Laboratory:
             If a value is wrong or no link has such a stage.
         """
         for key, value in changes.items():
-            request = change_request(key, value)
-            with Connection(self.name) as connection:
-                connection.ask(request)
+            apply_change(self.name, key, change_request(key, value))
 
     def __enter__(self) -> Self:
         return self
@@ -335,19 +340,33 @@ class Laboratory:
             self._process.kill()
             self._process.wait()
         self.messages = self._messages.result()
+        for process in self._processes:
+            process.let_go()
 
     def _await_start(self) -> None:
-        import socket
-
         end = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < end:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                if probe.connect_ex(socket_address(self.name)) == 0:
-                    return
+            try:
+                with Connection(self.name) as connection:
+                    # Another laboratory may have the name; ours ends then, and says so.
+                    if connection.listener_pid == self._process.pid:
+                        connection.ask({"do": "show"})
+                        return
+            except LaboratoryGoneError:
+                self._process.wait(START_TIMEOUT_S)
+            except UserError:
+                pass  # the socket is not there yet
             try:
                 status = self._process.wait(0.002)
             except subprocess.TimeoutExpired:
                 continue
-            message = self._messages.result().strip().removeprefix("wavebed: ") or f"core ended with {status}"
-            raise (UserError if status == 2 else MachineError if status == 3 else LaboratoryGoneError)(message)
+            raise _start_error(status, self._messages.result())
         raise MachineError(f"laboratory {self.name!r} did not start within {START_TIMEOUT_S:.0f} s: see wavebed doctor")
+
+
+def _start_error(status: int, messages: str) -> WavebedError:
+    lines = messages.strip().splitlines() or [f"wavebed-core ended with {status}"]
+    message = lines[-1].removeprefix("wavebed-core: ")
+    if status == UserError.exit_status:
+        return UserError(message)
+    return MachineError(message) if status == MachineError.exit_status else LaboratoryGoneError(message)

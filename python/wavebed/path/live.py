@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.path import values
+from wavebed.path.control import Connection
 from wavebed.path.model import PatternFile
 from wavebed.path.problems import Problem, at, unknown_key
 from wavebed.path.traces import Traces
@@ -14,7 +15,7 @@ from wavebed.path.traces import Traces
 if TYPE_CHECKING:
     from wavebed.path.laboratory import Json
 
-__all__ = ["CHANGES", "change_request"]
+__all__ = ["CHANGES", "apply_change", "change_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern")
 
@@ -51,6 +52,21 @@ def change_request(key: str, value: str) -> dict[str, Json]:
         return _pattern(request, key, value)
     except Problem as problem:
         raise UserError(str(problem)) from None
+
+
+def apply_change(name: str, key: str, request: dict[str, Json]) -> None:
+    """Make a change in the laboratory called `name`.
+
+    Raises
+    ------
+    UserError
+        If there is no such laboratory, or no link of it takes the change.
+    """
+    with Connection(name) as connection:
+        try:
+            connection.ask(request)
+        except UserError as error:
+            raise UserError(f"{key}: {error}: `wavebed ctl {name}` lists the links") from None
 
 
 def _pattern(request: dict[str, Json], key: str, value: str) -> dict[str, Json]:

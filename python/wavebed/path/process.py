@@ -73,6 +73,10 @@ class LabProcess:
         """Keep the pumps of its pipes."""
         self._pumps = pumps
 
+    def let_go(self) -> None:
+        """End the conversation about it; for a laboratory that has ended."""
+        self._connection.close()
+
     def poll(self) -> int | None:
         """Return the exit status, negative for a signal; ``None`` while it runs."""
         try:

@@ -1,0 +1,141 @@
+"""Small programs that run on the hosts of a laboratory, as command lines."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from wavebed.path.lab import Laboratory
+
+PORT = 5000
+
+_ECHO = """
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.bind(("::", {port}))
+print("ready", flush=True)
+while True:
+    data, peer = s.recvfrom(2000)
+    s.sendto(data, peer)
+"""
+
+_RTT = """
+import socket, time
+address = socket.getaddrinfo("{host}", {port}, socket.{family}, socket.SOCK_DGRAM)[0]
+s = socket.socket(address[0], socket.SOCK_DGRAM)
+s.settimeout(2)
+for i in range({count}):
+    start = time.perf_counter()
+    s.sendto(bytes({size}), address[4])
+    s.recv(2000)
+    print((time.perf_counter() - start) * 1000)
+"""
+
+_SEND = """
+import socket
+s = socket.create_server(("::", {port}), family=socket.AF_INET6, dualstack_ipv6=True)
+connection, _ = s.accept()
+print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode(), flush=True)
+block = bytes(1 << 16)
+left = {size}
+while left:
+    left -= connection.send(block[:left])
+connection.shutdown(socket.SHUT_WR)
+connection.recv(1)
+"""
+
+_RECEIVE = """
+import hashlib, socket, time
+s = socket.create_connection(("server", {port}))
+total, first = 0, None
+while chunk := s.recv(1 << 16):
+    first = first or time.perf_counter()
+    total += len(chunk)
+print(total, time.perf_counter() - first)
+print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode())
+"""
+
+_NUMBERED = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range({count}):
+    s.sendto(str(i).encode(), ("server", {port}))
+    time.sleep(0.0002)
+"""
+
+_COLLECT = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", {port}))
+print("ready", flush=True)
+s.settimeout(1)
+got = []
+try:
+    while True:
+        got.append(s.recv(100).decode())
+except TimeoutError:
+    print(" ".join(got))
+"""
+
+
+def python(program: str, **values: object) -> list[str]:
+    """Return the command line of a program with its values filled in."""
+    return [sys.executable, "-c", program.format(port=PORT, **values)]
+
+
+def rtts_ms(lab: Laboratory, count: int = 20, *, host: str = "server", family: str = "AF_INET") -> list[float]:
+    """Return round-trip times of small datagrams, by the client's own clock."""
+    where = {"server": lab.server, "client": lab.client}.get(host) or lab.edge
+    echo = where.start(python(_ECHO), stdout=-1)
+    wait_for_datagrams(lab, host)
+    try:
+        done = lab.client.run(
+            python(_RTT, host=host, family=family, count=count, size=56), capture=True, check=True, timeout=30
+        )
+    finally:
+        echo.kill()
+        echo.wait(5)
+    return [float(line) for line in done.stdout.split()]
+
+
+def median_rtt_ms(lab: Laboratory, **options: object) -> float:
+    """Return the median of `rtts_ms`."""
+    return statistics.median(rtts_ms(lab, **options))  # type: ignore[arg-type]
+
+
+def wait_for_datagrams(lab: Laboratory, host: str) -> None:
+    """Wait until something on the host has bound the port."""
+    import time
+
+    where = {"server": lab.server, "client": lab.client}.get(host) or lab.edge
+    for _ in range(500):
+        tables = where.run(["cat", "/proc/net/udp", "/proc/net/udp6"], capture=True).stdout
+        if f":{PORT:04X} " in tables:
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the echo did not start")
+
+
+def transfer(lab: Laboratory, size: int, timeout: float = 30) -> tuple[float, str, str]:
+    """Send `size` bytes over TCP to the client; return Mbit/s and the congestion controls of server and client."""
+    server = lab.server.start(python(_SEND, size=size), stdout=-1)
+    lab.server.wait_for_port(PORT)
+    done: subprocess.CompletedProcess[str] = lab.client.run(python(_RECEIVE), capture=True, check=True, timeout=timeout)
+    total, seconds, client_control = done.stdout.split()
+    assert int(total) == size
+    server.wait(5)
+    return size * 8 / float(seconds) / 1e6, (server.output()[0] or "").strip(), client_control
+
+
+def arrivals(lab: Laboratory, count: int) -> list[int]:
+    """Send numbered datagrams from the client and return those that reach the server, in order of arrival."""
+    sink = lab.server.start(python(_COLLECT), stdout=-1)
+    wait_for_datagrams(lab, "server")
+    lab.client.run(python(_NUMBERED, count=count), check=True, timeout=30)
+    assert sink.wait(20) == 0
+    return [int(number) for number in (sink.output()[0] or "").split()[1:]]

@@ -1,0 +1,182 @@
+"""Real laboratories do what their paths say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path as FilePath
+from typing import Any, cast
+
+import pytest
+from programs import arrivals, median_rtt_ms, transfer
+
+from wavebed.errors import UserError
+from wavebed.path.api import Path
+
+ROOT = FilePath(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
+def test_the_round_trip_is_the_commanded_delay(family: str) -> None:
+    with Path.of(delay="10ms").up() as lab:
+        # The bound leaves room for a busy machine; the benchmarks measure the error itself.
+        assert 20.0 <= median_rtt_ms(lab, family=family) < 22
+
+
+def test_the_directions_have_their_own_delays() -> None:
+    with Path.of(down_delay="5ms", up_delay="20ms").up() as lab:
+        assert 25.0 <= median_rtt_ms(lab) < 27
+
+
+def test_a_transfer_gets_the_rate_less_its_headers() -> None:
+    with Path.of(rate="100mbit", delay="2ms").up() as lab:
+        mbps, _, _ = transfer(lab, 10_000_000)
+    # 1448 of 1500 bytes are payload with IPv4 and time stamps, 1428 with IPv6.
+    assert 85 < mbps < 97
+
+
+def test_a_path_without_a_rate_is_fast() -> None:
+    with Path.of().up() as lab:
+        mbps, _, _ = transfer(lab, 100_000_000)
+    assert mbps > 500
+
+
+def test_the_books_close_and_go_to_files(tmp_path: FilePath) -> None:
+    with Path.of(rate="50mbit", loss="1%", duplicate="1%").up(log=tmp_path / "log", pcap=tmp_path / "pcap") as lab:
+        transfer(lab, 2_000_000)
+    assert lab.summary is not None
+    links = cast("list[dict[str, Any]]", lab.summary["links"])
+    assert [link["name"] for link in links] == ["radio.down", "radio.up"]
+    for link in links:
+        gone = link["delivered_segments"] + sum(link["dropped_segments"].values()) + link["queued_segments"]
+        assert link["offered_segments"] + link["duplicated_segments"] == gone
+        assert link["unaccounted_segments"] == 0
+    assert links[0]["dropped_segments"]["loss"] > 0
+    stored = json.loads((tmp_path / "log/summary.json").read_text())
+    assert stored["links"] == links
+    rows = (tmp_path / "log/radio.down.csv").read_text().splitlines()
+    column = rows[0].split(",").index("delivered_bytes")
+    assert sum(int(row.split(",")[column]) for row in rows[1:]) == links[0]["delivered_bytes"]
+    assert list((tmp_path / "pcap").iterdir())
+
+
+def test_the_same_seed_loses_the_same_packets() -> None:
+    seen = []
+    for seed in ("3", "3", "4"):
+        with Path.of(up_loss="20%", seed=seed).up() as lab:
+            seen.append(arrivals(lab, 300))
+    assert 180 < len(seen[0]) < 280
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_loss_by_packet_index_is_exact(tmp_path: FilePath) -> None:
+    pattern = "# wavebed pattern 1\n# kind = packets\n# packets = 10\npacket,loss\n0,0\n3,1\n5,0\n"
+    (tmp_path / "p.csv").write_text(pattern)
+    with Path.of(up_loss={"pattern": str(tmp_path / "p.csv")}).up() as lab:
+        assert arrivals(lab, 20) == [number for number in range(20) if number % 10 not in (3, 4)]
+
+
+def test_duplicates_and_stragglers_arrive_as_commanded() -> None:
+    with Path.of(up_duplicate="100%").up() as lab:
+        assert arrivals(lab, 5) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    with Path.of(up_reorder={"share": "30%", "delay": "5ms"}).up() as lab:
+        order = arrivals(lab, 100)
+    assert sorted(order) == list(range(100)) != order
+
+
+def test_three_hosts_reach_each_other() -> None:
+    with Path.load(ROOT / "scenarios/three-hosts.toml", delay="4ms", loss="0%").up() as lab:
+        assert 50 <= median_rtt_ms(lab) < 53
+        assert 8 <= median_rtt_ms(lab, host="edge") < 10
+        names = lab.edge.run(["cat", "/proc/sys/kernel/hostname"], capture=True).stdout
+        assert names == "edge\n"
+
+
+def test_congestion_control_and_settings_belong_to_hosts(tmp_path: FilePath) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        "[path]\ncongestion-control = 'cubic'\n[path.server]\ncongestion-control = 'reno'\n"
+        "[path.client.sysctl]\n'net.ipv4.tcp_rmem' = '4096 65536 1000000'\n"
+    )
+    with Path.load(file).up() as lab:
+        assert transfer(lab, 100_000)[1:] == ("reno", "cubic")
+        text = lab.client.run(["cat", "/proc/sys/net/ipv4/tcp_rmem"], capture=True).stdout
+        assert text.split() == ["4096", "65536", "1000000"]
+
+
+PATTERNS = {
+    "steps.csv": "# wavebed pattern 1\n# kind = steps\n# duration_s = 1\n"
+    "time_s,rate_bps,delay_s,loss\n0,5000000,0.001,0\n0.5,50000000,0.002,0\n",
+    "opportunities.csv": "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.001\n"
+    "time_s,bytes\n0.001,3000\n",
+    "trace.down": "1\n1\n2\n3\n",
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate": {"token-bucket": "10mbit", "burst": "15kb"}},
+        {"rate": "10mbit", "queue": "drophead:100p"},
+        {"rate": "10mbit", "queue": "infinite"},
+        {"rate": "10mbit", "queue": "codel"},
+        {"rate": "10mbit", "queue": "fq_codel:20ms"},
+        {"rate": "10mbit", "queue": "droptail:64kb", "queue_unit": "superpacket", "overhead": "24"},
+        {"rate": "10mbit", "rate_mode": "sampled", "join": "off"},
+        {"trace": "steps.csv", "trace_end": "hold", "start_at": "200ms", "outage": "drop"},
+        {"trace": "steps.csv", "rate_mode": "sampled"},
+        {"trace": "opportunities.csv", "join": "slot"},
+        {"trace": "trace.down", "trace_format": "mahimahi"},
+        {"delay": {"distribution": "normal", "mean": "3ms", "spread": "1ms", "correlation": "25%", "reorder": True}},
+        {"delay": {"distribution": "paretonormal", "mean": "3ms", "spread": "1ms"}},
+        {"delay": {"pattern": "steps.csv"}},
+        {"loss": {"model": "gilbert-elliott", "p": "0.1%", "r": "90%"}, "loss_unit": "superpacket"},
+        {"loss": {"model": "four-state", "p13": "0.1%", "p31": "90%", "p23": "50%", "p32": "10%", "p14": "0.1%"}},
+        {"loss": "0.1%", "loss_at": "entry", "rate": "10mbit"},
+        {"corrupt": "0.1%", "mtu": "9000"},
+    ],
+    ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items())[:70],
+)
+def test_every_kind_of_stage_carries_data(
+    options: dict[str, object], tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in PATTERNS.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with Path.of(**options).up() as lab:
+        mbps, _, _ = transfer(lab, 200_000)
+        assert mbps > 0.5
+    assert lab.summary is not None
+    links = cast("list[dict[str, Any]]", lab.summary["links"])
+    assert [link["unaccounted_segments"] for link in links] == [0, 0]
+
+
+def test_changes_act_while_it_runs(tmp_path: FilePath) -> None:
+    with Path.of(rate="100mbit", delay="5ms", loss="0%").up() as lab:
+        assert 10 <= median_rtt_ms(lab) < 12
+        lab.set(delay="20ms")
+        assert 40 <= median_rtt_ms(lab) < 42
+        lab.set(**{"radio.up.delay": "1ms"})
+        assert 21 <= median_rtt_ms(lab) < 23
+        lab.set(delay="1ms", rate="10mbit")
+        assert transfer(lab, 1_000_000)[0] < 11
+        pattern = tmp_path / "p.csv"
+        pattern.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 9\ntime_s,rate_bps\n0,40000000\n")
+        lab.set(pattern=str(pattern))
+        assert 25 < transfer(lab, 4_000_000)[0] < 41
+        lab.set(loss="100%")
+        assert arrivals(lab, 10) == []
+        shown = cast("list[dict[str, Any]]", lab.show()["links"])
+        assert shown[1]["dropped_segments"]["loss"] == 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rate": "1mbit"}, "rate: .* no link has a stage"),
+        ({"radio.sideways.delay": "1ms"}, "is no link"),
+        ({"lte.down.delay": "1ms"}, "lte"),
+    ],
+)
+def test_a_change_that_nothing_takes_is_refused(changes: dict[str, str], message: str) -> None:
+    with Path.of(delay="5ms").up() as lab, pytest.raises(UserError, match=message):
+        lab.set(**changes)

@@ -1,0 +1,198 @@
+"""Programs in laboratories: from Python and from the command line; and what is left when somebody dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path as FilePath
+
+import pytest
+
+from wavebed.cli import main
+from wavebed.errors import UserError
+from wavebed.path.api import Path
+
+
+def wavebed(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "wavebed", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def laboratories() -> set[str]:
+    names = (line.split()[-1] for line in FilePath("/proc/net/unix").read_text().splitlines())
+    return {name for name in names if name.startswith("@wavebed/")}
+
+
+def wait_until_gone(name: str) -> None:
+    end = time.monotonic() + 10
+    while any(address.endswith(f"/{name}") for address in laboratories()):
+        assert time.monotonic() < end, f"{name} is still there"
+        time.sleep(0.02)
+
+
+def test_run_is_like_subprocess_run(tmp_path: FilePath) -> None:
+    with Path.of().up() as lab:
+        done = lab.client.run(["sh", "-c", "cat; echo bad >&2; pwd; exit 3"], input="in ", capture=True, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (3, f"in {tmp_path}\n", "bad\n")
+        done = lab.client.run(["sh", "-c", "echo $A"], env={"A": "b", "PATH": os.environ["PATH"]}, capture=True)
+        assert done.stdout == "b\n"
+        with pytest.raises(subprocess.CalledProcessError) as error:
+            lab.client.run(["sh", "-c", "echo out; exit 4"], capture=True, check=True)
+        assert (error.value.returncode, error.value.stdout) == (4, "out\n")
+        with pytest.raises(subprocess.TimeoutExpired) as late:
+            lab.client.run(["sh", "-c", "echo begun; exec sleep 60"], capture=True, timeout=0.5)
+        assert late.value.stdout == "begun\n"
+        with pytest.raises(UserError, match="no-such-program"):
+            lab.client.run(["no-such-program"])
+        with pytest.raises(UserError, match="no edge host"):
+            _ = lab.edge
+
+
+def test_much_output_does_not_stall() -> None:
+    with Path.of().up() as lab:
+        done = lab.server.run(["sh", "-c", "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2"], capture=True)
+    assert (len(done.stdout), len(done.stderr)) == (3_000_000, 1_000_000)
+
+
+def test_started_programs_are_handles() -> None:
+    with Path.of().up() as lab:
+        process = lab.server.start(["sleep", "60"])
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.05)
+        assert process.terminate() == -signal.SIGTERM
+        assert process.poll() == -signal.SIGTERM
+        process.kill()
+        stubborn = lab.server.start(
+            [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); print(1); time.sleep(60)"]
+        )
+        time.sleep(0.5)
+        assert stubborn.terminate(grace_s=0.2) == -signal.SIGKILL
+
+
+def test_leaving_ends_everything() -> None:
+    marker = f"{time.time_ns()}.25"
+    with Path.of().up(name="leaving") as lab:
+        lab.server.start(["sleep", marker])
+        assert any(address.endswith("/leaving") for address in laboratories())
+    assert not any(address.endswith("/leaving") for address in laboratories())
+    assert marker not in every_command_line()
+
+
+def every_command_line() -> str:
+    lines = []
+    for file in FilePath("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_text(errors="replace").replace("\0", " "))
+        except OSError:
+            continue
+    return "\n".join(lines)
+
+
+def test_a_laboratory_dies_with_its_python_process() -> None:
+    marker = f"{time.time_ns()}.75"
+    code = (
+        "import time, wavebed\n"
+        "lab = wavebed.Path.of(delay='1ms').up(name='orphan')\n"
+        f"lab.server.start(['sleep', '{marker}'])\n"
+        "print('up', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=variables) as python:
+        assert python.stdout is not None
+        assert python.stdout.readline() == "up\n"
+        assert marker in every_command_line()
+        python.kill()
+    wait_until_gone("orphan")
+    end = time.monotonic() + 5
+    while marker in every_command_line():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_laboratories_do_not_meet() -> None:
+    with Path.of(delay="1ms").up() as one, Path.of(delay="1ms").up() as other:
+        assert one.name != other.name
+        one.server.start([sys.executable, "-m", "http.server", "8080"], stderr=subprocess.DEVNULL)
+        one.server.wait_for_port(8080)
+        with pytest.raises(TimeoutError):
+            other.server.wait_for_port(8080, timeout=0.3)
+
+
+def test_a_name_is_taken_once() -> None:
+    with Path.of().up(name="taken"), pytest.raises(UserError, match="taken"), Path.of().up(name="taken"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
+)
+def test_the_status_of_shell_is_that_of_the_command(command: str, status: int) -> None:
+    assert wavebed("shell", "--delay", "1ms", "--", "sh", "-c", command).returncode == status
+
+
+def test_shell_knows_names_and_addresses() -> None:
+    script = (
+        "echo $WAVEBED_SERVER {server}; getent hosts server >/dev/null && getent hosts client >/dev/null && echo ok"
+    )
+    done = wavebed("shell", "--", "sh", "-c", script)
+    address = done.stdout.split()[0]
+    assert address.startswith(("198.18.", "198.19."))
+    assert done.stdout == f"{address} {address}\nok\n"
+
+
+def test_a_server_runs_beside_the_command() -> None:
+    done = wavebed(
+        "shell", "--server", f"{sys.executable} -m http.server 80 2>/dev/null",
+        "--", sys.executable, "-c",
+        "import time, urllib.request\n"
+        "for _ in range(100):\n"
+        "    try: print(urllib.request.urlopen('http://server/').status); break\n"
+        "    except OSError: time.sleep(0.05)\n",
+    )  # fmt: skip
+    assert done.stdout == "200\n", done.stderr
+
+
+def test_a_broken_pattern_is_named_with_its_line(tmp_path: FilePath) -> None:
+    file = tmp_path / "bad.csv"
+    file.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 2\ntime_s,rate_bps\n0,1000\n1,12\n1,13\n")
+    done = wavebed("shell", "--trace", str(file), "--", "true")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert f"{file}:7" in done.stderr or "line 7" in done.stderr
+
+
+def test_an_unknown_setting_is_refused(tmp_path: FilePath) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("[path.client.sysctl]\n'net.ipv4.no_such_setting' = 1\n")
+    done = wavebed("shell", "--scenario", str(file), "--", "true")
+    assert done.returncode == 2
+    assert "net.ipv4.no_such_setting" in done.stderr
+
+
+def test_an_unknown_command_is_refused() -> None:
+    done = wavebed("shell", "--", "no-such-program")
+    assert done.returncode in (2, 127)
+    assert "no-such-program" in done.stderr
+
+
+def test_ctl_lists_shows_and_sets(capsys: pytest.CaptureFixture[str]) -> None:
+    with Path.of(rate="10mbit", delay="1ms").up(name="steered") as lab:
+        assert main(["ctl"]) == 0
+        assert "steered" in capsys.readouterr().out
+        assert main(["ctl", "steered", "set", "rate=20mbit", "radio.down.delay=2ms"]) == 0
+        lab.client.run(["ping", "-c", "1", "server"], capture=True, check=True)
+        assert main(["ctl", "steered", "show"]) == 0
+        shown = capsys.readouterr().out
+        assert shown.splitlines()[0].split() == [
+            "link", "offered", "duplicated", "delivered", "dropped", "marked", "queued",
+        ]  # fmt: skip
+        assert shown.splitlines()[1].split()[0] == "radio.down"
+        assert main(["ctl", "steered", "show", "--json"]) == 0
+        assert '"radio.down"' in capsys.readouterr().out
+        assert main(["ctl", "steered", "set", "loss=1%"]) == 2
