@@ -17,6 +17,9 @@ use crate::signals;
 /// How long the engine may take to answer init.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 
+/// How long it may take to stop: captures and series are written to the end.
+const STOP_TIME: Duration = Duration::from_secs(120);
+
 /// How often the engine's process looks whether the engine still runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
@@ -172,7 +175,16 @@ impl EngineLink {
     pub fn ask(&mut self, request: &Request) -> Result<Value, String> {
         let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
         line.push(b'\n');
-        self.reader.get_mut().write_all(&line).map_err(|_| gone())?;
+        let patience = if matches!(request, Request::Stop) {
+            STOP_TIME
+        } else {
+            ANSWER_TIME
+        };
+        let stream = self.reader.get_mut();
+        stream
+            .set_read_timeout(Some(patience))
+            .map_err(|error| error.to_string())?;
+        stream.write_all(&line).map_err(|_| gone())?;
         self.answer()
     }
 

@@ -67,3 +67,50 @@ fn a_shell_inside_has_job_control() {
         assert_clean(&before, "an interactive shell");
     });
 }
+
+#[test]
+fn control_z_stops_the_laboratory_and_fg_brings_it_back() {
+    on_own_machine(
+        "control_z_stops_the_laboratory_and_fg_brings_it_back",
+        || {
+            let before = traces();
+            let path = support::write(&lab("tty", 2, &["sleep", "1003"]));
+            let mut child = Command::new("script")
+                .args(["-qefc", "bash --norc --noprofile -i", "/dev/null"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("script starts");
+            let mut input = child.stdin.take().expect("piped");
+            let mut type_in = |text: &str| {
+                input.write_all(text.as_bytes()).expect("type");
+                input.flush().expect("type");
+            };
+            let state = |program: &str| {
+                let pid = process_with(program)?;
+                let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+                text.rsplit(") ").next()?.chars().next()
+            };
+            let front = format!("{} lab {}", support::CORE, path.display());
+            type_in(&format!("{front}\n"));
+            wait_until("it runs", || process_with("sleep 1003").is_some());
+            std::thread::sleep(Duration::from_millis(100));
+            type_in("\x1a");
+            wait_until("the command is stopped", || {
+                state("sleep 1003") == Some('T')
+            });
+            // Init and the engine have the same command line; the first process of the three is the front.
+            wait_until("the front is stopped", || state(&front) == Some('T'));
+            type_in("fg\n");
+            wait_until("the command goes on", || state("sleep 1003") == Some('S'));
+            std::thread::sleep(Duration::from_millis(100));
+            type_in("\x03");
+            wait_until("the command ended", || process_with("sleep 1003").is_none());
+            type_in("echo status $?\nexit 0\n");
+            let output = child.wait_with_output().expect("ends");
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("status 130"), "{text}");
+            assert_clean(&before, "a stopped laboratory");
+        },
+    );
+}

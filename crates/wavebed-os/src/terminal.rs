@@ -36,10 +36,13 @@ pub fn take(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Stops the caller's process group, as Ctrl-Z would, until somebody lets it go on.
 pub fn stop_ourselves() {
-    // SAFETY: signals by number, to our own group and ourselves.
+    // SAFETY: signals by number, to our own group and ourselves. The first is for the others of the group only:
+    // taking it ourselves too would stop us twice, with one wish to go on between.
     unsafe {
+        libc::signal(libc::SIGTSTP, libc::SIG_IGN);
         libc::kill(0, libc::SIGTSTP);
         libc::raise(libc::SIGSTOP);
+        libc::signal(libc::SIGTSTP, libc::SIG_DFL);
     }
 }
 
