@@ -95,7 +95,7 @@ def rtts_ms(lab: Laboratory, count: int = 20, *, host: str = "server", family: s
     wait_for_datagrams(lab, host)
     try:
         done = lab.client.run(
-            python(_RTT, host=host, family=family, count=count, size=56), capture=True, check=True, timeout=30
+            python(_RTT, host=host, family=family, count=count, size=56), capture_output=True, check=True, timeout=30
         )
     finally:
         echo.kill()
@@ -114,7 +114,7 @@ def wait_for_datagrams(lab: Laboratory, host: str) -> None:
 
     where = {"server": lab.server, "client": lab.client}.get(host) or lab.edge
     for _ in range(500):
-        tables = where.run(["cat", "/proc/net/udp", "/proc/net/udp6"], capture=True).stdout
+        tables = where.run(["cat", "/proc/net/udp", "/proc/net/udp6"], capture_output=True).stdout
         if f":{PORT:04X} " in tables:
             return
         time.sleep(0.01)
@@ -125,7 +125,9 @@ def transfer(lab: Laboratory, size: int, timeout: float = 30) -> tuple[float, st
     """Send `size` bytes over TCP to the client; return Mbit/s and the congestion controls of server and client."""
     server = lab.server.start(python(_SEND, size=size), stdout=-1)
     lab.server.wait_for_port(PORT)
-    done: subprocess.CompletedProcess[str] = lab.client.run(python(_RECEIVE), capture=True, check=True, timeout=timeout)
+    done: subprocess.CompletedProcess[str] = lab.client.run(
+        python(_RECEIVE), capture_output=True, check=True, timeout=timeout
+    )
     total, seconds, client_control = done.stdout.split()
     assert int(total) == size
     server.wait(5)

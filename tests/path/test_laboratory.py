@@ -87,7 +87,7 @@ def test_three_hosts_reach_each_other() -> None:
     with Path.load(ROOT / "scenarios/three-hosts.toml", delay="4ms", loss="0%").up() as lab:
         assert 50 <= median_rtt_ms(lab) < 53
         assert 8 <= median_rtt_ms(lab, host="edge") < 10
-        names = lab.edge.run(["cat", "/proc/sys/kernel/hostname"], capture=True).stdout
+        names = lab.edge.run(["cat", "/proc/sys/kernel/hostname"], capture_output=True).stdout
         assert names == "edge\n"
 
 
@@ -99,7 +99,7 @@ def test_congestion_control_and_settings_belong_to_hosts(tmp_path: FilePath) -> 
     )
     with Path.load(file).up() as lab:
         assert transfer(lab, 100_000)[1:] == ("reno", "cubic")
-        text = lab.client.run(["cat", "/proc/sys/net/ipv4/tcp_rmem"], capture=True).stdout
+        text = lab.client.run(["cat", "/proc/sys/net/ipv4/tcp_rmem"], capture_output=True).stdout
         assert text.split() == ["4096", "65536", "1000000"]
 
 

@@ -36,15 +36,17 @@ def wait_until_gone(name: str) -> None:
 
 def test_run_is_like_subprocess_run(tmp_path: FilePath) -> None:
     with Path.of().up() as lab:
-        done = lab.client.run(["sh", "-c", "cat; echo bad >&2; pwd; exit 3"], input="in ", capture=True, cwd=tmp_path)
+        done = lab.client.run(
+            ["sh", "-c", "cat; echo bad >&2; pwd; exit 3"], input="in ", capture_output=True, cwd=tmp_path
+        )
         assert (done.returncode, done.stdout, done.stderr) == (3, f"in {tmp_path}\n", "bad\n")
-        done = lab.client.run(["sh", "-c", "echo $A"], env={"A": "b", "PATH": os.environ["PATH"]}, capture=True)
+        done = lab.client.run(["sh", "-c", "echo $A"], env={"A": "b", "PATH": os.environ["PATH"]}, capture_output=True)
         assert done.stdout == "b\n"
         with pytest.raises(subprocess.CalledProcessError) as error:
-            lab.client.run(["sh", "-c", "echo out; exit 4"], capture=True, check=True)
+            lab.client.run(["sh", "-c", "echo out; exit 4"], capture_output=True, check=True)
         assert (error.value.returncode, error.value.stdout) == (4, "out\n")
         with pytest.raises(subprocess.TimeoutExpired) as late:
-            lab.client.run(["sh", "-c", "echo begun; exec sleep 60"], capture=True, timeout=0.5)
+            lab.client.run(["sh", "-c", "echo begun; exec sleep 60"], capture_output=True, timeout=0.5)
         assert late.value.stdout == "begun\n"
         with pytest.raises(UserError, match="no-such-program"):
             lab.client.run(["no-such-program"])
@@ -54,7 +56,9 @@ def test_run_is_like_subprocess_run(tmp_path: FilePath) -> None:
 
 def test_much_output_does_not_stall() -> None:
     with Path.of().up() as lab:
-        done = lab.server.run(["sh", "-c", "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2"], capture=True)
+        done = lab.server.run(
+            ["sh", "-c", "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2"], capture_output=True
+        )
     assert (len(done.stdout), len(done.stderr)) == (3_000_000, 1_000_000)
 
 
@@ -186,7 +190,7 @@ def test_ctl_lists_shows_and_sets(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["ctl"]) == 0
         assert "steered" in capsys.readouterr().out
         assert main(["ctl", "steered", "set", "rate=20mbit", "radio.down.delay=2ms"]) == 0
-        lab.client.run(["ping", "-c", "1", "server"], capture=True, check=True)
+        lab.client.run(["ping", "-c", "1", "server"], capture_output=True, check=True)
         assert main(["ctl", "steered", "show"]) == 0
         shown = capsys.readouterr().out
         assert shown.splitlines()[0].split() == [

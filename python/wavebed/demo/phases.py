@@ -123,7 +123,7 @@ def run_download(scenario: Path, folder: Path, tools: dict[str, str], seed: int,
         start_s = watch.now_s()
         done = lab.client.run(
             [tools["curl"], "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{json}", "http://server/200MB.bin"],
-            capture=True,
+            capture_output=True,
             timeout=DOWNLOAD_TIMEOUT_S,
         )
         end_s = watch.now_s()
@@ -157,7 +157,7 @@ def run_bulk(control: str, scenario: Path, folder: Path, tools: dict[str, str], 
         start_s = watch.now_s()
         done = lab.client.run(
             [tools["iperf3"], "-c", "server", "-R", "-t", str(BULK_S), "-i", "0.5", "-J"],
-            capture=True,
+            capture_output=True,
             timeout=BULK_S + 20,
         )
         (folder / "iperf3.json").write_text(done.stdout)
@@ -205,7 +205,7 @@ class _Pinger:
 
 def _retransmitted(lab: Laboratory) -> int:
     """Return how many segments the server's TCP has sent again."""
-    text = lab.server.run(["cat", "/proc/net/snmp"], capture=True, check=True).stdout
+    text = lab.server.run(["cat", "/proc/net/snmp"], capture_output=True, check=True).stdout
     names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
     return int(values[names.index("RetransSegs")])
 

@@ -2,7 +2,7 @@
 
 >>> import wavebed
 >>> with wavebed.Path.load("scenarios/kau-e5g-1.toml").up() as lab:
-...     result = lab.client.run(["ping", "-c", "3", "server"], capture=True)
+...     result = lab.client.run(["ping", "-c", "3", "server"], capture_output=True)
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class LabHost:
         self,
         argv: Sequence[str | os.PathLike[str]],
         *,
-        capture: bool = False,
+        capture_output: bool = False,
         timeout: float | None = None,
         check: bool = False,
         env: Mapping[str, str] | None = None,
@@ -138,7 +138,7 @@ class LabHost:
         ----------
         argv : sequence of str
             The program and its arguments.
-        capture : bool
+        capture_output : bool
             Whether to keep standard output and standard error as text; otherwise they are those of this process.
         timeout : float, optional
             Seconds after which the program is killed.
@@ -158,7 +158,7 @@ class LabHost:
         LaboratoryGoneError
             If the laboratory ended first.
         """
-        redirect = subprocess.PIPE if capture else None
+        redirect = subprocess.PIPE if capture_output else None
         process = self.start(argv, stdout=redirect, stderr=redirect, env=env, cwd=cwd, input=input)
         try:
             status = process.wait(timeout)
@@ -185,7 +185,7 @@ class LabHost:
         """
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            tables = self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], capture=True).stdout
+            tables = self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True).stdout
             for row in map(str.split, tables.splitlines()):
                 if len(row) > _STATE and row[_STATE] == _LISTEN and row[1].endswith(f":{port:04X}"):
                     return
