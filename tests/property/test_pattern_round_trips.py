@@ -72,7 +72,7 @@ def assert_round_trip(pattern: Pattern, name: str, options: ReadOptions | None =
 
 
 KEYS = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=8).map(lambda key: "x" + key)
-VALUES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20)
+VALUES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20).map(str.strip)
 
 
 @given(full_steps(), st.dictionaries(KEYS, VALUES, max_size=3))

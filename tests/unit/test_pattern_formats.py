@@ -33,6 +33,19 @@ def test_native_keeps_nanoseconds_and_header() -> None:
     assert pattern.header == (("title", "a = b, c"),)
 
 
+def test_native_header_lines_may_be_spaced_as_one_likes() -> None:
+    text = "# wavebed pattern 1\n#kind=steps\n#  duration_s =4 \n# my  key= a=b \ntime_s,rate_bps\n0,5\n"
+    pattern, _ = read(text)
+    assert (pattern.kind, pattern.period, pattern.header) == ("steps", 4 * 10**9, (("my  key", "a=b"),))
+
+
+@pytest.mark.parametrize(("key", "value"), [("a=b", "c"), ("a", "b\nc"), (" a", "b"), ("a", "b "), ("", "b")])
+def test_a_header_that_would_not_come_back_is_not_written(key: str, value: str) -> None:
+    zero = np.array([0], dtype=np.int64)
+    with pytest.raises(UserError, match="cannot be written"):
+        render(Pattern("steps", zero, 1, rate_bps=zero, header=((key, value),)))
+
+
 def test_mahimahi_lines_are_1500_bytes_and_the_last_is_the_period() -> None:
     pattern, _ = read("0\n0\n7\n20\n", name="link.down")
     assert rows(pattern) == [(0.0, 3000), (0.007, 1500), (0.02, 1500)]
