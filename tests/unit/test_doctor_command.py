@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from wavebed.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 CHECKS = [
     {"name": "kernel", "status": "ok", "found": "Linux 6.18", "remedy": None},
