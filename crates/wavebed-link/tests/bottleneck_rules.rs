@@ -213,6 +213,16 @@ fn an_outage_that_drops_takes_what_waits_and_what_arrives() {
 }
 
 #[test]
+fn a_segment_dropped_by_an_outage_leaves_no_trace_on_the_next_one() {
+    // The dropped segment would have ended at 24 Mbit/s; the next one has 0.25 ms of 12 Mbit/s before that.
+    let rows = "0,12000000\n0.0005,0\n0.001,12000000\n0.00125,24000000";
+    let events = arrivals(&[segment(0, 1, 1500), segment(1_000_000, 2, 1500)]);
+    let (out, _) = run(dropping(steps(rows, "1", End::Hold)), &events, 1 << 40);
+    assert_eq!(out.losses(), [(1, 0, 500_000)]);
+    assert_eq!(out.departures(), [(2, 0, 1_625_000)]);
+}
+
+#[test]
 fn a_live_rate_of_zero_is_an_outage_too() {
     let events = [
         Event::Arrival(super_packet(0, 1, 2, 1500, 1500)),
