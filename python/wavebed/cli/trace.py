@@ -216,15 +216,16 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
 
 
 def _as_text(file: str, summary: Summary) -> str:
-    from wavebed.pattern.curves import say_rate
+    from wavebed.pattern.curves import say_rate, say_time
+    from wavebed.pattern.source import plural
 
     lines = [file]
 
     def line(name: str, value: str) -> None:
         lines.append(f"  {name:<12}{value}")
 
-    length = f"{summary.period} packets" if summary.kind == "packets" else f"{summary.period / 1e9:.9g} s"
-    line("duration", f"{length}, {summary.rows} rows of {summary.kind}")
+    length = f"{summary.period} packets" if summary.kind == "packets" else say_time(summary.period)
+    line("duration", f"{length}, {plural(summary.rows, 'row')} of {summary.kind}")
     if summary.rate_percentiles_bps is not None and summary.mean_bps is not None and summary.peak_bps is not None:
         window = "" if summary.rate_window_ns is None else f", in windows of {summary.rate_window_ns / 1e6:g} ms"
         line("mean rate", say_rate(summary.mean_bps))
@@ -234,8 +235,8 @@ def _as_text(file: str, summary: Summary) -> str:
     if summary.outages is not None:
         found = summary.outages
         rule = f"a rate of {format_rate(found.threshold_bps)} or less" if found.threshold_bps else "a rate of 0"
-        longest = f", the longest {found.longest_ns / 1e9:g} s" if found.spans_ns else ""
-        line("outages", f"{len(found.spans_ns)}, together {found.total_ns / 1e9:g} s{longest} ({rule})")
+        longest = f", the longest {say_time(found.longest_ns)}" if found.spans_ns else ""
+        line("outages", f"{len(found.spans_ns)}, together {say_time(found.total_ns)}{longest} ({rule})")
     if summary.delay_percentiles_ns is not None and summary.mean_delay_ns is not None:
         shares = "  ".join(f"p{key} {value / 1e6:g} ms" for key, value in summary.delay_percentiles_ns.items())
         line("delay", f"mean {summary.mean_delay_ns / 1e6:.4g} ms  {shares}")

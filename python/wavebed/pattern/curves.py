@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
+from wavebed.pattern.numbers import format_scaled
 from wavebed.pattern.resample import window_rates
 from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, summarise
 from wavebed.units import format_time
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.model import Pattern
 
-__all__ = ["MAX_POINTS", "Curve", "Drawing", "draw", "headline"]
+__all__ = ["MAX_POINTS", "Curve", "Drawing", "draw", "headline", "say_rate", "say_time"]
 
 MAX_POINTS = 4000
 BINS = 2000
@@ -118,6 +119,11 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
     return Drawing(name, title, over_packets, panels, shaded, summarise(pattern, threshold_bps, window_ns))
 
 
+def say_time(time_ns: int) -> str:
+    """Write a time in seconds for a reader, exactly."""
+    return f"{format_scaled(time_ns, 9)} s"
+
+
 def say_rate(rate_bps: float) -> str:
     """Write a rate for a reader, four significant digits."""
     for name, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
@@ -129,7 +135,7 @@ def say_rate(rate_bps: float) -> str:
 def headline(drawing: Drawing) -> str:
     """Say the main figures of a pattern on one line."""
     summary = drawing.summary
-    parts = [f"{summary.period} packets" if drawing.over_packets else f"{summary.period / 1e9:g} s"]
+    parts = [f"{summary.period} packets" if drawing.over_packets else say_time(summary.period)]
     if summary.mean_bps is not None and summary.peak_bps is not None and summary.rate_percentiles_bps is not None:
         parts.append(f"mean {say_rate(summary.mean_bps)}")
         parts.append(f"median {say_rate(summary.rate_percentiles_bps[50])}")
@@ -138,7 +144,7 @@ def headline(drawing: Drawing) -> str:
         count = len(summary.outages.spans_ns)
         if count:
             noun = "outage" if count == 1 else "outages"
-            parts.append(f"{count} {noun}, {summary.outages.total_ns / 1e9:g} s")
+            parts.append(f"{count} {noun}, {say_time(summary.outages.total_ns)}")
         else:
             parts.append("no outage")
     if summary.mean_delay_ns is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.pattern.curves import say_rate
+from wavebed.pattern.curves import say_rate, say_time
 from wavebed.pattern.plot import COLOURS, LABELS, drawable_outages, panel_unit
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ def _table(drawings: Sequence[Drawing]) -> str:
     rows = []
     for series, drawing in enumerate(drawings):
         summary = drawing.summary
-        cells = [f"{summary.period} packets" if drawing.over_packets else f"{summary.period / 1e9:g} s"]
+        cells = [f"{summary.period} packets" if drawing.over_packets else say_time(summary.period)]
         if summary.rate_percentiles_bps is not None and summary.mean_bps is not None and summary.peak_bps is not None:
             rates = (summary.mean_bps, *(summary.rate_percentiles_bps[p] for p in (5, 50, 95)), summary.peak_bps)
             cells += [say_rate(rate) for rate in rates]
         else:
             cells += [NOTHING] * 5
         if summary.outages is not None:
-            cells += [f"{len(summary.outages.spans_ns)}", f"{summary.outages.longest_ns / 1e9:g} s"]
+            cells += [f"{len(summary.outages.spans_ns)}", say_time(summary.outages.longest_ns)]
         else:
             cells += [NOTHING, NOTHING]
         if delayed:
