@@ -432,7 +432,10 @@ impl Init {
                 directory,
                 stdio,
             }) => {
-                let fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
+                // Nobody types into a program that was given no input.
+                let nothing = File::open("/dev/null").ok();
+                let mut fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
+                fds[0] = fds[0].or(nothing.as_ref().map(AsFd::as_fd));
                 self.start(&process, &environment, directory.as_deref(), fds, false)
                     .map(|pid| {
                         self.runs.insert(pid, id);

@@ -140,7 +140,14 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             v6,
         });
     }
-    let hops = near_ends.into_iter().zip(far_ends).collect();
+    let hops: Vec<(Tun, Tun)> = near_ends.into_iter().zip(far_ends).collect();
+    if !hops
+        .iter()
+        .all(|(near, far)| near.has_udp_offload() && far.has_udp_offload())
+    {
+        let remark = "this kernel cuts UDP super-packets before they cross (Linux 6.2 would not): UDP is slower";
+        builder.remarks.push(remark.to_owned());
+    }
     Ok(Network {
         hosts,
         hops,

@@ -176,3 +176,20 @@ fn laboratories_do_not_meet() {
         text_of(&twin.end(), 0);
     });
 }
+
+#[test]
+fn a_file_that_is_none_is_refused_in_one_line() {
+    let refusal = |path: &str| {
+        let output = std::process::Command::new(support::CORE)
+            .args(["lab", path])
+            .output()
+            .expect("starts");
+        assert_eq!(output.status.code(), Some(2));
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(line.contains(path) && line.lines().count() == 1, "{line}");
+    };
+    refusal("/no/such/file.json");
+    refusal("/dev/null");
+    refusal("/");
+    refusal(support::CORE);
+}
