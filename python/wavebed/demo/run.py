@@ -68,18 +68,17 @@ class Outcome:
 
 
 def find_scenario(name: str) -> Path:
-    """Return a shipped scenario: from the package, or from the checkout that the package lies in.
+    """Return a shipped scenario, which lies in the package.
 
     Raises
     ------
     MachineError
-        If it is in neither.
+        If it is missing.
     """
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "scenarios", package.parent.parent / "scenarios"):
-        if (folder / name).is_file():
-            return folder / name
-    raise MachineError(f"{name}: the shipped scenarios are missing: reinstall wavebed")
+    file = Path(__file__).resolve().parent.parent / "scenarios" / name
+    if not file.is_file():
+        raise MachineError(f"{file}: a shipped scenario is missing: reinstall wavebed")
+    return file
 
 
 def run_demo(target: Path | None, seed: int) -> tuple[Path, Outcome]:
