@@ -29,6 +29,7 @@ pub fn on_own_machine(name: &str, body: impl FnOnce()) {
         body();
         return;
     }
+    let own_files = run_quietly("mktemp", &["-d"]).trim().to_owned();
     let output = Command::new("unshare")
         .args([
             "--pid",
@@ -43,8 +44,10 @@ pub fn on_own_machine(name: &str, body: impl FnOnce()) {
         .arg(std::env::current_exe().expect("test program"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
+        .env("TMPDIR", &own_files)
         .output()
         .expect("unshare starts");
+    let _ = fs::remove_dir_all(own_files);
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
