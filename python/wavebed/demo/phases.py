@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.lab import Laboratory
     from wavebed.path.laboratory import Json
+    from wavebed.path.process import LabProcess
 
 __all__ = ["Bulk", "Phase", "Ping", "run_bulk", "run_download"]
 
@@ -117,7 +118,7 @@ def run_download(scenario: Path, folder: Path, tools: dict[str, str], seed: int,
         watch = _Watch(lab)
         with (folder / "nginx.log").open("w") as log:
             web = lab.server.start([tools["nginx"], "-c", configuration, "-p", site], stdout=log, stderr=log)
-        lab.server.wait_for_port(80)
+        _await_web(lab, web, folder / "nginx.log")
         ping = _Pinger(lab, folder, tools["ping"])
         sent_before = _retransmitted(lab)
         start_s = watch.now_s()
@@ -137,6 +138,16 @@ def run_download(scenario: Path, folder: Path, tools: dict[str, str], seed: int,
         web.terminate()
     goodput_bps = report["size_download"] * 8 / report["time_total"]
     return _phase("download", folder, Bulk(start_s, end_s, goodput_bps, resent), pings)
+
+
+def _await_web(lab: Laboratory, web: LabProcess, log: Path) -> None:
+    try:
+        lab.server.wait_for_port(80)
+    except TimeoutError:
+        status = web.poll()
+        reason = log.read_text(errors="replace").strip() or "it said nothing"
+        state = "does not listen" if status is None else f"ended with {status}"
+        raise WavebedError(f"nginx {state}: {reason}") from None
 
 
 def run_bulk(control: str, scenario: Path, folder: Path, tools: dict[str, str], seed: int) -> Phase:

@@ -55,7 +55,8 @@ def version(argv: list[str]) -> str:
 def nginx_configuration(folder: Path) -> Path:
     """Write the configuration of an nginx that serves `folder`/www, in one process and without users; return it.
 
-    Everything it writes stays in `folder`.
+    Everything it writes stays in `folder`. Without `user root` it would give its folders to a user that a laboratory
+    without root does not have.
     """
     (folder / "www").mkdir(exist_ok=True)
     places = "\n".join(
@@ -63,7 +64,8 @@ def nginx_configuration(folder: Path) -> Path:
     )
     configuration = folder / "nginx.conf"
     configuration.write_text(
-        f"""daemon off;
+        f"""user root;
+daemon off;
 master_process off;
 pid "{folder}/nginx.pid";
 error_log stderr warn;
