@@ -23,6 +23,9 @@ const STOP_TIME: Duration = Duration::from_secs(120);
 /// How often the engine's process looks whether the engine still runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
+/// Where a summary has itself as a person reads it; taken out before it is stored.
+pub const TEXT: &str = "text";
+
 /// What can be asked of a running engine. Refusals are one line.
 pub trait Engine {
     /// The counters of every link, in the form of the summary.
@@ -40,7 +43,7 @@ pub trait Engine {
     /// Whether it has ended by itself.
     fn has_failed(&self) -> bool;
 
-    /// Stops it and draws up the summary.
+    /// Stops it and draws up the summary, with its [`TEXT`].
     ///
     /// # Errors
     /// A loop, a log or a capture failed.

@@ -14,7 +14,7 @@ use wavebed_path::SegmentSetup;
 use wavebed_path::config::SegmentKind;
 
 use crate::control::{Connection, Demand};
-use crate::engine::{self, EngineLink, Request};
+use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
 use crate::lab_file::{LabFile, ProcessFile};
 use crate::network::{self, Host, Network};
@@ -491,10 +491,17 @@ impl Init {
             asked_by: None,
         });
         self.end_programs();
-        let summary = self.engine.ask(&Request::Stop);
+        let mut summary = self.engine.ask(&Request::Stop);
         let mut status = end.status;
-        match &summary {
+        match &mut summary {
             Ok(value) => {
+                let text = value.as_object_mut().and_then(|object| object.remove(TEXT));
+                if self.lab.command.is_some() {
+                    eprint!(
+                        "{}",
+                        text.as_ref().and_then(Value::as_str).unwrap_or_default()
+                    );
+                }
                 if let Err(line) = self.write_summary(value) {
                     eprintln!("wavebed-core: {line}");
                     status = if status == 0 { FAILED } else { status };
@@ -558,7 +565,13 @@ impl Init {
         summary["name"] = self.lab.name.clone().into();
         summary["seed"] = self.lab.seed.into();
         let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
-        fs::write(path, text + "\n")
-            .map_err(|error| format!("summary_file: {}: {error}", path.display()))
+        // Written aside and renamed: no reader ever finds half of it.
+        let aside = path.with_extension("part");
+        fs::write(&aside, text + "\n")
+            .and_then(|()| fs::rename(&aside, path))
+            .map_err(|error| {
+                let _ = fs::remove_file(&aside);
+                format!("summary_file: {}: {error}", path.display())
+            })
     }
 }

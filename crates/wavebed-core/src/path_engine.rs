@@ -8,7 +8,7 @@ use wavebed_os::clock;
 use wavebed_os::tun::Tun;
 use wavebed_path::{HopSetup, HostBooks, Patterns, SegmentSetup, Setup, build_hops};
 
-use crate::engine::{Engine, Setting};
+use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 
 /// The running engine, and its time zero.
@@ -90,7 +90,12 @@ impl Engine for PathEngine {
                 })
             })
             .collect();
-        Ok(json!({"now_ns": clock::monotonic_ns() - self.origin_ns, "links": links}))
+        Ok(json!({
+            "now_ns": clock::monotonic_ns() - self.origin_ns,
+            "links": links,
+            "in_flight_bytes": hops.iter().map(|hop| hop.in_flight_bytes).sum::<u64>(),
+            "pool_bytes": hops.iter().map(|hop| hop.pool_bytes).sum::<usize>(),
+        }))
     }
 
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {
@@ -132,6 +137,8 @@ impl Engine for PathEngine {
 
     fn stop(self: Box<Self>) -> Result<Value, String> {
         let summary = self.engine.stop().map_err(|error| error.to_string())?;
-        serde_json::to_value(summary).map_err(|error| error.to_string())
+        let mut value = serde_json::to_value(&summary).map_err(|error| error.to_string())?;
+        value[TEXT] = summary.text().into();
+        Ok(value)
     }
 }

@@ -220,7 +220,9 @@ fn sampled_oracle(arrivals: &[Run], rate_at: impl Fn(u64) -> u64, most: usize) -
             lost.push((item.packet, item.index, item.at_ns));
             continue;
         }
-        let sampled_ns = (item.at_ns..).find(|&at_ns| rate_at(at_ns) > 0).unwrap();
+        let sampled_ns = (item.at_ns..u64::MAX)
+            .find(|&at_ns| rate_at(at_ns) > 0)
+            .unwrap();
         let rate = rate_at(sampled_ns);
         if sampled_ns > free_ns || rate != busy_rate {
             (begin_ns, busy_rate, work) = (free_ns.max(sampled_ns), rate, 0);

@@ -165,11 +165,13 @@ impl Loop {
         false
     }
 
+    /// Makes a live change at one moment, up to which everything was moved on.
     fn apply(&mut self, name: &str, change: &Change, clock: &impl Fn() -> u64) -> Option<bool> {
-        self.hop.advance(&mut self.ports, clock);
+        let now_ns = clock();
+        self.hop.advance(&mut self.ports, &|| now_ns);
         let links = self.hop.down.links.iter_mut().chain(&mut self.hop.up.links);
         let named = { links }.find(|named| named.name == name)?;
-        Some(named.link.apply(clock(), change))
+        Some(named.link.apply(now_ns, change))
     }
 
     fn state(&self) -> HopState {
