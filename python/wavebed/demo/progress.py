@@ -17,17 +17,10 @@ _REFRESH_S = 0.5
 
 
 class Progress:
-    """Says what is going on and how long it will still take.
+    """Says what is going on and how long it will still take."""
 
-    Parameters
-    ----------
-    total_s : float
-        The time that everything is expected to take, seconds.
-    """
-
-    def __init__(self, total_s: float) -> None:
-        self._total_s = total_s
-        self._start = time.monotonic()
+    def __init__(self) -> None:
+        self._end_s = time.monotonic()
         self._step = "starting"
         self._terminal = sys.stderr.isatty()
         self._said = 0.0
@@ -46,9 +39,10 @@ class Progress:
         if self._terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
-    def step(self, text: str) -> None:
-        """Say that a new step begins."""
+    def step(self, text: str, left_s: float) -> None:
+        """Say that a new step begins, and that it and all that follow are expected to take `left_s` seconds."""
         self._step = text
+        self._end_s = time.monotonic() + left_s
         self._say(force=True)
 
     def _refresh(self) -> None:
@@ -57,7 +51,7 @@ class Progress:
 
     def _say(self, *, force: bool) -> None:
         now = time.monotonic()
-        left_s = max(0.0, self._total_s - (now - self._start))
+        left_s = max(0.0, self._end_s - now)
         line = f"wavebed demo: {self._step} (about {left_s:.0f} s left)"
         if self._terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

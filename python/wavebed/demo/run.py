@@ -32,8 +32,8 @@ __all__ = ["Outcome", "run_demo"]
 
 SCENARIO = "kau-e5g-1.toml"
 CONTROLS = ("cubic", "bbr")
-_EXPECTED_DOWNLOAD_S = 6.0
-_OVERHEAD_S = 1.5
+_EXPECTED_DOWNLOAD_S = 5.0
+_OVERHEAD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,16 @@ def _claim(folder: Path) -> Path:
 
 def _run_phases(scenario: Path, folder: Path, tools: dict[str, str], seed: int, about: dict[str, str]) -> Outcome:
     phases = []
-    total_s = _EXPECTED_DOWNLOAD_S + IDLE_S + len(CONTROLS) * BULK_S + 3 * _OVERHEAD_S
-    with Progress(total_s) as progress, tempfile.TemporaryDirectory(prefix="wavebed-demo-") as site:
-        progress.step("1 of 3: download of 200 MB by curl from nginx, then ping alone")
+    bulk_s = BULK_S + _OVERHEAD_S
+    with Progress() as progress, tempfile.TemporaryDirectory(prefix="wavebed-demo-") as site:
+        left_s = _EXPECTED_DOWNLOAD_S + IDLE_S + len(CONTROLS) * bulk_s
+        progress.step("1 of 3: download of 200 MB by curl from nginx, then ping alone", left_s)
         phases.append(run_download(scenario, _sub(folder, "download"), tools, seed, Path(site)))
         for number, control in enumerate(CONTROLS, 2):
-            progress.step(f"{number} of 3: one {control} flow by iperf3 for {BULK_S} s, with ping beside it")
+            left_s = (len(CONTROLS) + 2 - number) * bulk_s
+            progress.step(f"{number} of 3: one {control} flow by iperf3 for {BULK_S} s, with ping beside it", left_s)
             phases.append(run_bulk(control, scenario, _sub(folder, control), tools, seed))
-        progress.step("writing the report")
+        progress.step("writing the report", 0)
     path = EmulatedPath.load(scenario, seed=str(seed))
     rate = path.model.segments[-1].down.rate
     assert isinstance(rate, PatternFile), "the radio of this scenario follows a pattern"
