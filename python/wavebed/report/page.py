@@ -171,7 +171,8 @@ def _results(rows: list[Figures]) -> str:
 <div class="scroll"><table><thead><tr>{headings}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>
 <p class="soft">Goodput is what the programs report: without headers, which take 4.8 % of the capacity (IPv6 and TCP).
 RTT is by ping every 50 ms; idle is after the download. Retransmitted counts segments that the server sent again. The
-queue is the radio's, downlink: the most bytes in each millisecond, and the time that packets spent in it.</p></section>"""
+queue is the radio's, downlink: the most bytes in each millisecond, and the time that packets spent in it.</p>
+</section>"""
 
 
 def _heading(text: str) -> str:
