@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_core
@@ -20,7 +21,7 @@ __all__ = ["register", "run"]
 
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (
-    "set: rate=50mbit, delay=5ms, loss=1%%, pattern=FILE concern every link that has such a stage;"
+    "set: rate=50mbit, delay=5ms, loss=1%, pattern=FILE concern every link that has such a stage;"
     " radio.down.rate=50mbit concerns one link. No packet is lost by a change."
 )
 
@@ -51,11 +52,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(*, as_json: bool) -> None:
-    arguments = [find_core(), "list", *(["--json"] if as_json else [])]
+    arguments = [find_core(), "list", "--json"]
     done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise MachineError(done.stderr.strip() or f"wavebed-core list ended with {done.returncode}")
-    print(done.stdout, end="")
+    if as_json:
+        print(done.stdout, end="")
+        return
+    running = cast("list[dict[str, Json]]", json.loads(done.stdout)["laboratories"])
+    if not running:
+        print("no laboratory runs", file=sys.stderr)
+        return
+    width = max(len("laboratory"), *(len(str(lab["name"])) for lab in running))
+    print(f"{'laboratory'.ljust(width)}  user")
+    for lab in running:
+        print(f"{str(lab['name']).ljust(width)}  {_user(cast('int', lab['uid']))}")
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _set(lab: str, changes: list[str]) -> None:
