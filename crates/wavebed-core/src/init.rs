@@ -496,7 +496,7 @@ impl Init {
         match &mut summary {
             Ok(value) => {
                 let text = value.as_object_mut().and_then(|object| object.remove(TEXT));
-                if self.lab.command.is_some() {
+                if self.command.is_some() {
                     eprint!(
                         "{}",
                         text.as_ref().and_then(Value::as_str).unwrap_or_default()

@@ -13,12 +13,15 @@ use crate::series::SeriesSender;
 /// How often finished rows go to the writer and the scheduler guard is consulted.
 const HOUSEKEEPING_NS: u64 = 20_000_000;
 
-/// Busy this long without a pause, the loop leaves `SCHED_FIFO`, so that the programs under test get the
-/// processor: well below the kernel's own throttle (50 ms off in each second), which would make packets late.
-const BUSY_LIMIT_NS: u64 = 30_000_000;
+/// How often the guard looks at the share of time that the loop slept.
+const GUARD_NS: u64 = 100_000_000;
 
-/// How long it then stays with the normal scheduler before it tries again.
-const STEP_DOWN_NS: u64 = 200_000_000;
+/// A loop that sleeps for less than this share (per cent) leaves `SCHED_FIFO`: the kernel's throttle stops a
+/// real-time thread for 50 ms once it was busy for 95 % of a second, which makes 50 ms of packets late.
+const SLEEPS_TOO_LITTLE_PERCENT: u64 = 12;
+
+/// A loop that sleeps for more than this share goes back.
+const SLEEPS_ENOUGH_PERCENT: u64 = 25;
 
 /// Departures due within this time of a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs,
 /// and a turn for each of them would cost more than all the copying. What is due after a pause is not delayed.
@@ -207,12 +210,11 @@ impl Loop {
     }
 }
 
-/// Keeps the loop from starving the machine.
+/// Keeps the loop from starving the machine, and from the kernel's throttle.
 struct Guard {
     granted: sched::Granted,
-    busy_since_ns: u64,
+    window_since_ns: u64,
     slept_ns: u64,
-    down_since_ns: Option<u64>,
     step_downs: u64,
 }
 
@@ -220,36 +222,32 @@ impl Guard {
     const fn new(granted: sched::Granted) -> Self {
         Self {
             granted,
-            busy_since_ns: 0,
+            window_since_ns: 0,
             slept_ns: 0,
-            down_since_ns: None,
             step_downs: 0,
         }
     }
 
     const fn slept(&mut self, from_ns: u64, until_ns: u64) {
         self.slept_ns += until_ns - from_ns;
-        self.busy_since_ns = until_ns;
     }
 
     fn check(&mut self, now_ns: u64) -> io::Result<()> {
-        if let Some(since_ns) = self.down_since_ns {
-            if now_ns - since_ns >= STEP_DOWN_NS {
-                // A loop that slept for a tenth of the time will not starve anybody.
-                if self.slept_ns * 10 >= now_ns - since_ns {
-                    self.granted.step_up()?;
-                    self.down_since_ns = None;
-                } else {
-                    self.down_since_ns = Some(now_ns);
-                }
-                self.slept_ns = 0;
-            }
-        } else if self.granted.is_real_time() && now_ns - self.busy_since_ns > BUSY_LIMIT_NS {
-            self.granted.step_down()?;
-            self.step_downs += 1;
-            self.down_since_ns = Some(now_ns);
-            self.slept_ns = 0;
+        let window_ns = now_ns - self.window_since_ns;
+        if window_ns < GUARD_NS {
+            return Ok(());
         }
+        let slept_percent = self.slept_ns * 100 / window_ns;
+        if self.granted.is_real_time() {
+            if slept_percent < SLEEPS_TOO_LITTLE_PERCENT {
+                self.granted.step_down()?;
+                self.step_downs += 1;
+            }
+        } else if slept_percent > SLEEPS_ENOUGH_PERCENT {
+            self.granted.step_up()?;
+        }
+        self.window_since_ns = now_ns;
+        self.slept_ns = 0;
         Ok(())
     }
 
