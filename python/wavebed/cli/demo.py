@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.demo.figures import table
     from wavebed.demo.run import record, run_demo
 
+    # As Ctrl-C: what was begun is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder, outcome = run_demo(args.output, args.seed)
     status = 0 if outcome.verdicts[0].holds else 1
     if args.json:
