@@ -118,8 +118,12 @@ def _compare(pattern: Pattern, start_s: int, folder: FilePath) -> None:
     allowed = np.diff(_allowed_bytes(pattern, edges.astype(np.int64)))
     found = handed.reshape(-1, WINDOW_MS).sum(axis=1)
     on_time = late.reshape(-1, WINDOW_MS).max(axis=1) < 500_000
-    # The sender needs some time to start; its queue then always holds something.
-    judged = np.flatnonzero((np.arange(len(found)) >= 10) & on_time)
+    backlogged = np.ones(len(found), dtype=bool)
+    for row in _rows(folder / "radio.down.csv"):
+        if int(row["queue_bytes"]) == 0 and int(row["time_ms"]) < len(handed):
+            backlogged[int(row["time_ms"]) // WINDOW_MS] = False
+    # A sender that was held up, and the time that it needs to start, say nothing about the link.
+    judged = np.flatnonzero((np.arange(len(found)) >= 10) & on_time & backlogged)
     assert len(judged) >= len(found) / 3, "the machine is too busy to judge"
     error = np.abs(found - allowed)[judged]
     # Half a per cent, and a segment or two: a window is a hundred milliseconds, one LTE segment can be two of them.
