@@ -25,8 +25,12 @@ def machine() -> dict[str, object]:
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                 if line.startswith("model name")), "unknown")  # fmt: skip
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    core = subprocess.run([str(systems.WAVEBED.with_name("wavebed-core")), "--version"], capture_output=True, text=True, check=False)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=systems.ROOT)
+    core = subprocess.run(
+        [str(systems.WAVEBED.with_name("wavebed-core")), "--version"], capture_output=True, text=True, check=False
+    )
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=systems.ROOT
+    )
     return {
         "processor": cpu,
         "processors": len(Path("/proc/stat").read_text().split("cpu")) - 2,
@@ -65,7 +69,10 @@ def measure(cases: list[Case], rounds: int, seed: int) -> dict[str, dict[str, li
                     continue
                 results.setdefault(case.name, {}).setdefault(name, []).append(figures)
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in figures.items() if value is not None)
-                print(f"[{turn + 1}/{rounds}] {case.name} {name}: {shown} ({time.monotonic() - start:.0f} s)", file=sys.stderr)
+                print(
+                    f"[{turn + 1}/{rounds}] {case.name} {name}: {shown} ({time.monotonic() - start:.0f} s)",
+                    file=sys.stderr,
+                )
     return results
 
 

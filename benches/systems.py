@@ -78,7 +78,12 @@ def run(argv: list[str], work: Work, env: dict[str, str] | None = None) -> Outco
     before, start = busy_seconds(), time.monotonic()
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=work.seconds + 60, check=False, env={**os.environ, **(env or {})}
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=work.seconds + 60,
+            check=False,
+            env={**os.environ, **(env or {})},
         )
     finally:
         for hog in hogs:
