@@ -5,8 +5,10 @@
 // The one place where system calls are made by hand; each block carries its reason.
 #![allow(unsafe_code)]
 
+pub mod awake;
 pub mod clock;
 pub mod error;
+pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;

@@ -1,67 +1,135 @@
-//! Where packet bytes live while they are in flight: chunks that are filled front to back and reused whole.
+//! Where packet bytes live while they are in flight.
 //!
-//! A packet is read straight into the current chunk, so no byte is copied between the two TUN devices, and a
-//! packet takes the room of its own length and no more. A chunk is free again when its last packet has left.
+//! Every packet is read into a buffer of the largest size that was let go last, so that it is still in the cache. A
+//! packet that nearly fills its buffer stays there, and no byte of it is copied between the two devices. A smaller
+//! one is moved to a chunk, packet behind packet, so that it takes the room of its own length.
 
-/// Room for the largest thing a TUN device hands over: 64 KiB of packet and the virtio-net header, with slack.
-pub const LARGEST_READ: usize = 65_536 + 64;
+use wavebed_os::memory::Region;
 
-/// Small enough that a nearly empty chunk wastes little, large enough that its unused end does (3 %).
-const CHUNK_BYTES: usize = 2 << 20;
+/// Room for the largest thing a TUN device hands over: 64 KiB of packet and the virtio-net header, in whole pages.
+pub const LARGEST_READ: usize = 17 * 4_096;
 
-/// Free chunks that are kept for reuse; the last one freed is used first, since it is still in the cache.
-const KEPT_FREE: usize = 12;
+/// Packets of at least this size stay in their buffer: it is then at most a fifth larger.
+const STAYS_BYTES: usize = 58_000;
 
-/// Packets start on such a boundary, so that headers are read from aligned addresses.
+/// A chunk for smaller packets; its unused end is at most a ninth of it.
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// Free memory that is kept for reuse, of either kind.
+const KEPT_FREE_BYTES: usize = 8 << 20;
+
+/// Packets in a chunk start on such a boundary, so that headers are read from aligned addresses.
 const ALIGN: usize = 16;
 
 /// Where the bytes of one packet are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    chunk: u32,
+    block: u32,
     offset: u32,
     length: u32,
 }
 
-struct Chunk {
-    bytes: Vec<u8>,
+struct Block {
+    bytes: Option<Region>,
+    /// Packets in it.
     live: u32,
 }
 
-/// The chunks.
-pub struct Pool {
-    chunks: Vec<Chunk>,
-    /// Chunks with memory and no packet, most recently used last.
+/// Blocks of one size.
+struct Blocks {
+    size: usize,
+    blocks: Vec<Block>,
+    /// Blocks with memory and no packet, last used last.
     free: Vec<u32>,
-    /// Chunks whose memory was given back.
+    /// Blocks whose memory was given back.
     vacant: Vec<u32>,
-    current: u32,
+}
+
+impl Blocks {
+    const fn new(size: usize) -> Self {
+        Self {
+            size,
+            blocks: Vec::new(),
+            free: Vec::new(),
+            vacant: Vec::new(),
+        }
+    }
+
+    /// A block without packets.
+    fn take(&mut self) -> u32 {
+        if let Some(block) = self.free.pop() {
+            return block;
+        }
+        let bytes = Some(Region::new(self.size));
+        if let Some(block) = self.vacant.pop() {
+            self.blocks[block as usize].bytes = bytes;
+            return block;
+        }
+        self.blocks.push(Block { bytes, live: 0 });
+        u32::try_from(self.blocks.len() - 1).expect("fewer than 2^32 blocks fit memory")
+    }
+
+    /// Takes back a block whose last packet has left.
+    fn give_back(&mut self, block: u32) {
+        if self.free.len() * self.size < KEPT_FREE_BYTES {
+            self.free.push(block);
+        } else {
+            self.blocks[block as usize].bytes = None;
+            self.vacant.push(block);
+        }
+    }
+
+    fn bytes(&self, block: u32) -> &[u8] {
+        self.blocks[block as usize]
+            .bytes
+            .as_deref()
+            .expect("a block in use has memory")
+    }
+
+    fn bytes_mut(&mut self, block: u32) -> &mut [u8] {
+        self.blocks[block as usize]
+            .bytes
+            .as_deref_mut()
+            .expect("a block in use has memory")
+    }
+
+    const fn memory_bytes(&self) -> usize {
+        (self.blocks.len() - self.vacant.len()) * self.size
+    }
+}
+
+/// Marks a block number as one of a large buffer.
+const LARGE: u32 = 1 << 31;
+
+/// Buffers, chunks, and the packets in them.
+pub struct Pool {
+    large: Blocks,
+    chunks: Blocks,
+    /// The buffer into which the next packet is read.
+    room: u32,
+    /// The chunk that is being filled, and how far it is.
+    chunk: u32,
     filled: usize,
 }
 
 impl Pool {
-    /// An empty pool with one chunk.
+    /// A pool without packets.
     #[must_use]
     pub fn new() -> Self {
-        let first = Chunk {
-            bytes: vec![0; CHUNK_BYTES],
-            live: 0,
-        };
+        let (mut large, mut chunks) = (Blocks::new(LARGEST_READ), Blocks::new(CHUNK_BYTES));
+        let (room, chunk) = (large.take(), chunks.take());
         Self {
-            chunks: vec![first],
-            free: Vec::new(),
-            vacant: Vec::new(),
-            current: 0,
+            large,
+            chunks,
+            room,
+            chunk,
             filled: 0,
         }
     }
 
     /// Room to read the next packet into. Nothing is taken until [`Pool::keep`].
     pub fn room(&mut self) -> &mut [u8] {
-        if self.filled + LARGEST_READ > CHUNK_BYTES {
-            self.next_chunk();
-        }
-        &mut self.chunks[self.current as usize].bytes[self.filled..self.filled + LARGEST_READ]
+        self.large.bytes_mut(self.room)
     }
 
     /// Keeps the first `length` bytes that were read into [`Pool::room`].
@@ -69,65 +137,69 @@ impl Pool {
     /// # Panics
     /// If `length` is larger than the room.
     pub fn keep(&mut self, length: usize) -> Span {
-        assert!(
-            length <= LARGEST_READ,
-            "a read of {length} bytes does not fit the room"
-        );
-        let chunk = &mut self.chunks[self.current as usize];
-        chunk.live += 1;
-        let span = Span {
-            chunk: self.current,
-            offset: u32::try_from(self.filled).expect("a chunk is smaller than 4 GiB"),
-            length: u32::try_from(length).expect("checked above"),
-        };
+        let kept = u32::try_from(length).expect("a packet is shorter than its buffer");
+        if length >= STAYS_BYTES {
+            let block = self.room;
+            self.large.blocks[block as usize].live = 1;
+            self.room = self.large.take();
+            return Span {
+                block: block | LARGE,
+                offset: 0,
+                length: kept,
+            };
+        }
+        if self.filled + length > CHUNK_BYTES {
+            self.chunk = self.chunks.take();
+            self.filled = 0;
+        }
+        let chunk = self.chunks.bytes_mut(self.chunk);
+        chunk[self.filled..self.filled + length]
+            .copy_from_slice(&self.large.bytes(self.room)[..length]);
+        self.chunks.blocks[self.chunk as usize].live += 1;
+        let offset = u32::try_from(self.filled).expect("a chunk is smaller than 4 GiB");
         self.filled = (self.filled + length).next_multiple_of(ALIGN);
-        span
+        Span {
+            block: self.chunk,
+            offset,
+            length: kept,
+        }
     }
 
     /// The bytes of a packet that is kept.
     #[must_use]
     pub fn bytes(&self, span: Span) -> &[u8] {
-        let start = span.offset as usize;
-        &self.chunks[span.chunk as usize].bytes[start..start + span.length as usize]
+        let block = if span.block & LARGE == 0 {
+            self.chunks.bytes(span.block)
+        } else {
+            self.large.bytes(span.block & !LARGE)
+        };
+        &block[span.offset as usize..(span.offset + span.length) as usize]
     }
 
     /// Lets a packet go.
     pub fn release(&mut self, span: Span) {
-        let chunk = &mut self.chunks[span.chunk as usize];
+        if span.block & LARGE != 0 {
+            let block = span.block & !LARGE;
+            self.large.blocks[block as usize].live = 0;
+            self.large.give_back(block);
+            return;
+        }
+        let chunk = &mut self.chunks.blocks[span.block as usize];
         chunk.live -= 1;
         if chunk.live > 0 {
             return;
         }
-        if span.chunk == self.current {
+        if span.block == self.chunk {
             self.filled = 0;
-        } else if self.free.len() < KEPT_FREE {
-            self.free.push(span.chunk);
         } else {
-            chunk.bytes = Vec::new();
-            self.vacant.push(span.chunk);
+            self.chunks.give_back(span.block);
         }
     }
 
-    /// Bytes of memory that the chunks take.
+    /// Bytes of memory that buffers and chunks take.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        (self.chunks.len() - self.vacant.len()) * CHUNK_BYTES
-    }
-
-    fn next_chunk(&mut self) {
-        self.filled = 0;
-        self.current = if let Some(chunk) = self.free.pop() {
-            chunk
-        } else if let Some(chunk) = self.vacant.pop() {
-            self.chunks[chunk as usize].bytes = vec![0; CHUNK_BYTES];
-            chunk
-        } else {
-            self.chunks.push(Chunk {
-                bytes: vec![0; CHUNK_BYTES],
-                live: 0,
-            });
-            u32::try_from(self.chunks.len() - 1).expect("fewer than 2^32 chunks fit memory")
-        };
+    pub const fn memory_bytes(&self) -> usize {
+        self.large.memory_bytes() + self.chunks.memory_bytes()
     }
 }
 
@@ -139,7 +211,7 @@ impl Default for Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK_BYTES, KEPT_FREE, Pool};
+    use super::{CHUNK_BYTES, KEPT_FREE_BYTES, LARGEST_READ, Pool};
 
     fn put(pool: &mut Pool, length: usize, fill: u8) -> super::Span {
         pool.room()[..length].fill(fill);
@@ -150,12 +222,13 @@ mod tests {
     fn packets_keep_their_bytes_until_released() {
         let mut pool = Pool::new();
         let mut spans = std::collections::VecDeque::new();
-        for round in 0..2_000usize {
-            let length = 1 + (round * 7_919) % 60_000;
+        for round in 0..3_000usize {
+            let length = 1 + (round * 7_919) % 65_546;
             let fill = u8::try_from(round % 251).unwrap();
             spans.push_back((put(&mut pool, length, fill), fill, length));
             if spans.len() > 100 {
-                let (span, fill, length) = spans.pop_front().unwrap();
+                let place = (round * 31) % spans.len();
+                let (span, fill, length) = spans.remove(place).unwrap();
                 assert_eq!(pool.bytes(span).len(), length);
                 assert!(pool.bytes(span).iter().all(|&b| b == fill));
                 pool.release(span);
@@ -165,27 +238,43 @@ mod tests {
 
     #[test]
     fn memory_follows_what_is_in_flight() {
-        let mut pool = Pool::new();
-        let held: Vec<_> = (0..2_000).map(|_| put(&mut pool, 60_000, 1)).collect();
-        let in_flight = 2_000 * 60_000;
-        assert!(
-            pool.memory_bytes() < in_flight * 105 / 100 + CHUNK_BYTES,
-            "{}",
-            pool.memory_bytes()
-        );
-        for span in held {
-            pool.release(span);
+        for length in [40, 1_500, 9_000, 30_000, 57_999, 58_000, 65_546] {
+            let mut pool = Pool::new();
+            let count = 120_000_000 / length;
+            let held: Vec<_> = (0..count).map(|_| put(&mut pool, length, 1)).collect();
+            let in_flight = count * length;
+            let memory = pool.memory_bytes();
+            assert!(
+                memory < in_flight * 5 / 4 + (4 << 20),
+                "{memory} for {in_flight} in packets of {length}"
+            );
+            for span in held {
+                pool.release(span);
+            }
+            assert!(pool.memory_bytes() <= 2 * (KEPT_FREE_BYTES + CHUNK_BYTES + LARGEST_READ));
         }
-        assert!(pool.memory_bytes() <= (KEPT_FREE + 1) * CHUNK_BYTES);
     }
 
     #[test]
-    fn a_lone_packet_does_not_use_up_chunks() {
-        let mut pool = Pool::new();
-        for _ in 0..10_000 {
-            let span = put(&mut pool, 1_500, 1);
-            pool.release(span);
+    fn a_lone_packet_uses_one_block_again_and_again() {
+        for length in [1_500, 65_000] {
+            let mut pool = Pool::new();
+            for _ in 0..10_000 {
+                let span = put(&mut pool, length, 1);
+                pool.release(span);
+            }
+            assert!(pool.memory_bytes() <= CHUNK_BYTES + 2 * LARGEST_READ);
         }
-        assert_eq!(pool.memory_bytes(), CHUNK_BYTES);
+    }
+
+    #[test]
+    fn the_buffer_that_was_let_go_last_is_used_first() {
+        let mut pool = Pool::new();
+        let first = put(&mut pool, 60_000, 1);
+        let second = put(&mut pool, 60_000, 2);
+        pool.release(first);
+        pool.release(second);
+        let _ = put(&mut pool, 60_000, 3);
+        assert_eq!(put(&mut pool, 60_000, 4).block, second.block);
     }
 }

@@ -27,6 +27,8 @@ pub struct Summary {
     pub capture_dropped_segments: u64,
     /// Processor time of the event loops, seconds.
     pub cpu_s: f64,
+    /// Whether idle processors could be kept awake, so that threads wake up on time.
+    pub kept_awake: bool,
     /// What is doubtful, in words; empty when nothing is.
     pub doubts: Vec<String>,
 }
@@ -144,6 +146,7 @@ impl Summary {
     pub fn add_hop(&mut self, name: &str, ended: &Ended) {
         self.duration_s = self.duration_s.max(micros(ended.ended_ns) / 1e6);
         self.cpu_s += micros(ended.cpu_ns) / 1e6;
+        self.kept_awake = ended.kept_awake;
         for (direction, suffix) in [(&ended.hop.down, "down"), (&ended.hop.up, "up")] {
             for named in &direction.links {
                 let queued = named.link.backlog().segments;
