@@ -1,14 +1,15 @@
-//! The event loop of one hop: waits, reads, moves the links on, writes. One thread per hop.
+//! The event loop of one lane or of both lanes of a hop: waits, reads, moves the links on, writes. One thread each.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use wavebed_link::{Change, Tally};
 use wavebed_os::awake::Awake;
 use wavebed_os::{clock, poll, sched, tun::Tun};
 
-use crate::hop::Hop;
+use crate::lane::Lane;
 use crate::series::SeriesSender;
 
 /// How often finished rows go to the writer and the scheduler guard is consulted.
@@ -18,11 +19,11 @@ const HOUSEKEEPING_NS: u64 = 20_000_000;
 const GUARD_NS: u64 = 100_000_000;
 
 /// A loop that sleeps for less than this share (per cent) leaves `SCHED_FIFO`: the kernel's throttle stops a
-/// real-time thread for 50 ms once it was busy for 95 % of a second, which makes 50 ms of packets late.
-const SLEEPS_TOO_LITTLE_PERCENT: u64 = 12;
+/// processor's real-time threads for 50 ms once they were busy for 95 % of a second, and a hop may have two of them.
+const SLEEPS_TOO_LITTLE_PERCENT: u64 = 20;
 
 /// A loop that sleeps for more than this share goes back.
-const SLEEPS_ENOUGH_PERCENT: u64 = 25;
+const SLEEPS_ENOUGH_PERCENT: u64 = 35;
 
 /// Departures due within this time of a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs,
 /// and a turn for each of them would cost more than all the copying. What is due after a pause is not delayed.
@@ -31,10 +32,10 @@ const TURN_NS: u64 = 20_000;
 /// What others ask of a running loop.
 pub enum Command {
     /// The state of every link.
-    Show(Sender<HopState>),
+    Show(Sender<LoopState>),
     /// A live change of the link with this name; answers whether it took it, `None` when there is no such link.
     Apply(String, Change, Sender<Option<bool>>),
-    /// End, and give the hop back.
+    /// End, and give the lane back.
     Stop,
 }
 
@@ -49,10 +50,10 @@ pub struct LinkState {
     pub backlog: wavebed_link::Backlog,
 }
 
-/// The state of a hop.
+/// The state of the lanes of a loop.
 #[derive(Clone, Debug, Default)]
-pub struct HopState {
-    /// Every link, down first.
+pub struct LoopState {
+    /// Every link, in the order in which packets pass them.
     pub links: Vec<LinkState>,
     /// Bytes of packets in flight.
     pub in_flight_bytes: u64,
@@ -60,26 +61,36 @@ pub struct HopState {
     pub pool_bytes: usize,
 }
 
-/// What a loop needs besides its hop.
+/// A lane between two devices.
+pub struct Way {
+    /// `HOST-HOST.down` or `.up`.
+    pub name: String,
+    /// The lane.
+    pub lane: Lane,
+    /// Where packets come from.
+    pub input: Arc<Tun>,
+    /// Where they go.
+    pub output: Arc<Tun>,
+    /// Where the series go, with the index of the first link and of the departures.
+    pub series: Option<(SeriesSender, usize, usize)>,
+}
+
+/// What a loop works with.
 pub struct Loop {
-    /// The hop.
-    pub hop: Hop,
-    /// Near and far device.
-    pub ports: [Tun; 2],
+    /// One lane, or both of a hop.
+    pub ways: Vec<Way>,
     /// Time zero on the monotonic clock.
     pub origin_ns: u64,
     /// Commands; a byte in `wake` says that there is one.
     pub commands: Receiver<Command>,
     /// See `commands`.
     pub wake: PipeReader,
-    /// Where the series go, with the index of the first link and the first departure of this hop.
-    pub series: Option<(SeriesSender, usize, usize)>,
 }
 
 /// How the loop ended.
 pub struct Ended {
-    /// The hop with its books.
-    pub hop: Hop,
+    /// The lanes with their books.
+    pub ways: Vec<Way>,
     /// Processor time of the thread, nanoseconds.
     pub cpu_ns: u64,
     /// The scheduler that it had, and why not a better one.
@@ -101,20 +112,26 @@ impl Loop {
         let origin_ns = self.origin_ns;
         let clock = move || clock::monotonic_ns().saturating_sub(origin_ns);
         let mut guard = Guard::new(sched::prepare_thread(sched::Wish::default()));
+        // The last one is the pipe, which blocks: it is read only after the wait has said that there is something.
         let mut readable = [true, true, false];
+        let pipe = self.ways.len();
+        readable[pipe] = false;
         let mut housekeeping_ns = HOUSEKEEPING_NS;
         loop {
-            if readable[2] {
-                // Only after the wait has said that there is something: the pipe blocks.
+            if readable[pipe] {
                 let _ = self.wake.read(&mut [0u8; 64]);
                 if self.obey(&clock) {
                     break;
                 }
             }
-            let turn = self
-                .hop
-                .read(&mut self.ports, [readable[0], readable[1]], &clock)?;
-            self.hop.advance(&mut self.ports, &clock);
+            let mut more = false;
+            for (way, readable) in self.ways.iter_mut().zip(&mut readable) {
+                *readable = *readable && way.lane.read(&mut way.input, &clock)?.more;
+                more |= *readable;
+            }
+            for way in &mut self.ways {
+                way.lane.advance(&mut way.output, &clock);
+            }
             let now_ns = clock();
             if now_ns >= housekeeping_ns {
                 housekeeping_ns = now_ns + HOUSEKEEPING_NS;
@@ -125,27 +142,25 @@ impl Loop {
                     break;
                 }
             }
-            if turn.more {
-                readable = [true, true, false];
-                continue;
-            }
+            // With more to read the wait only looks what else is there.
             let due_ns = self
-                .hop
-                .next_event_ns()
-                .map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
-            let fds = [
-                self.ports[0].as_fd(),
-                self.ports[1].as_fd(),
-                self.wake.as_fd(),
-            ];
-            let timeout_ns = due_ns.min(housekeeping_ns).saturating_sub(now_ns);
-            poll::wait(&fds, &mut readable, Some(timeout_ns))?;
+                .ways
+                .iter()
+                .filter_map(|way| way.lane.next_event_ns())
+                .min();
+            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
+            let until_ns = if more {
+                now_ns
+            } else {
+                due_ns.min(housekeeping_ns)
+            };
+            self.wait(until_ns.saturating_sub(now_ns), &mut readable[..=pipe])?;
             guard.slept(now_ns, clock());
         }
         let ended_ns = clock();
         self.send_rows(ended_ns, true);
         Ok(Ended {
-            hop: self.hop,
+            ways: self.ways,
             cpu_ns: clock::thread_cpu_ns(),
             scheduler: guard.describe(),
             kept_awake: guard.awake.is_some(),
@@ -154,13 +169,35 @@ impl Loop {
         })
     }
 
+    fn wait(&self, timeout_ns: u64, readable: &mut [bool]) -> io::Result<()> {
+        let wake = self.wake.as_fd();
+        let counted = match &self.ways[..] {
+            [one] => poll::wait(&[one.input.as_fd(), wake], readable, Some(timeout_ns))?,
+            [one, two] => poll::wait(
+                &[one.input.as_fd(), two.input.as_fd(), wake],
+                readable,
+                Some(timeout_ns),
+            )?,
+            _ => unreachable!("a loop has one lane or two"),
+        };
+        debug_assert!(counted <= readable.len());
+        Ok(())
+    }
+
+    /// Moves every lane on to now.
+    fn advance(&mut self, clock: &impl Fn() -> u64) {
+        for way in &mut self.ways {
+            way.lane.advance(&mut way.output, clock);
+        }
+    }
+
     /// Does what was asked. True when asked to stop.
     fn obey(&mut self, clock: &impl Fn() -> u64) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             // Nobody waits for an answer that cannot be sent.
             match command {
                 Command::Show(answer) => {
-                    self.hop.advance(&mut self.ports, clock);
+                    self.advance(clock);
                     let _ = answer.send(self.state());
                 }
                 Command::Apply(name, change, answer) => {
@@ -175,15 +212,18 @@ impl Loop {
     /// Makes a live change at one moment, up to which everything was moved on.
     fn apply(&mut self, name: &str, change: &Change, clock: &impl Fn() -> u64) -> Option<bool> {
         let now_ns = clock();
-        self.hop.advance(&mut self.ports, &|| now_ns);
-        let links = self.hop.down.links.iter_mut().chain(&mut self.hop.up.links);
-        let named = { links }.find(|named| named.name == name)?;
+        self.advance(&|| now_ns);
+        let mut links = self
+            .ways
+            .iter_mut()
+            .flat_map(|way| &mut way.lane.direction.links);
+        let named = links.find(|named| named.name == name)?;
         Some(named.link.apply(now_ns, change))
     }
 
-    fn state(&self) -> HopState {
-        let links = self.hop.down.links.iter().chain(&self.hop.up.links);
-        HopState {
+    fn state(&self) -> LoopState {
+        let links = self.ways.iter().flat_map(|way| &way.lane.direction.links);
+        LoopState {
             links: links
                 .map(|named| LinkState {
                     name: named.name.clone(),
@@ -191,26 +231,35 @@ impl Loop {
                     backlog: named.link.backlog(),
                 })
                 .collect(),
-            in_flight_bytes: self.hop.packets.in_flight_bytes(),
-            pool_bytes: self.hop.packets.pool.memory_bytes(),
+            in_flight_bytes: self
+                .ways
+                .iter()
+                .map(|way| way.lane.packets.in_flight_bytes())
+                .sum(),
+            pool_bytes: self
+                .ways
+                .iter()
+                .map(|way| way.lane.packets.pool.memory_bytes())
+                .sum(),
         }
     }
 
     fn send_rows(&mut self, now_ns: u64, closing: bool) {
-        let Some((sender, first_link, first_departure)) = &self.series else {
-            return;
-        };
         // At the end the millisecond that is under way is written too.
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
-        let links = self.hop.down.links.iter_mut().chain(&mut self.hop.up.links);
-        for (index, named) in links.enumerate() {
-            sender.link(
-                first_link + index,
-                named.link.books_mut().finished_rows(until_ns),
-            );
+        for way in &mut self.ways {
+            let Some((sender, first_link, departures)) = &way.series else {
+                continue;
+            };
+            let direction = &mut way.lane.direction;
+            for (index, named) in direction.links.iter_mut().enumerate() {
+                sender.link(
+                    first_link + index,
+                    named.link.books_mut().finished_rows(until_ns),
+                );
+            }
+            sender.departures(*departures, direction.take_departures(closing));
         }
-        sender.departures(*first_departure, self.hop.down.take_departures(closing));
-        sender.departures(first_departure + 1, self.hop.up.take_departures(closing));
     }
 }
 

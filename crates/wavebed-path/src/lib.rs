@@ -1,16 +1,16 @@
 //! The event loop of wavebed: hosts ⇄ links, clock, logs, capture.
 //!
-//! A [`hop::Hop`] joins two devices through links; it is tested without a device or a clock. An
-//! [`engine::Engine`] runs one thread per hop on real ones.
+//! A [`lane::Lane`] leads from one device through links to another; it is tested without a device or a clock. An
+//! [`engine::Engine`] runs one thread per lane, two for each hop, on real ones.
 
 pub mod capture;
 pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
-pub mod hop;
 pub mod host_books;
 pub mod join;
+pub mod lane;
 pub mod lateness;
 pub mod packets;
 pub mod pool;

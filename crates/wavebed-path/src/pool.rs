@@ -38,7 +38,7 @@ struct Block {
 /// Blocks of one size.
 struct Blocks {
     size: usize,
-    blocks: Vec<Block>,
+    all: Vec<Block>,
     /// Blocks with memory and no packet, last used last.
     free: Vec<u32>,
     /// Blocks whose memory was given back.
@@ -49,7 +49,7 @@ impl Blocks {
     const fn new(size: usize) -> Self {
         Self {
             size,
-            blocks: Vec::new(),
+            all: Vec::new(),
             free: Vec::new(),
             vacant: Vec::new(),
         }
@@ -62,11 +62,11 @@ impl Blocks {
         }
         let bytes = Some(Region::new(self.size));
         if let Some(block) = self.vacant.pop() {
-            self.blocks[block as usize].bytes = bytes;
+            self.all[block as usize].bytes = bytes;
             return block;
         }
-        self.blocks.push(Block { bytes, live: 0 });
-        u32::try_from(self.blocks.len() - 1).expect("fewer than 2^32 blocks fit memory")
+        self.all.push(Block { bytes, live: 0 });
+        u32::try_from(self.all.len() - 1).expect("fewer than 2^32 blocks fit memory")
     }
 
     /// Takes back a block whose last packet has left.
@@ -74,27 +74,27 @@ impl Blocks {
         if self.free.len() * self.size < KEPT_FREE_BYTES {
             self.free.push(block);
         } else {
-            self.blocks[block as usize].bytes = None;
+            self.all[block as usize].bytes = None;
             self.vacant.push(block);
         }
     }
 
     fn bytes(&self, block: u32) -> &[u8] {
-        self.blocks[block as usize]
+        self.all[block as usize]
             .bytes
             .as_deref()
             .expect("a block in use has memory")
     }
 
     fn bytes_mut(&mut self, block: u32) -> &mut [u8] {
-        self.blocks[block as usize]
+        self.all[block as usize]
             .bytes
             .as_deref_mut()
             .expect("a block in use has memory")
     }
 
     const fn memory_bytes(&self) -> usize {
-        (self.blocks.len() - self.vacant.len()) * self.size
+        (self.all.len() - self.vacant.len()) * self.size
     }
 }
 
@@ -140,7 +140,7 @@ impl Pool {
         let kept = u32::try_from(length).expect("a packet is shorter than its buffer");
         if length >= STAYS_BYTES {
             let block = self.room;
-            self.large.blocks[block as usize].live = 1;
+            self.large.all[block as usize].live = 1;
             self.room = self.large.take();
             return Span {
                 block: block | LARGE,
@@ -155,7 +155,7 @@ impl Pool {
         let chunk = self.chunks.bytes_mut(self.chunk);
         chunk[self.filled..self.filled + length]
             .copy_from_slice(&self.large.bytes(self.room)[..length]);
-        self.chunks.blocks[self.chunk as usize].live += 1;
+        self.chunks.all[self.chunk as usize].live += 1;
         let offset = u32::try_from(self.filled).expect("a chunk is smaller than 4 GiB");
         self.filled = (self.filled + length).next_multiple_of(ALIGN);
         Span {
@@ -180,11 +180,11 @@ impl Pool {
     pub fn release(&mut self, span: Span) {
         if span.block & LARGE != 0 {
             let block = span.block & !LARGE;
-            self.large.blocks[block as usize].live = 0;
+            self.large.all[block as usize].live = 0;
             self.large.give_back(block);
             return;
         }
-        let chunk = &mut self.chunks.blocks[span.block as usize];
+        let chunk = &mut self.chunks.all[span.block as usize];
         chunk.live -= 1;
         if chunk.live > 0 {
             return;

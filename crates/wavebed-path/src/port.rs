@@ -1,6 +1,9 @@
 //! Where packets enter and leave: a TUN device, or a list in a test.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use wavebed_os::tun::Tun;
 
 /// One end of a hop.
 pub trait Port {
@@ -17,9 +20,9 @@ pub trait Port {
     fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()>;
 }
 
-impl Port for wavebed_os::tun::Tun {
+impl Port for Arc<Tun> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        Self::read(self, buffer)
+        Tun::read(self, buffer)
     }
 
     fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {

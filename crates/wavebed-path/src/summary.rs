@@ -142,26 +142,31 @@ impl Summary {
         });
     }
 
-    /// Adds the books of a hop.
-    pub fn add_hop(&mut self, name: &str, ended: &Ended) {
+    /// Adds the books of the lanes of a loop.
+    pub fn add_loop(&mut self, ended: &Ended) {
         self.duration_s = self.duration_s.max(micros(ended.ended_ns) / 1e6);
         self.cpu_s += micros(ended.cpu_ns) / 1e6;
         self.kept_awake = ended.kept_awake;
-        for (direction, suffix) in [(&ended.hop.down, "down"), (&ended.hop.up, "up")] {
+        for way in &ended.ways {
+            let direction = &way.lane.direction;
             for named in &direction.links {
                 let queued = named.link.backlog().segments;
                 self.add_link(&named.name, named.link.books().total(), queued);
             }
-            self.add_departures(format!("{name}.{suffix}"), direction, ended);
-        }
-        if let Some(capture) = &ended.hop.capture {
-            self.capture_dropped_segments += capture.dropped_segments();
-            if capture.dropped_segments() > 0 {
-                self.doubts.push(format!(
-                    "capture: {} segments are missing from it, though not from the path: the disk was too slow",
-                    capture.dropped_segments()
-                ));
+            self.add_departures(&way.name, direction, ended);
+            if let Some(capture) = &way.lane.capture {
+                self.add_capture(&way.name, capture.dropped_segments());
             }
+        }
+    }
+
+    fn add_capture(&mut self, name: &str, dropped_segments: u64) {
+        self.capture_dropped_segments += dropped_segments;
+        if dropped_segments > 0 {
+            self.doubts.push(format!(
+                "{name}: {dropped_segments} segments are missing from the capture, though not from the path: the \
+                 disk was too slow"
+            ));
         }
     }
 
@@ -190,7 +195,7 @@ impl Summary {
         });
     }
 
-    fn add_departures(&mut self, name: String, direction: &Direction, ended: &Ended) {
+    fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
         let late = &direction.lateness;
         let p99_ns = late.percentile(0.99);
         if let Some(p99_ns) = p99_ns.filter(|&p99_ns| p99_ns > LATE_P99_NS) {
@@ -214,7 +219,7 @@ impl Summary {
             }
         }
         self.departures.push(DepartureSummary {
-            name,
+            name: name.into(),
             packets_read: direction.devices.packets_read,
             malformed_packets: direction.devices.malformed,
             packets_written: direction.devices.packets_written,

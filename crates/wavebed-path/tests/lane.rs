@@ -1,4 +1,4 @@
-//! A hop without a device or a clock: packets in lists, time as a number.
+//! A lane without a device or a clock: packets in lists, time as a number.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use wavebed_link::loss::Loss;
 use wavebed_link::{Link, Luck, Stage, Unit};
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::direction::{Direction, NamedLink};
-use wavebed_path::hop::Hop;
 use wavebed_path::join::Join;
+use wavebed_path::lane::Lane;
 use wavebed_path::packets::Packets;
 use wavebed_path::port::Port;
 
@@ -105,26 +105,27 @@ fn segments(frame: &[u8]) -> Vec<Vec<u8>> {
 }
 
 struct Bench {
-    hop: Hop,
-    ports: [List; 2],
+    lane: Lane,
+    input: List,
+    output: List,
     now_ns: Cell<u64>,
 }
 
 impl Bench {
-    fn new(down: Vec<Box<dyn Stage>>, join: Join) -> Self {
+    fn new(stages: Vec<Box<dyn Stage>>, join: Join) -> Self {
         let link = |name: &str, stages| NamedLink {
             name: name.into(),
             link: Link::new(stages, true),
             points: None,
         };
         Self {
-            hop: Hop {
-                down: Direction::new(vec![link("a.down", down)], join, true),
-                up: Direction::new(vec![link("a.up", Vec::new())], join, true),
+            lane: Lane {
+                direction: Direction::new(vec![link("a.down", stages)], join, true),
                 packets: Packets::default(),
                 capture: None,
             },
-            ports: [List::default(), List::default()],
+            input: List::default(),
+            output: List::default(),
             now_ns: Cell::new(0),
         }
     }
@@ -133,14 +134,8 @@ impl Bench {
         self.now_ns.set(at_ns);
         let now_ns = &self.now_ns;
         let clock = || now_ns.get();
-        while self
-            .hop
-            .read(&mut self.ports, [true, true], &clock)
-            .unwrap()
-            .packets
-            > 0
-        {}
-        self.hop.advance(&mut self.ports, &clock);
+        while self.lane.read(&mut self.input, &clock).unwrap().packets > 0 {}
+        self.lane.advance(&mut self.output, &clock);
     }
 }
 
@@ -151,24 +146,25 @@ fn a_super_packet_that_meets_nothing_leaves_as_it_came() {
         Join::Time { time_ns: 125_000 },
     );
     let frame = tcp(1_000, 30_000, 1_448);
-    bench.ports[0].incoming.push_back(frame.clone());
+    bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
-    assert_eq!(bench.hop.next_event_ns(), Some(1_000_000));
+    assert_eq!(bench.lane.next_event_ns(), Some(1_000_000));
     bench.turn(999_999);
-    assert!(bench.ports[1].written.is_empty());
+    assert!(bench.output.written.is_empty());
     bench.turn(1_000_000);
-    assert_eq!(bench.ports[1].written, [frame]);
-    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
-    assert_eq!(bench.hop.down.lateness.percentile(1.0), Some(0));
+    assert_eq!(bench.output.written, [frame]);
+    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.lane.direction.lateness.percentile(1.0), Some(0));
 }
 
 #[test]
 fn join_off_hands_over_the_plain_wire_segments() {
     let mut bench = Bench::new(Vec::new(), Join::Off);
     let frame = tcp(1_000, 30_000, 1_448);
-    bench.ports[0].incoming.push_back(frame.clone());
+    bench.input.incoming.push_back(frame.clone());
     bench.turn(5);
-    let written: Vec<Vec<u8>> = bench.ports[1]
+    let written: Vec<Vec<u8>> = bench
+        .output
         .written
         .iter()
         .flat_map(|frame| segments(frame))
@@ -176,7 +172,8 @@ fn join_off_hands_over_the_plain_wire_segments() {
     assert_eq!(written.len(), 21);
     assert_eq!(written, segments(&frame));
     assert!(
-        bench.ports[1]
+        bench
+            .output
             .written
             .iter()
             .all(|frame| shape(frame).2.segments == 1)
@@ -195,16 +192,17 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
     for index in 0..20 {
         let frame = tcp(index * 30_000, 30_000, 1_448);
         expected.extend(segments(&frame));
-        bench.ports[0].incoming.push_back(frame);
+        bench.input.incoming.push_back(frame);
         bench.turn(u64::from(index) * 1_000_000);
     }
     bench.turn(100_000_000);
-    let written: Vec<Vec<u8>> = bench.ports[1]
+    let written: Vec<Vec<u8>> = bench
+        .output
         .written
         .iter()
         .flat_map(|frame| segments(frame))
         .collect();
-    let total = bench.hop.down.links[0].link.books().total();
+    let total = bench.lane.direction.links[0].link.books().total();
     assert_eq!(written.len() as u64, total.delivered.segments);
     assert_eq!(total.offered.segments, 20 * 21);
     assert!(
@@ -219,7 +217,7 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
         "a subsequence of what was sent"
     );
     assert_eq!(
-        bench.hop.packets.in_flight_bytes(),
+        bench.lane.packets.in_flight_bytes(),
         0,
         "lost segments let their packet go"
     );
@@ -230,9 +228,10 @@ fn copies_arrive_twice_and_let_their_packet_go() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Duplicate::new(1.0, Luck::new(1, 1)))];
     let mut bench = Bench::new(stages, Join::Slot);
     let frame = tcp(0, 5_000, 1_448);
-    bench.ports[0].incoming.push_back(frame.clone());
+    bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
-    let written: Vec<Vec<u8>> = bench.ports[1]
+    let written: Vec<Vec<u8>> = bench
+        .output
         .written
         .iter()
         .flat_map(|frame| segments(frame))
@@ -240,7 +239,7 @@ fn copies_arrive_twice_and_let_their_packet_go() {
     for segment in segments(&frame) {
         assert_eq!(written.iter().filter(|other| **other == segment).count(), 2);
     }
-    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
 }
 
 #[test]
@@ -248,10 +247,10 @@ fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, Luck::new(3, 1)))];
     let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
     let frame = tcp(0, 5_000, 1_448);
-    bench.ports[0].incoming.push_back(frame.clone());
+    bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
-    assert_eq!(bench.ports[1].written.len(), 4);
-    for (written, whole) in bench.ports[1].written.iter().zip(segments(&frame)) {
+    assert_eq!(bench.output.written.len(), 4);
+    for (written, whole) in bench.output.written.iter().zip(segments(&frame)) {
         assert_eq!(
             written[..VnetHeader::LEN],
             [0; VnetHeader::LEN],
@@ -271,31 +270,31 @@ fn malformed_super_packets_are_counted_and_let_go() {
     let mut bench = Bench::new(Vec::new(), Join::Off);
     let mut frame = tcp(0, 30_000, 1_448);
     frame.truncate(2_000);
-    bench.ports[0].incoming.push_back(frame);
+    bench.input.incoming.push_back(frame);
     bench.turn(0);
-    assert_eq!(bench.hop.down.devices.malformed, 1);
-    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
-    assert!(bench.ports[1].written.is_empty());
+    assert_eq!(bench.lane.direction.devices.malformed, 1);
+    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+    assert!(bench.output.written.is_empty());
 }
 
 #[test]
 fn what_a_device_refuses_is_in_the_books() {
     let mut bench = Bench::new(Vec::new(), Join::Slot);
-    bench.ports[1].refuses = true;
-    bench.ports[0].incoming.push_back(tcp(0, 30_000, 1_448));
+    bench.output.refuses = true;
+    bench.input.incoming.push_back(tcp(0, 30_000, 1_448));
     bench.turn(0);
-    assert_eq!(bench.hop.down.devices.refused_segments, 21);
-    assert_eq!(bench.hop.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.lane.direction.devices.refused_segments, 21);
+    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
 }
 
 #[test]
 fn lateness_is_the_time_after_the_due_departure() {
     let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000, false))], Join::Slot);
-    bench.ports[0].incoming.push_back(tcp(0, 100, 1_448));
+    bench.input.incoming.push_back(tcp(0, 100, 1_448));
     bench.turn(0);
     bench.turn(31_000);
-    assert_eq!(bench.hop.down.lateness.worst_ns(), 30_000);
-    let rows = bench.hop.down.take_departures(true);
+    assert_eq!(bench.lane.direction.lateness.worst_ns(), 30_000);
+    let rows = bench.lane.direction.take_departures(true);
     assert_eq!(
         (rows.len(), rows[0].segments, rows[0].late_max_ns),
         (1, 1, 30_000)
