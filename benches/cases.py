@@ -58,8 +58,8 @@ MEASURED_S = 10
 
 
 def tcp(path: PathSpec, congestion: str, busy: int = 0) -> Callable[[str], Figures]:
-    """One flow towards the client; goodput at the receiver after the warm-up."""
-    client = f"iperf3 -c {{server}} -R -O {WARM_UP_S} -t {MEASURED_S} -C {congestion} -J"
+    """One flow from the client, sent without copying; goodput at the receiver after the warm-up."""
+    client = f"iperf3 -c {{server}} -Z -O {WARM_UP_S} -t {MEASURED_S} -C {congestion} -J"
 
     def measure(system: str) -> Figures:
         work = Work((IPERF_SERVER,), client, WARM_UP_S + MEASURED_S, busy)

@@ -102,7 +102,7 @@ def wavebed(path: PathSpec, work: Work, *, series: bool = False) -> Outcome:
         if path.queue_bytes:
             argv += ["--queue", f"droptail:{path.queue_bytes // 1000}kb"]
         if path.loss:
-            argv += ["--down-loss", f"{path.loss * 100:g}%"]
+            argv += ["--up-loss", f"{path.loss * 100:g}%"]
         if path.join:
             argv += ["--join", path.join]
         if series:

@@ -1,11 +1,14 @@
 //! Round-trip times by time stamps of our own: `ping` prints three digits, which is not enough.
+//!
+//! Both ends run under `SCHED_FIFO` where they may: it is the path that is measured, not how long a program of the
+//! benchmark waits for a processor.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
-use wavebed_os::clock;
+use wavebed_os::{clock, sched};
 
 /// Where to listen.
 #[derive(clap::Args)]
@@ -33,6 +36,7 @@ pub struct ProbeArguments {
 
 /// Sends back every datagram, until it is ended.
 pub fn echo(arguments: &EchoArguments) -> anyhow::Result<()> {
+    let _scheduler = sched::prepare_thread(sched::Wish::default());
     let socket = UdpSocket::bind(("0.0.0.0", arguments.port))?;
     let mut buffer = [0u8; 2_048];
     loop {
@@ -51,6 +55,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
     receiver.set_read_timeout(Some(Duration::from_secs(1)))?;
     let count = arguments.count;
     let reader = std::thread::spawn(move || {
+        let _scheduler = sched::prepare_thread(sched::Wish::default());
         let mut rtts_ns = Vec::with_capacity(count as usize);
         let mut buffer = [0u8; 64];
         while let Ok(length) = receiver.recv(&mut buffer) {
@@ -64,6 +69,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
         }
         rtts_ns
     });
+    let _scheduler = sched::prepare_thread(sched::Wish::default());
     let start_ns = clock::monotonic_ns();
     for index in 0..count {
         clock::sleep_until(start_ns + u64::from(index) * arguments.interval_us * 1_000);

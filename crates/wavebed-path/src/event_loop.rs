@@ -20,10 +20,10 @@ const GUARD_NS: u64 = 100_000_000;
 
 /// A loop that sleeps for less than this share (per cent) leaves `SCHED_FIFO`: the kernel's throttle stops a
 /// processor's real-time threads for 50 ms once they were busy for 95 % of a second, and a hop may have two of them.
-const SLEEPS_TOO_LITTLE_PERCENT: u64 = 20;
+const SLEEPS_TOO_LITTLE_PERCENT: u64 = 7;
 
 /// A loop that sleeps for more than this share goes back.
-const SLEEPS_ENOUGH_PERCENT: u64 = 35;
+const SLEEPS_ENOUGH_PERCENT: u64 = 15;
 
 /// Departures due within this time of a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs,
 /// and a turn for each of them would cost more than all the copying. What is due after a pause is not delayed.
