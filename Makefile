@@ -36,7 +36,7 @@ test: test-rust test-python  ## all tests
 
 test-rust:
 	scripts/system-packages $(TEST_PROGRAMS)
-	cargo test --workspace --quiet
+	cargo test --workspace --quiet --no-fail-fast
 
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
