@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.cli import trace as trace_command
+from wavebed.cli.reference import command_line_page
 from wavebed.errors import MachineError, UserError, WavebedError
 
 
@@ -59,3 +62,8 @@ def test_every_command_is_listed_and_can_be_asked_for_help(capsys) -> None:
     assert ended.value.code == 0
     listed = capsys.readouterr().out
     assert all(f"    {name} " in listed for name in COMMANDS)
+
+
+def test_the_reference_page_of_the_command_line_is_up_to_date() -> None:
+    stored = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text()
+    assert stored == command_line_page(), "run: python -m wavebed.cli.reference docs/reference/command-line.md"

@@ -20,6 +20,7 @@ use crate::lab_file::{LabFile, ProcessFile};
 use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
+use crate::ready;
 use crate::signals;
 
 /// How long programs may take to end when the laboratory does.
@@ -192,10 +193,16 @@ impl Init {
             File::open("/dev/null").map_err(|error| Problem::failed(error.to_string()))?;
         let errors = std::io::stderr();
         let background = std::mem::take(&mut self.lab.background);
+        let mut started: BTreeMap<&str, (i32, usize)> = BTreeMap::new();
         for process in &background {
             let stdio = [Some(nothing.as_fd()), Some(errors.as_fd()), None];
-            self.start(process, &[], None, stdio, false)
+            let pid = self
+                .start(process, &[], None, stdio, false)
                 .map_err(Problem::wrong)?;
+            started.entry(&process.host).or_insert((pid, 0)).1 += 1;
+        }
+        for (pid, programs) in started.into_values() {
+            ready::wait_for_ports(pid, programs);
         }
         if let Some(command) = self.lab.command.take() {
             let foreground = self.has_terminal;

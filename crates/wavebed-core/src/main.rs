@@ -10,6 +10,7 @@ mod list;
 mod network;
 mod path_engine;
 mod problem;
+mod ready;
 mod signals;
 mod sysctl;
 
