@@ -7,7 +7,7 @@ use std::time::Duration;
 use wavebed_os::clock;
 
 /// How long servers may take. One that listens later, or a program that never does, is not waited for any longer.
-const PATIENCE_NS: u64 = 1_000_000_000;
+const PATIENCE_NS: u64 = 500_000_000;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
