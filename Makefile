@@ -49,7 +49,7 @@ lint: $(STAMP)   ## formatting, clippy, ruff, mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fuzz:            ## every fuzz target for FUZZ_SECONDS
+fuzz: $(STAMP)   ## every fuzz target for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS)
 
 bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interleaved run

@@ -220,3 +220,9 @@ def test_times_off_the_grid_are_averaged_and_said() -> None:
     options = WriteOptions()
     assert render(pattern, "kaunet", options) == "0,12000\n"
     assert any("averaged" in note for note in options.notes)
+
+
+@pytest.mark.parametrize("time", ["888888e8888000", "1e999999", "9e41"])
+def test_a_number_beyond_all_bounds_is_refused_at_once(time: str) -> None:
+    with pytest.raises(UserError, match=r"too large|more than|at most"):
+        read_source(Source("file", f"{time}\t10000\n"), "seconds-mbit")

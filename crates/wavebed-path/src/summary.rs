@@ -281,6 +281,19 @@ impl Summary {
                 );
             }
         }
+        let losses = self.hosts.iter().map(|host| host.losses);
+        let (devices, sockets) = losses.fold((0, 0), |(devices, sockets), losses| {
+            (
+                devices + losses.device_dropped_packets,
+                sockets + losses.udp_receive_buffer_errors,
+            )
+        });
+        let refused: u64 = self.departures.iter().map(|way| way.refused_segments).sum();
+        let _ = writeln!(
+            out,
+            "outside the links: {devices} packets lost at devices on the way in, {refused} segments on the way out, \
+             {sockets} datagrams at UDP sockets"
+        );
         for doubt in &self.doubts {
             let _ = writeln!(out, "doubtful: {doubt}");
         }

@@ -7,7 +7,7 @@ million rows within seconds and every message exact.
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,8 @@ __all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _MEASURED = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 40
+#: Powers of ten beyond which no column reaches; an integer of such a number would fill the memory.
+_MAX_EXPONENT = 40
 _EXACT_BELOW = 1e14
 
 
@@ -145,7 +147,7 @@ def measured(
             raise source.error(f"{message}; write a decimal number, or leave the row out", line_of(position))
         try:
             value = _scaled(text, scale) - shift
-        except (InvalidOperation, OverflowError):
+        except ArithmeticError:
             raise _too_large(source, line_of(position), text, what, str(Decimal(most) / scale)) from None
         if value < 0:
             raise source.error(f"{what} {quote(text)} is negative; it must be 0 or more", line_of(position))
@@ -162,7 +164,10 @@ def _scaled(text: str, scale: int) -> int:
         numerator = int(whole + fraction) * scale
         quotient, rest = divmod(numerator, denominator)
         return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient & 1))
-    return round(Decimal(text) * scale)
+    value = Decimal(text)
+    if value.adjusted() > _MAX_EXPONENT:
+        raise OverflowError(text)
+    return round(value * scale)
 
 
 def first_value(text: str, scale: int) -> int:
@@ -171,7 +176,7 @@ def first_value(text: str, scale: int) -> int:
         return 0
     try:
         return _scaled(text, scale)
-    except (InvalidOperation, OverflowError):
+    except ArithmeticError:
         return 0
 
 

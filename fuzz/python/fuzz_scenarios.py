@@ -1,0 +1,36 @@
+"""Scenarios and units on arbitrary text: a path, or one line, never anything else."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["wavebed"]):
+    from wavebed import units
+    from wavebed.errors import UserError
+    from wavebed.path.api import Path as EmulatedPath
+
+FILE = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-")) / "scenario.toml"
+PARSERS = (units.parse_rate, units.parse_time, units.parse_size, units.parse_limit, units.parse_share)
+
+
+def test_one_input(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    for parse in PARSERS:
+        try:
+            parse(text)
+        except (UserError, ValueError) as error:
+            assert "\n" not in str(error).strip(), "one line"
+    FILE.write_bytes(b"[path]\n" + data)
+    try:
+        EmulatedPath.load(FILE).laboratory()
+    except UserError as error:
+        assert "\n" not in str(error).strip(), "one line"
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, test_one_input)
+    atheris.Fuzz()
