@@ -164,6 +164,9 @@ fn a_leash_that_is_let_go_ends_the_laboratory() {
             .spawn()
             .expect("starts");
         wait_until("it listens", || !traces().sockets.is_empty());
+        wait_until("it is held", || {
+            support::process_with("sleep 1000").is_some()
+        });
         let holder = support::process_with("sleep 1000").expect("holds the leash");
         wavebed_os::process::kill(holder, 9).expect("kill");
         assert_eq!(shell.wait().expect("wait").code(), Some(1));
