@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use anyhow::Context;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::json;
-use wavebed_os::clock;
+use wavebed_os::{clock, sched};
 
 /// What to send.
 #[derive(clap::Args)]
@@ -41,6 +41,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .context("no UDP segmentation offload")?;
     }
     let datagram = vec![0u8; usize::from(arguments.payload) * usize::from(arguments.segments)];
+    // A paced sender that waits for a processor catches up in a burst, which is not what was asked for.
+    let _scheduler = arguments
+        .rate_pps
+        .map(|_| sched::prepare_thread(sched::Wish::default()));
     let start_ns = clock::monotonic_ns();
     #[expect(
         clippy::cast_possible_truncation,
