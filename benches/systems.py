@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,6 @@ def busy_seconds() -> float:
 
 def run(argv: list[str], work: Work, env: dict[str, str] | None = None) -> Outcome:
     """Run one command with its busy neighbours; everything ends with it."""
-    import time
-
     hogs = [subprocess.Popen([TOOL, "hog", "--seconds", str(int(work.seconds + 5))]) for _ in range(work.busy)]
     before, start = busy_seconds(), time.monotonic()
     try:

@@ -42,12 +42,6 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Processor time that all threads of the calling process have used, nanoseconds.
-#[must_use]
-pub fn process_cpu_ns() -> u64 {
-    read(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
 /// Sleeps until [`monotonic_ns`] reads `deadline_ns` or later.
 pub fn sleep_until(deadline_ns: u64) {
     let deadline = timespec(deadline_ns);
