@@ -1,0 +1,1 @@
+"""Scenes: what stands where, and what moves."""
