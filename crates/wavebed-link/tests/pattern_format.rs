@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use wavebed_link::pattern::{Cursor, End, Kind, Pattern};
+use wavebed_link::pattern::{Cursor, End, Kind, Pattern, State};
 
 fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
     Pattern::parse(&format!("# wavebed pattern 1\n{header}{rows}"))
@@ -69,6 +69,34 @@ fn every_column_and_kind_is_read() {
         (pattern.kind(), pattern.period(), pattern.at()),
         (Kind::Packets, 9, &[0, 8][..])
     );
+}
+
+#[test]
+fn block_errors_and_states_of_the_radio_are_read() {
+    let pattern = steps(
+        "time_s,rate_bps,state,bler\n0,5,los,0.1\n1,4,nlos,1\n2,4,blocked,0\n3,0,outage,0\n4,0,handover,0\n5,9,fallback,0.25\n",
+    )
+    .expect("it is valid");
+    assert_eq!(pattern.bler(), Some(&[0.1, 1.0, 0.0, 0.0, 0.0, 0.25][..]));
+    assert_eq!(pattern.state(), Some(&State::ALL[..]));
+    assert_eq!((pattern.loss(), pattern.delay_ns()), (None, None));
+}
+
+#[test]
+fn a_state_stands_without_a_rate() {
+    let pattern = steps("time_s,state\n0,los\n7,outage\n").expect("it is valid");
+    assert_eq!(pattern.state(), Some(&[State::Los, State::Outage][..]));
+    assert_eq!((pattern.bler(), pattern.rate_bps()), (None, None));
+}
+
+#[test]
+fn every_state_has_one_name() {
+    for state in State::ALL {
+        assert_eq!(State::from_name(state.name().as_bytes()), Some(state));
+    }
+    for word in ["", "LOS", "los ", "busy"] {
+        assert_eq!(State::from_name(word.as_bytes()), None, "{word}");
+    }
 }
 
 /// Header lines after the first, rows, and what the message must begin with and contain.
@@ -162,7 +190,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss",
+        "use rate_bps, delay_s, loss, bler, state",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -326,6 +354,48 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "line 4",
         "use loss, delay_s",
     ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,bler\n0,0\n",
+        "line 4",
+        "'bler' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,bler\n0,1,1.01\n",
+        "line 5",
+        "bler is out of range",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,bler\n0,1,1e-3\n",
+        "line 5",
+        "without exponent or sign",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,state\n0,los\n1,LOS\n",
+        "line 6",
+        "state is not a state of the radio ('LOS'): write los, nlos, blocked, outage, handover or fallback",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,state\n0,\n",
+        "line 5",
+        "is not a state of the radio",
+    ),
+    (
+        "# kind = opportunities\n# duration_s = 1\n",
+        "time_s,bytes,state\n0,1,los\n",
+        "line 4",
+        "'state' does not belong",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,loss,bler\n0,0,0\n",
+        "line 4",
+        "'bler' does not belong",
+    ),
 ];
 
 #[test]
@@ -487,7 +557,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes)){0,3}\n)?([0-9.,e#\r-]{0,9}\n){0,4}") {
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
         let _ = Pattern::parse(&text);
     }
 }

@@ -1,14 +1,16 @@
 //! Patterns: the time series that drive a link, read from the native format.
 //!
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
-//! nanoseconds, bits per second, bytes. Only loss shares are floating point.
+//! nanoseconds, bits per second, bytes. Only shares (loss, block errors) are floating point.
 
 mod cursor;
 mod number;
 mod parse;
+mod state;
 
 pub use cursor::{Cursor, End, Mark};
 pub use parse::PatternError;
+pub use state::State;
 
 /// What the rows of a pattern mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct Pattern {
     rate_bps: Option<Box<[u64]>>,
     delay_ns: Option<Box<[u64]>>,
     loss: Option<Box<[f64]>>,
+    bler: Option<Box<[f64]>>,
+    state: Option<Box<[State]>>,
     bytes: Option<Box<[u32]>>,
     headers: Vec<(String, String)>,
 }
@@ -81,6 +85,20 @@ impl Pattern {
     #[must_use]
     pub fn loss(&self) -> Option<&[f64]> {
         self.loss.as_deref()
+    }
+
+    /// Shares of first transmissions of a block that fail, 0 to 1, one for each row, where the pattern has them.
+    ///
+    /// A pattern that has them has rates.
+    #[must_use]
+    pub fn bler(&self) -> Option<&[f64]> {
+        self.bler.as_deref()
+    }
+
+    /// States of the radio, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn state(&self) -> Option<&[State]> {
+        self.state.as_deref()
     }
 
     /// IP bytes of each opportunity, where the pattern has them.

@@ -1,6 +1,6 @@
 //! The reader of the native pattern format.
 
-use super::{Kind, Pattern, number};
+use super::{Kind, Pattern, State, number};
 
 /// Why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +95,8 @@ enum Column {
     RateBps,
     Delay,
     Loss,
+    Bler,
+    State,
     Bytes,
 }
 
@@ -104,6 +106,8 @@ impl Column {
             Self::RateBps => "rate_bps",
             Self::Delay => "delay_s",
             Self::Loss => "loss",
+            Self::Bler => "bler",
+            Self::State => "state",
             Self::Bytes => "bytes",
         }
     }
@@ -112,7 +116,10 @@ impl Column {
         match self {
             Self::RateBps => "a whole number of bits per second from 0 to 1000000000000",
             Self::Delay => SECONDS_RULE,
-            Self::Loss => "a plain decimal number from 0 to 1, without exponent or sign",
+            Self::Loss | Self::Bler => {
+                "a plain decimal number from 0 to 1, without exponent or sign"
+            }
+            Self::State => "los, nlos, blocked, outage, handover or fallback",
             Self::Bytes => "a whole number of bytes from 1 to 1000000000",
         }
     }
@@ -122,7 +129,13 @@ const SECONDS_RULE: &str = "plain decimal seconds from 0 to 1000000000 with at m
 
 const fn allowed(kind: Kind) -> &'static [Column] {
     match kind {
-        Kind::Steps => &[Column::RateBps, Column::Delay, Column::Loss],
+        Kind::Steps => &[
+            Column::RateBps,
+            Column::Delay,
+            Column::Loss,
+            Column::Bler,
+            Column::State,
+        ],
         Kind::Opportunities => &[Column::Bytes],
         Kind::Packets => &[Column::Loss, Column::Delay],
     }
@@ -298,6 +311,9 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
             "a pattern needs a column after '{wanted}': add its name and its values"
         ));
     }
+    if columns.contains(&Column::Bler) && !columns.contains(&Column::RateBps) {
+        return lines.error("column 'bler' stands without rate_bps: add rate_bps or remove bler");
+    }
     Ok(columns)
 }
 
@@ -310,6 +326,8 @@ struct Rows {
     rate_bps: Vec<u64>,
     delay_ns: Vec<u64>,
     loss: Vec<f64>,
+    bler: Vec<f64>,
+    state: Vec<State>,
     bytes: Vec<u32>,
 }
 
@@ -323,6 +341,8 @@ impl Rows {
             rate_bps: Vec::new(),
             delay_ns: Vec::new(),
             loss: Vec::new(),
+            bler: Vec::new(),
+            state: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -426,6 +446,10 @@ impl Rows {
             }
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
             Column::Loss => number::share(field).map(|loss| self.loss.push(loss)),
+            Column::Bler => number::share(field).map(|bler| self.bler.push(bler)),
+            Column::State => State::from_name(field)
+                .ok_or("is not a state of the radio")
+                .map(|state| self.state.push(state)),
             Column::Bytes => match number::whole(field, MAX_BYTES) {
                 Ok(0) => Err("is out of range"),
                 Ok(bytes) => {
@@ -458,6 +482,8 @@ impl Rows {
             rate_bps: has(Column::RateBps).then(|| self.rate_bps.into_boxed_slice()),
             delay_ns: has(Column::Delay).then(|| self.delay_ns.into_boxed_slice()),
             loss: has(Column::Loss).then(|| self.loss.into_boxed_slice()),
+            bler: has(Column::Bler).then(|| self.bler.into_boxed_slice()),
+            state: has(Column::State).then(|| self.state.into_boxed_slice()),
             bytes: has(Column::Bytes).then(|| self.bytes.into_boxed_slice()),
             at: self.at.into_boxed_slice(),
             headers: head.headers,
