@@ -19,16 +19,28 @@ pub enum Reason {
     Outage = 3,
     /// The pattern ended with `stop`.
     Ended = 4,
+    /// A block that the radio gave up on.
+    Block = 5,
+    /// It waited longer than the discard timer allows.
+    Discard = 6,
+    /// It came after the receiver had stopped waiting for it.
+    Late = 7,
+    /// The buffer was lost in a handover.
+    Handover = 8,
 }
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::Overflow,
         Self::Aqm,
         Self::Loss,
         Self::Outage,
         Self::Ended,
+        Self::Block,
+        Self::Discard,
+        Self::Late,
+        Self::Handover,
     ];
 
     /// The name in logs and summaries.
@@ -40,6 +52,10 @@ impl Reason {
             Self::Loss => "loss",
             Self::Outage => "outage",
             Self::Ended => "ended",
+            Self::Block => "block",
+            Self::Discard => "discard",
+            Self::Late => "late",
+            Self::Handover => "handover",
         }
     }
 }
@@ -71,7 +87,7 @@ pub struct Tally {
     /// What left at the far end.
     pub delivered: Door,
     /// What was dropped, by [`Reason`] number.
-    pub dropped: [Door; 5],
+    pub dropped: [Door; 9],
     /// What was marked CE.
     pub marked: Door,
     /// What was corrupted (and goes on).
