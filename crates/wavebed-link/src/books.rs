@@ -92,6 +92,10 @@ pub struct Tally {
     pub marked: Door,
     /// What was corrupted (and goes on).
     pub corrupted: Door,
+    /// Transmissions of the radio's blocks, the first ones and those that repeat.
+    pub blocks_sent: u64,
+    /// How many of them failed.
+    pub blocks_failed: u64,
 }
 
 /// One millisecond of a link.
@@ -200,6 +204,18 @@ impl Books {
     /// `run` now has a flipped bit.
     pub fn corrupted(&mut self, run: &Run) {
         self.note(run, |tally| &mut tally.corrupted);
+    }
+
+    /// A block of the radio was sent in the slot that begins at `at_ns`.
+    pub fn block(&mut self, at_ns: u64, failed: bool) {
+        let count = |tally: &mut Tally| {
+            tally.blocks_sent += 1;
+            tally.blocks_failed += u64::from(failed);
+        };
+        count(&mut self.total);
+        if let Some(series) = &mut self.series {
+            count(&mut series.row(at_ns).tally);
+        }
     }
 
     /// The queue holds this much since `at_ns`.

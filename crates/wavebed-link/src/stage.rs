@@ -114,6 +114,11 @@ impl<'a> Outlet<'a> {
         self.books.corrupted(run);
     }
 
+    /// Says that a block of the radio was sent in the slot that begins at `at_ns`, and whether it failed.
+    pub fn block(&mut self, at_ns: u64, failed: bool) {
+        self.books.block(at_ns, failed);
+    }
+
     /// Says what the queue holds since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
         self.books.queue_level(at_ns, backlog);

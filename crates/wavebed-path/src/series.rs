@@ -169,7 +169,9 @@ fn link_header() -> String {
         header.push_str(reason.name());
         header.push_str("_segments");
     }
-    header.push_str(",queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns\n");
+    header.push_str(
+        ",blocks_sent,blocks_failed,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns\n",
+    );
     header
 }
 
@@ -190,6 +192,7 @@ fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> 
     for door in &tally.dropped {
         write!(out, ",{}", door.segments)?;
     }
+    write!(out, ",{},{}", tally.blocks_sent, tally.blocks_failed)?;
     write!(out, ",{},{}", row.queue_bytes, row.queue_peak_bytes)?;
     match row.sojourn_sum_ns.checked_div(row.sojourn_count) {
         // Nothing left the queue: there is no sojourn time, which is not a sojourn time of zero.

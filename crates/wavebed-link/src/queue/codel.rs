@@ -224,6 +224,14 @@ impl Queue for Codel {
         self.fifo.backlog()
     }
 
+    fn expire(&mut self, arrived_ns: u64) -> Option<Run> {
+        self.fifo.pop_arrived_by(arrived_ns)
+    }
+
+    fn head_at_ns(&self) -> Option<u64> {
+        self.fifo.head_at_ns()
+    }
+
     fn wants_rate(&self) -> bool {
         self.room.wants_rate()
     }

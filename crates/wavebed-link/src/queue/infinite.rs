@@ -37,4 +37,12 @@ impl Queue for Infinite {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+
+    fn expire(&mut self, arrived_ns: u64) -> Option<Run> {
+        self.fifo.pop_arrived_by(arrived_ns)
+    }
+
+    fn head_at_ns(&self) -> Option<u64> {
+        self.fifo.head_at_ns()
+    }
 }

@@ -221,6 +221,15 @@ impl Fifo {
         Some(run)
     }
 
+    pub(crate) fn head_at_ns(&self) -> Option<u64> {
+        self.runs.front().map(|head| head.at_ns)
+    }
+
+    pub(crate) fn pop_arrived_by(&mut self, arrived_ns: u64) -> Option<Run> {
+        let arrived = self.head_at_ns()? <= arrived_ns;
+        arrived.then(|| self.pop()).flatten()
+    }
+
     #[inline]
     pub(crate) fn head_bytes(&self) -> Option<u32> {
         let head = self.runs.front()?;

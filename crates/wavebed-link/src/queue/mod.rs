@@ -34,6 +34,18 @@ pub trait Queue: Send {
     /// What waits.
     fn backlog(&self) -> Backlog;
 
+    /// Takes the segment that would be served next if it arrived at or before `arrived_ns`, past any control law.
+    /// `None` from queues without one order of arrival (FQ-CoDel).
+    fn expire(&mut self, arrived_ns: u64) -> Option<Run> {
+        let _ = arrived_ns;
+        None
+    }
+
+    /// When the segment that would be served next arrived; `None` when empty, and from queues without one order.
+    fn head_at_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Drops all that waits, at `at_ns`.
     fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
         while let Some(run) = self.dequeue(at_ns, out) {
@@ -67,6 +79,14 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
 
     fn backlog(&self) -> Backlog {
         (**self).backlog()
+    }
+
+    fn expire(&mut self, arrived_ns: u64) -> Option<Run> {
+        (**self).expire(arrived_ns)
+    }
+
+    fn head_at_ns(&self) -> Option<u64> {
+        (**self).head_at_ns()
     }
 
     fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
