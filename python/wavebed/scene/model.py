@@ -249,6 +249,12 @@ class Timers:
         beamFailureInstanceMaxCount (TS 38.321 5.17); 0: no beam recovery.
     beam_recovery_s : float
         How long beam failure recovery takes.
+    beam_recovery_limit_s : float
+        Recovery that has found no beam by then is a radio link failure (random access problem, TS 38.331 5.3.10.3).
+    handover_offset_db, time_to_trigger_s : float
+        Event A3 (TS 38.331 5.5.4.4): how much stronger another station is, and for how long, before the link moves.
+    handover_s : float
+        Interruption of a handover between stations.
     fallback_s, return_s : float
         Interruption when the link moves to the fallback carrier, and back.
     return_hysteresis_s : float
@@ -265,6 +271,10 @@ class Timers:
     reestablish_s: float = 0.1
     beam_failure_instances: int = 4
     beam_recovery_s: float = 0.02
+    beam_recovery_limit_s: float = 0.2
+    handover_offset_db: float = 3.0
+    time_to_trigger_s: float = 0.16
+    handover_s: float = 0.05
     fallback_s: float = 0.07
     return_s: float = 0.076
     return_hysteresis_s: float = 0.32
