@@ -340,6 +340,7 @@ impl<Q: Queue> Stage for Bottleneck<Q> {
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let taken = match change {
+            _ if !self.server.takes_rate() => false,
             Change::RateBps(_) => true,
             Change::Pattern(pattern) => pattern.rate_bps().is_some() || pattern.bytes().is_some(),
             _ => false,

@@ -17,6 +17,7 @@ fn bottleneck(rate: &str, queue: &str, rest: &str) -> String {
 }
 
 const CONSTANT: &str = r#"{"kind":"constant","rate_bps":1000000}"#;
+const PACKETS: &str = r#"{"kind":"packets","packets_per_s":150000}"#;
 const INFINITE: &str = r#"{"kind":"infinite"}"#;
 
 #[test]
@@ -27,6 +28,7 @@ fn every_form_of_the_laboratory_file_is_built() {
         r#"{"kind":"pattern","file":"steps","end":"hold","start_ns":9999}"#,
         r#"{"kind":"opportunities","file":"opportunities","end":"stop","start_ns":1}"#,
         r#"{"kind":"token_bucket","rate_bps":1,"burst_bytes":1500}"#,
+        r#"{"kind":"packets","packets_per_s":150000}"#,
         r#"{"kind":"sampled","rate_bps":1}"#,
         r#"{"kind":"sampled","file":"steps","end":"stop","start_ns":5}"#,
     ];
@@ -108,6 +110,18 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
                 r#","outage":"drop""#,
             ),
             "outage: is drop",
+        ),
+        (
+            rate(r#"{"kind":"packets","packets_per_s":0}"#),
+            "rate.packets_per_s: is 0: use more than 0",
+        ),
+        (
+            bottleneck(PACKETS, INFINITE, r#","outage":"drop""#),
+            "outage: is drop, but a rate in packets",
+        ),
+        (
+            bottleneck(PACKETS, r#"{"kind":"fq_codel","limit":{"time_ns":9}}"#, ""),
+            "queue.limit.time_ns: does not fit a rate in packets",
         ),
         (rate(r#"{"kind":"sampled"}"#), "rate: has neither"),
         (

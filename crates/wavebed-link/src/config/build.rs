@@ -14,7 +14,9 @@ use crate::pattern::{End, Kind, Pattern};
 use crate::queue::{
     Codel, CodelSettings, DropHead, DropTail, FqCodel, FqCodelSettings, Infinite, Limit, Queue,
 };
-use crate::rate::{Fluid, Opportunities, Profile, Sampled, SampledConfig, Server, TokenBucket};
+use crate::rate::{
+    Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket,
+};
 use crate::reorder::Reorder;
 use crate::stage::Stage;
 use crate::unit::Unit;
@@ -26,6 +28,7 @@ pub type Loader<'a> = dyn FnMut(&Path) -> Result<Arc<Pattern>, String> + 'a;
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
 const MAX_RATE_BPS: u64 = 1_000_000_000_000;
+const MAX_PACKETS_PER_S: u64 = 1_000_000_000;
 const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 const MAX_OVERHEAD_BYTES: u32 = 1000;
 const MAX_FLOWS: u32 = 65_536;
@@ -75,6 +78,14 @@ pub fn build_for_mtu(
                 return sampled(rate, queue, config, loader);
             }
             let server = server(rate, *outage, mtu_bytes, loader)?;
+            if matches!(rate, RateConfig::Packets { .. })
+                && queue_of(queue, *unit, mtu_bytes, luck)?.wants_rate()
+            {
+                return fail(
+                    "queue.limit.time_ns",
+                    "does not fit a rate in packets, which has no bytes per second: use packets or bytes",
+                );
+            }
             // Drop-tail, the usual queue, is called directly.
             if let QueueConfig::Droptail { limit } = queue {
                 let queue = DropTail::new(checked_limit(*limit)?, *unit);
@@ -270,6 +281,23 @@ fn server(
                 );
             }
             Box::new(TokenBucket::new(Profile::constant(rate_bps), *burst_bytes))
+        }
+        RateConfig::Packets { packets_per_s } => {
+            if outage == Outage::Drop {
+                return fail(
+                    "outage",
+                    "is drop, but a rate in packets is never zero: use hold",
+                );
+            }
+            if !(1..=MAX_PACKETS_PER_S).contains(packets_per_s) {
+                return fail(
+                    "rate.packets_per_s",
+                    format!(
+                        "is {packets_per_s}: use more than 0 and at most {MAX_PACKETS_PER_S} packets per second"
+                    ),
+                );
+            }
+            Box::new(Packets::new(*packets_per_s))
         }
         RateConfig::Sampled { .. } => return fail("rate.kind", "sampled is not a server"),
     })

@@ -120,6 +120,11 @@ pub enum RateConfig {
         /// Depth of the bucket, bytes.
         burst_bytes: u64,
     },
+    /// So many packets, whatever their size.
+    Packets {
+        /// Packets per second, more than 0.
+        packets_per_s: u64,
+    },
     /// The rate of the moment of arrival, constant or from a pattern.
     Sampled {
         /// Bits per second, more than 0.

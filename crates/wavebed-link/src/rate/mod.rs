@@ -5,12 +5,14 @@
 
 mod fluid;
 mod opportunities;
+mod packets;
 mod profile;
 mod sampled;
 mod token_bucket;
 
 pub use fluid::Fluid;
 pub use opportunities::Opportunities;
+pub use packets::Packets;
 pub use profile::Profile;
 pub use sampled::{Sampled, SampledConfig};
 pub use token_bucket::TokenBucket;
@@ -50,6 +52,11 @@ pub trait Server: Send {
     /// Whether [`Server::ready`] depends on the size of the head.
     fn minds_size(&self) -> bool {
         false
+    }
+
+    /// Whether a live change of the rate concerns this server.
+    fn takes_rate(&self) -> bool {
+        true
     }
 
     /// When the pattern ends that drives the server, if it does.

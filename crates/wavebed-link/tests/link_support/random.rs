@@ -97,7 +97,15 @@ pub fn bottlenecks() -> impl Strategy<Value = String> {
     let sampled = (limits(), units(), ends()).prop_map(|(limit, unit, end)| format!(
         r#"{{"stage":"bottleneck","rate":{{"kind":"sampled","file":"steps","end":"{end}"}},"queue":{{"kind":"droptail","limit":{limit}}},"unit":"{unit}"}}"#
     ));
-    prop_oneof![5 => served, 1 => sampled]
+    let device = (200_000u64..20_000_000, queues(), units()).prop_filter_map(
+        "limits in time need bytes per second",
+        |(rate, queue, unit)| {
+            (!queue.contains("time_ns")).then(|| format!(
+                r#"{{"stage":"bottleneck","rate":{{"kind":"packets","packets_per_s":{rate}}},"queue":{queue},"unit":"{unit}"}}"#
+            ))
+        },
+    );
+    prop_oneof![5 => served, 1 => sampled, 1 => device]
 }
 
 fn others() -> impl Strategy<Value = String> {

@@ -1,0 +1,87 @@
+//! A server that is limited by packets, not by bytes.
+
+use super::{Profile, Server};
+
+/// The work of one packet, nanopackets: at one packet per second, a nanosecond does one.
+const NANOPACKETS_PER_PACKET: u64 = 1_000_000_000;
+
+/// Serves so many packets per second, whatever their size: what a device's processor or USB bus can do.
+///
+/// The k-th packet of a busy period leaves in the nanosecond in which k packets' time is over. What that
+/// nanosecond could still do goes to the next packet if it waits already, as in [`Fluid`](super::Fluid).
+#[derive(Debug)]
+pub struct Packets {
+    packets_per_s: u64,
+    /// Work that the nanosecond before the present one had left, nanopackets.
+    spare: u64,
+    /// When the service that was begun last started, and its work.
+    start_ns: u64,
+    need: u64,
+}
+
+impl Packets {
+    /// A server that is free.
+    ///
+    /// # Panics
+    /// If the rate is zero; configurations refuse it.
+    #[must_use]
+    pub fn new(packets_per_s: u64) -> Self {
+        assert!(packets_per_s > 0, "a server without service");
+        Self {
+            packets_per_s,
+            spare: 0,
+            start_ns: 0,
+            need: 0,
+        }
+    }
+}
+
+impl Server for Packets {
+    fn ready(&mut self, at_ns: u64, _bytes: u64) -> Option<u64> {
+        Some(at_ns)
+    }
+
+    fn serve(&mut self, start_ns: u64, _bytes: u64) -> Option<u64> {
+        self.resume(start_ns, NANOPACKETS_PER_PACKET)
+    }
+
+    fn idle(&mut self, _at_ns: u64) {
+        self.spare = 0;
+    }
+
+    /// Work is in nanopackets here.
+    fn break_off(&mut self, at_ns: u64) -> u64 {
+        self.spare = 0;
+        let done = (at_ns - self.start_ns).saturating_mul(self.packets_per_s);
+        self.need.saturating_sub(done)
+    }
+
+    fn resume(&mut self, at_ns: u64, work: u64) -> Option<u64> {
+        self.start_ns = at_ns;
+        self.need = work.saturating_sub(self.spare);
+        if self.need == 0 {
+            self.spare -= work;
+            return Some(at_ns);
+        }
+        let span_ns = self.need.div_ceil(self.packets_per_s);
+        self.spare = span_ns * self.packets_per_s - self.need;
+        Some(at_ns.saturating_add(span_ns))
+    }
+
+    fn set_profile(&mut self, _at_ns: u64, _profile: Profile) -> bool {
+        false
+    }
+
+    /// Any number of bits per second.
+    fn profile(&self) -> Profile {
+        Profile::constant(u64::MAX)
+    }
+
+    fn takes_rate(&self) -> bool {
+        false
+    }
+
+    fn end_ns(&self) -> Option<u64> {
+        None
+    }
+}
