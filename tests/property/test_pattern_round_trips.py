@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavebed.pattern import Pattern, ReadOptions, Source, WriteOptions, read_source, render, to_native
-from wavebed.pattern.model import opportunities, packets, steps
+from wavebed.pattern.model import STATES, opportunities, packets, steps
 
 U32_MAX = 2**32 - 1
 RATES = st.integers(0, 10**12)
@@ -54,6 +56,22 @@ def full_steps(draw, unit: int = 1, losses: st.SearchStrategy = SHARES) -> Patte
 
 
 @st.composite
+def radio_steps(draw) -> Pattern:
+    """Steps of a radio channel; a row may have a state without a rate and errors, not errors without a rate."""
+    index, period = draw(starts_and_period(1, 10**9))
+    codes = columns(draw, st.integers(0, len(STATES) - 1), index)
+    rated = draw(st.booleans())
+    erring = rated and draw(st.booleans())
+    return steps(
+        index,
+        period,
+        rate_bps=ints(columns(draw, RATES, index)) if rated else None,
+        bler=floats(columns(draw, SHARES, index)) if erring else None,
+        state=np.array(codes, dtype=np.uint8),
+    )
+
+
+@st.composite
 def deliveries(draw, packet_bytes: int) -> Pattern:
     times = sorted(draw(st.sets(st.integers(0, 5000), min_size=1, max_size=20)))
     if times[-1] == 0:
@@ -77,15 +95,20 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z
 
 @given(full_steps(), st.dictionaries(KEYS, VALUES, max_size=3))
 def test_native_steps_come_back_with_their_header(pattern: Pattern, header: dict[str, str]) -> None:
-    whole = Pattern(
-        "steps", pattern.index, pattern.period, pattern.rate_bps, pattern.delay_ns, pattern.loss, None,
-        tuple(header.items()),
-    )  # fmt: skip
+    whole = replace(pattern, header=tuple(header.items()))
     text = to_native(whole)
     again = read_source(Source("pattern", text), "native")
     assert again == whole
     assert to_native(again) == text
     assert read_source(Source("pattern", text.replace("\n", "\r\n")), "native") == whole
+
+
+@given(radio_steps())
+def test_native_steps_of_a_radio_come_back(pattern: Pattern) -> None:
+    text = to_native(pattern)
+    again = read_source(Source("pattern", text), "native")
+    assert again == pattern
+    assert to_native(again) == text
 
 
 @given(st.data())
@@ -206,7 +229,9 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
             assert "\n" not in str(error)
 
 
-NEAR_MISS = st.lists(st.sampled_from([*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "DL"]), max_size=60)
+NEAR_MISS = st.lists(
+    st.sampled_from([*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "state", "bler", "los", "DL"]), max_size=60
+)
 
 
 @settings(max_examples=300)

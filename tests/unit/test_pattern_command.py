@@ -183,6 +183,40 @@ def test_the_page_is_whole_and_holds_the_values(folder) -> None:
     assert data["panels"][0]["outages"] == [[1, 4]]
 
 
+RADIO = (
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\ntime_s,rate_bps,bler,state\n"
+    "0,900000000,0.1,los\n2,100000000,0.3,nlos\n5,0,0,outage\n6,50000000,0.1,fallback\n8,0,0,handover\n"
+    "8.1,900000000,0.1,los\n"
+)
+
+
+def test_info_of_a_radio_pattern_says_block_errors_and_states(folder, capsys) -> None:
+    (folder / "radio.csv").write_text(RADIO)
+    assert command("info", "radio.csv") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"BLER +mean 15\.44%  p5 0%", out)
+    assert re.search(r"states +los 32\.22%  nlos 33\.33%  outage 11\.11%  handover 1\.111%  fallback 22\.22%", out)
+    assert command("info", "radio.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["mean_bler_share"] == pytest.approx((0.29 + 0.9 + 0.2) / 9)
+    assert found["states_share"]["nlos"] == pytest.approx(1 / 3)
+
+
+def test_the_states_of_a_radio_pattern_are_shaded_in_place_of_outages(folder) -> None:
+    (folder / "radio.csv").write_text(RADIO)
+    assert command("plot", "radio.csv", "-o", "radio.html") == 0
+    page = (folder / "radio.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))
+    rate, bler = data["panels"]
+    assert bler["name"] == "BLER"
+    assert rate["outages"] == []
+    spans = [state["spans"] for state in rate["states"]]
+    assert spans == [[[2, 5]], [[5, 6]], [[8, 8.1]], [[6, 8]]]
+    assert rate["states"] == bler["states"]
+    assert re.search("Shaded: .*nlos.*outage.*handover.*fallback", page)
+    assert command("plot", "radio.csv", "-o", "radio.png") == 0
+
+
 def test_many_rows_are_drawn_as_mean_and_range(folder) -> None:
     import numpy as np
 

@@ -198,6 +198,34 @@ def test_a_format_without_delay_and_loss_says_that_they_are_lost(name: str) -> N
 
 
 @pytest.mark.parametrize(
+    "name", [name for name, form in FORMATS.items() if form.write is not None and name not in {"native", "mahimahi"}]
+)
+def test_a_foreign_format_says_that_block_errors_and_states_are_lost(name: str) -> None:
+    one = np.array([0], dtype=np.int64)
+    share = one.astype(np.float64)
+    light = name == "cellreplay-light"
+    pattern = steps(
+        one,
+        10**9,
+        rate_bps=one + 8 * 10**6,
+        delay_ns=one if light else None,
+        bler=share,
+        state=one.astype(np.uint8),
+    )
+    options = WriteOptions()
+    render(pattern, name, options)
+    lost = "rate, bler and state" if light else "bler and state"
+    assert f"{lost} cannot be written in this format" in options.notes
+
+
+@pytest.mark.parametrize("name", ["mahimahi", "seconds-mbit", "netem-trace", "cellreplay-light"])
+def test_states_alone_are_not_written_to_formats_without_them(name: str) -> None:
+    pattern = steps(np.array([0], dtype=np.int64), 10**9, state=np.array([3], dtype=np.uint8))
+    with pytest.raises(UserError, match="write --to native"):
+        render(pattern, name)
+
+
+@pytest.mark.parametrize(
     "name",
     ["mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "theaterq", "netem-trace", "cellreplay-light"],
 )

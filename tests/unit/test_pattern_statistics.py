@@ -13,7 +13,7 @@ from wavebed.errors import UserError
 from wavebed.pattern.edit import cut, scale_rate, scale_time, scale_to_mean
 from wavebed.pattern.model import Pattern, opportunities, packets, steps
 from wavebed.pattern.resample import window_rates
-from wavebed.pattern.statistics import PERCENTILES, outages, summarise, weighted_percentiles
+from wavebed.pattern.statistics import PERCENTILES, outages, state_spans, summarise, weighted_percentiles
 
 
 def ints(*values: int) -> np.ndarray:
@@ -84,6 +84,45 @@ def test_delay_and_loss_are_weighted_by_time() -> None:
     assert summary.mean_loss == pytest.approx(0.1)
     assert summary.delay_percentiles_ns[95] == 110
     assert summary.mean_bps is None
+
+
+def radio(rates: tuple[int, ...], states: tuple[int, ...], times: tuple[int, ...], period: int) -> Pattern:
+    return steps(
+        ints(*times),
+        period,
+        rate_bps=ints(*rates),
+        bler=np.array(rates, dtype=np.float64) / 10,
+        state=np.array(states, dtype=np.uint8),
+    )
+
+
+def test_block_errors_and_states_are_weighted_by_time() -> None:
+    summary = summarise(radio((1, 1, 5, 0), (0, 0, 1, 3), (0, 2, 4, 9), 10))
+    assert summary.mean_bler == pytest.approx(0.4 * 0.1 + 0.5 * 0.5)
+    assert (summary.bler_percentiles[50], summary.bler_percentiles[75]) == (0.1, 0.5)
+    assert summary.state_shares == {"los": 0.4, "nlos": 0.5, "outage": 0.1}
+    assert summarise(steps(ints(0), 10, rate_bps=ints(1))).state_shares is None
+
+
+def test_times_in_one_state_are_joined_over_rows() -> None:
+    pattern = radio((1, 1, 5, 0, 2), (0, 0, 1, 3, 0), (0, 2, 4, 8, 9), 10)
+    assert state_spans(pattern) == {"los": [(0, 4), (9, 10)], "nlos": [(4, 8)], "outage": [(8, 9)]}
+
+
+def test_cutting_scaling_and_merging_keep_block_errors_and_states() -> None:
+    pattern = radio((4, 4, 4, 8), (0, 0, 1, 1), (0, 2, 4, 8), 10)
+    part = cut(pattern, 3, 9)
+    assert (part.index.tolist(), part.state.tolist(), part.bler.tolist()) == ([0, 1, 5], [0, 1, 1], [0.4, 0.4, 0.8])
+    for scaled in (scale_rate(pattern, Fraction(2)), scale_time(pattern, Fraction(3))):
+        assert (scaled.state.tolist(), scaled.bler.tolist()) == ([0, 0, 1, 1], [0.4, 0.4, 0.4, 0.8])
+    assert pattern.merged().index.tolist() == [0, 4, 8]
+
+
+def test_block_errors_without_a_rate_and_unknown_states_are_refused() -> None:
+    with pytest.raises(UserError, match="without rate_bps"):
+        steps(ints(0), 10, bler=np.array([0.1]))
+    with pytest.raises(UserError, match="state 6 is not from 0 to 5"):
+        steps(ints(0), 10, state=np.array([6], dtype=np.uint8))
 
 
 @given(small_steps(), st.data())

@@ -212,6 +212,11 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
     if summary.loss_percentiles is not None:
         result["mean_loss_share"] = summary.mean_loss
         result["percentiles_loss_share"] = {f"p{key}": value for key, value in summary.loss_percentiles.items()}
+    if summary.bler_percentiles is not None:
+        result["mean_bler_share"] = summary.mean_bler
+        result["percentiles_bler_share"] = {f"p{key}": value for key, value in summary.bler_percentiles.items()}
+    if summary.state_shares is not None:
+        result["states_share"] = summary.state_shares
     return result
 
 
@@ -243,6 +248,11 @@ def _as_text(file: str, summary: Summary) -> str:
     if summary.loss_percentiles is not None and summary.mean_loss is not None:
         shares = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.loss_percentiles.items())
         line("loss", f"mean {summary.mean_loss * 100:.4g}%  {shares}")
+    if summary.bler_percentiles is not None and summary.mean_bler is not None:
+        shares = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.bler_percentiles.items())
+        line("BLER", f"mean {summary.mean_bler * 100:.4g}%  {shares}")
+    if summary.state_shares is not None:
+        line("states", "  ".join(f"{state} {share * 100:.4g}%" for state, share in summary.state_shares.items()))
     return "\n".join(lines)
 
 

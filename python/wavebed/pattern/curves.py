@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.numbers import format_scaled
 from wavebed.pattern.resample import window_rates
-from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, summarise
+from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, state_spans, summarise
 from wavebed.units import format_time
 
 if TYPE_CHECKING:
@@ -55,9 +55,11 @@ class Drawing:
     Parameters
     ----------
     panels : dict of str to Curve
-        By ``rate`` (bit/s), ``delay`` (seconds) and ``loss`` (share).
+        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (shares).
     outages : list of (float, float)
         Start and end in seconds.
+    states : dict of str to list of (float, float)
+        Start and end in seconds of each state of the radio.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Drawing:
     panels: dict[str, Curve]
     outages: list[tuple[float, float]]
     summary: Summary
+    states: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 
 def _curve(index: NDArray[np.int64], values: NDArray[np.float64], period: int, scale: float) -> Curve:
@@ -108,6 +111,7 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
         ("rate", rated.rate_bps, 1.0),
         ("delay", pattern.delay_ns, 1e-9),
         ("loss", pattern.loss, 1.0),
+        ("bler", pattern.bler, 1.0),
     ):
         if values is not None:
             index = rated.index if key == "rate" else pattern.index
@@ -116,7 +120,10 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
         raise UserError("the pattern has nothing to draw")
     spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns
     shaded = [(start / 1e9, end / 1e9) for start, end in spans]
-    return Drawing(name, title, over_packets, panels, shaded, summarise(pattern, threshold_bps, window_ns))
+    states = {
+        state: [(start / 1e9, end / 1e9) for start, end in spans] for state, spans in state_spans(pattern).items()
+    }
+    return Drawing(name, title, over_packets, panels, shaded, summarise(pattern, threshold_bps, window_ns), states)
 
 
 def say_time(time_ns: int) -> str:
@@ -151,6 +158,8 @@ def headline(drawing: Drawing) -> str:
         parts.append(f"mean delay {summary.mean_delay_ns / 1e6:.3g} ms")
     if summary.mean_loss is not None:
         parts.append(f"mean loss {summary.mean_loss * 100:.3g} %")
+    if summary.mean_bler is not None:
+        parts.append(f"mean BLER {summary.mean_bler * 100:.3g} %")
     if summary.rate_window_ns is not None:
         parts.append(f"windows of {format_time(summary.rate_window_ns)}")
     return " · ".join(parts)

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
+    Column = Integers | Floats | Codes
 
 Kind = Literal["steps", "opportunities", "packets"]
 
-__all__ = ["Kind", "Pattern", "opportunities", "packets", "steps"]
+__all__ = ["STATES", "Kind", "Pattern", "opportunities", "packets", "steps"]
+
+#: States of the radio; a code in the column `state` is a place in this row.
+STATES = ("los", "nlos", "blocked", "outage", "handover", "fallback")
 
 MAX_NS = 10**18
 MAX_RATE_BPS = 10**12
@@ -42,6 +47,10 @@ class Pattern:
         Bits of IP packets per second; one-way delay in nanoseconds.
     loss : float64 array, optional
         Share from 0 to 1.
+    bler : float64 array, optional
+        Share of first transmissions of a block that fail, from 0 to 1; only beside a rate.
+    state : uint8 array, optional
+        State of the radio, as its place in `STATES`.
     size_bytes : int64 array, optional
         IP bytes that an opportunity may deliver.
     header : tuple of (str, str)
@@ -59,6 +68,8 @@ class Pattern:
     rate_bps: Integers | None = None
     delay_ns: Integers | None = None
     loss: Floats | None = None
+    bler: Floats | None = None
+    state: Codes | None = None
     size_bytes: Integers | None = None
     header: tuple[tuple[str, str], ...] = ()
 
@@ -67,7 +78,7 @@ class Pattern:
         if problem is not None:
             row, message = problem
             raise UserError(f"row {row + 1}: {message}" if row >= 0 else message)
-        for array in (self.index, self.rate_bps, self.delay_ns, self.loss, self.size_bytes):
+        for array in self._columns():
             if array is not None:
                 array.setflags(write=False)
 
@@ -77,6 +88,8 @@ class Pattern:
         most = MAX_PACKETS if self.kind == "packets" else MAX_NS
         if not 0 < self.period <= most:
             return -1, f"the period {self.period} is not between 1 and {most}"
+        if self.bler is not None and self.rate_bps is None:
+            return -1, "bler stands without rate_bps; a block error rate belongs to a rate"
         return self._order_problem() or self._range_problem()
 
     def _order_problem(self) -> tuple[int, str] | None:
@@ -100,10 +113,12 @@ class Pattern:
         return None
 
     def _range_problem(self) -> tuple[int, str] | None:
-        limits: tuple[tuple[str, Integers | Floats | None, int, int], ...] = (
+        limits: tuple[tuple[str, Column | None, int, int], ...] = (
             ("rate_bps", self.rate_bps, 0, MAX_RATE_BPS),
             ("delay_ns", self.delay_ns, 0, MAX_NS),
             ("loss", self.loss, 0, 1),
+            ("bler", self.bler, 0, 1),
+            ("state", self.state, 0, len(STATES) - 1),
             ("bytes", self.size_bytes, 1, MAX_OPPORTUNITY_BYTES),
         )
         for name, values, least, most in limits:
@@ -139,8 +154,8 @@ class Pattern:
                 return False
         return True
 
-    def _columns(self) -> tuple[Integers | Floats | None, ...]:
-        return (self.index, self.rate_bps, self.delay_ns, self.loss, self.size_bytes)
+    def _columns(self) -> tuple[Column | None, ...]:
+        return (self.index, self.rate_bps, self.delay_ns, self.loss, self.bler, self.state, self.size_bytes)
 
     @property
     def duration_ns(self) -> int:
@@ -183,7 +198,7 @@ class Pattern:
         if self.kind == "opportunities" or len(self) == 1:
             return self
         change = np.zeros(len(self) - 1, dtype=bool)
-        for column in (self.rate_bps, self.delay_ns, self.loss):
+        for column in self._columns()[1:]:
             if column is not None:
                 change |= column[1:] != column[:-1]
         return self.rows(np.concatenate(([True], change)))
@@ -197,6 +212,8 @@ class Pattern:
             rate_bps=None if self.rate_bps is None else self.rate_bps[keep],
             delay_ns=None if self.delay_ns is None else self.delay_ns[keep],
             loss=None if self.loss is None else self.loss[keep],
+            bler=None if self.bler is None else self.bler[keep],
+            state=None if self.state is None else self.state[keep],
             size_bytes=None if self.size_bytes is None else self.size_bytes[keep],
         )
 
@@ -208,9 +225,13 @@ def steps(
     rate_bps: Integers | None = None,
     delay_ns: Integers | None = None,
     loss: Floats | None = None,
+    bler: Floats | None = None,
+    state: Codes | None = None,
 ) -> Pattern:
     """Make a pattern whose values hold from their time to the next row's time."""
-    return Pattern("steps", time_ns, duration_ns, rate_bps=rate_bps, delay_ns=delay_ns, loss=loss)
+    return Pattern(
+        "steps", time_ns, duration_ns, rate_bps=rate_bps, delay_ns=delay_ns, loss=loss, bler=bler, state=state
+    )
 
 
 def opportunities(time_ns: Integers, duration_ns: int, size_bytes: Integers) -> Pattern:

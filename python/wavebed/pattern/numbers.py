@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     LineOf = Callable[[int], int]
 
-__all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", "shares", "split_columns"]
+__all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", "shares", "split_columns", "words"]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _MEASURED = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -195,6 +195,16 @@ def shares(source: Source, texts: Sequence[str], line_of: LineOf, what: str) -> 
             f"{what} {quote(texts[position])} is more than 1; write a share from 0 to 1", line_of(position)
         )
     return values
+
+
+def words(source: Source, texts: Sequence[str], line_of: LineOf, what: str, known: Sequence[str]) -> NDArray[np.uint8]:
+    """Read words as their places among those that are known."""
+    places = {word: place for place, word in enumerate(known)}
+    if not places.keys() >= set(texts):
+        position = next(position for position, text in enumerate(texts) if text not in places)
+        fault = f"{quote(texts[position])} is unknown" if texts[position] else "is missing"
+        raise source.error(f"{what} {fault}; write {', '.join(known[:-1])} or {known[-1]}", line_of(position))
+    return np.array(list(map(places.__getitem__, texts)), dtype=np.uint8)
 
 
 def format_scaled(value: int, digits: int) -> str:

@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.curves import Curve, Drawing
 
-__all__ = ["COLOURS", "render_picture"]
+__all__ = ["COLOURS", "STATE_COLOURS", "render_picture"]
 
 COLOURS = ("#1f5fa8", "#d9722e", "#2f8f5b", "#8a4fa3", "#b8860b", "#1d8a99", "#b23a48", "#5c6b73")
 OUTAGE = "#d64545"
 INK = "#1d2733"
 FAINT = "#5d6b7a"
-LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss"}
+LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss", "bler": "BLER"}
+#: One colour for each state of the radio, told apart also by the colour-blind (Okabe and Ito's palette, darkened).
+STATE_COLOURS = {
+    "los": "#0072b2",
+    "nlos": "#e69f00",
+    "blocked": "#cc79a7",
+    "outage": "#a3151a",
+    "handover": "#1d2733",
+    "fallback": "#009e73",
+}
+STATE_SHADE = 0.2
 RATE_UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 DELAY_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def panel_unit(key: str, highest: float) -> tuple[float, str]:
     """Choose the unit in which a panel reads well: what to divide by, and its name."""
-    if key == "loss":
+    if key in {"loss", "bler"}:
         return 0.01, "%"
     units = RATE_UNITS if key == "rate" else DELAY_UNITS
     return next(((scale, name) for scale, name in units if highest >= scale), units[-1])
@@ -53,6 +63,18 @@ def _draw_curve(axes: Axes, curve: Curve, scale: float, colour: str, label: str 
         lw=0.8 if len(curve.mean) > 1000 else 1.3,
         label=label,
     )
+
+
+def _shade_states(axes: Axes, drawing: Drawing) -> None:
+    """Shade the states of the radio; the free direct path, the usual one, stays white."""
+    end = max(float(curve.edges[-1]) for curve in drawing.panels.values())
+    place = axes.get_xaxis_transform()
+    for state, spans in drawing.states.items():
+        if state == "los":
+            continue
+        wide = [(start, max(stop - start, end / 1500)) for start, stop in drawable_outages(spans, end / 1500)]
+        colour = STATE_COLOURS[state]
+        axes.broken_barh(wide, (0, 1), transform=place, color=colour, alpha=STATE_SHADE, lw=0, label=state, zorder=0.6)
 
 
 def _shade(axes: Axes, drawing: Drawing) -> None:
@@ -83,7 +105,9 @@ def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[
         # A label that begins with an underscore would be left out of the legend.
         label = None if len(drawings) == 1 else " " + drawing.title if drawing.title[:1] == "_" else drawing.title
         _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1)
-        if key == "rate" and len(drawings) == 1:
+        if len(drawings) == 1 and drawing.states:
+            _shade_states(axes, drawing)
+        elif key == "rate" and len(drawings) == 1:
             _shade(axes, drawing)
     axes.set_ylabel(f"{LABELS[key]}  ({unit})")
     axes.set_ylim(0, highest / scale * 1.06 if highest > 0 else 1)
@@ -96,13 +120,14 @@ def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
     if len(drawings) == 1:
         axes.set_title(drawings[0].title, loc="left", fontweight="bold", fontsize=11.5, pad=22)
         axes.text(0, 1.0, headline(drawings[0]), transform=_above(axes), color=FAINT, fontsize=9, va="bottom")
-        if drawings[0].outages:
+        if axes.get_legend_handles_labels()[1]:
             axes.legend(
                 loc="lower right",
                 bbox_to_anchor=(1, 1.0),
+                ncols=len(STATE_COLOURS),
                 frameon=False,
                 fontsize=9,
-                borderaxespad=0.3,
+                borderaxespad=2.2 if drawings[0].states else 0.3,
                 handlelength=1.4,
             )
     else:

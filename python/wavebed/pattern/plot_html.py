@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.pattern.curves import say_rate, say_time
-from wavebed.pattern.plot import COLOURS, LABELS, drawable_outages, panel_unit
+from wavebed.pattern.plot import COLOURS, LABELS, STATE_COLOURS, drawable_outages, panel_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,10 +54,20 @@ def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: 
         "height": height,
         "top": highest / scale * 1.06 if highest > 0 else 1,
         "outages": drawable_outages(alone.outages, float(alone.panels[key].edges[-1]) / 4000)
-        if alone is not None and key == "rate"
+        if alone is not None and key == "rate" and not alone.states
         else [],
+        "states": [] if alone is None else _states(alone, float(alone.panels[key].edges[-1]) / 4000),
         "curves": [_curve(drawing.panels[key], series, scale) for series, drawing in shown],
     }
+
+
+def _states(drawing: Drawing, least: float) -> list[dict[str, object]]:
+    """States of the radio to be shaded; the free direct path, the usual one, stays white."""
+    return [
+        {"colour": STATE_COLOURS[state], "spans": drawable_outages(spans, least)}
+        for state, spans in drawing.states.items()
+        if state != "los"
+    ]
 
 
 def _table(drawings: Sequence[Drawing]) -> str:
@@ -101,7 +111,15 @@ def _foot(drawings: Sequence[Drawing]) -> str:
         parts.append(f"Opportunities are counted in windows of {said}.")
     if any(curve.banded for drawing in drawings for curve in drawing.panels.values()):
         parts.append("The line is the mean of each point's time, the band its lowest and highest value.")
-    return html.escape(" ".join(parts))
+    return html.escape(" ".join(parts)) + _legend(drawings)
+
+
+def _legend(drawings: Sequence[Drawing]) -> str:
+    if len(drawings) != 1:
+        return ""
+    shown = [state for state in drawings[0].states if state != "los"]
+    dots = [f'<i class="dot state" style="background:{STATE_COLOURS[state]}"></i>{state}' for state in shown]
+    return f"<br>Shaded: {' '.join(dots)}." if dots else ""
 
 
 def render_page(drawings: Sequence[Drawing], *, stacked: bool = False) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.pattern.model import STATES
 from wavebed.pattern.resample import window_rates
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.model import Pattern
 
-__all__ = ["PERCENTILES", "Outages", "Summary", "outages", "summarise", "weighted_percentiles"]
+__all__ = ["PERCENTILES", "Outages", "Summary", "outages", "state_spans", "summarise", "weighted_percentiles"]
 
 PERCENTILES = (5, 25, 50, 75, 95)
 OPPORTUNITY_WINDOW_NS = 100_000_000
@@ -56,8 +57,10 @@ class Summary:
         The windows in which opportunities were counted for the percentiles, peak and outages; None for steps.
     mean_bps : float or None
         Over the whole duration; None without a rate.
-    rate_percentiles_bps, delay_percentiles_ns, loss_percentiles : dict of int to float
-        Weighted by time (or by packets); empty without that column.
+    rate_percentiles_bps, delay_percentiles_ns, loss_percentiles, bler_percentiles : dict of int to float
+        Weighted by time (or by packets); None without that column.
+    state_shares : dict of str to float
+        Share of time in each state of the radio that occurs; None without that column.
     """
 
     kind: str
@@ -72,6 +75,9 @@ class Summary:
     delay_percentiles_ns: dict[int, float] | None = None
     mean_loss: float | None = None
     loss_percentiles: dict[int, float] | None = None
+    mean_bler: float | None = None
+    bler_percentiles: dict[int, float] | None = None
+    state_shares: dict[str, float] | None = None
 
 
 def weighted_percentiles(
@@ -103,6 +109,25 @@ def _mean(values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.i
     return float(np.dot(values.astype(np.float64), weights.astype(np.float64))) / period
 
 
+def _state_shares(pattern: Pattern) -> dict[str, float] | None:
+    if pattern.state is None:
+        return None
+    times = np.bincount(pattern.state, weights=pattern.lengths().astype(np.float64), minlength=len(STATES))
+    return {name: time / pattern.period for name, time in zip(STATES, times.tolist(), strict=True) if time}
+
+
+def state_spans(pattern: Pattern) -> dict[str, list[tuple[int, int]]]:
+    """Start and end, in nanoseconds, of each time that the radio spends in one state, by state."""
+    if pattern.state is None:
+        return {}
+    first = np.concatenate(([0], np.flatnonzero(pattern.state[1:] != pattern.state[:-1]) + 1))
+    bounds = np.append(pattern.index[first], pattern.period).tolist()
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for code, start, end in zip(pattern.state[first].tolist(), bounds[:-1], bounds[1:], strict=True):
+        spans.setdefault(STATES[code], []).append((start, end))
+    return {name: spans[name] for name in STATES if name in spans}
+
+
 def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
     """Compute the figures.
 
@@ -121,7 +146,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     elif pattern.rate_bps is not None:
         rated = pattern
     weights = None if pattern.kind == "opportunities" else pattern.lengths()
-    delay, loss = pattern.delay_ns, pattern.loss
+    delay, loss, bler = pattern.delay_ns, pattern.loss, pattern.bler
     rate = None if rated is None else rated.rate_bps
     return Summary(
         kind=pattern.kind,
@@ -136,4 +161,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         delay_percentiles_ns=None if delay is None or weights is None else weighted_percentiles(delay, weights),
         mean_loss=None if loss is None or weights is None else _mean(loss, weights, pattern.period),
         loss_percentiles=None if loss is None or weights is None else weighted_percentiles(loss, weights),
+        mean_bler=None if bler is None or weights is None else _mean(bler, weights, pattern.period),
+        bler_percentiles=None if bler is None or weights is None else weighted_percentiles(bler, weights),
+        state_shares=_state_shares(pattern),
     )

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from wavebed.pattern.model import Pattern
     from wavebed.pattern.source import Source
 
-__all__ = ["Format", "ReadOptions", "WriteOptions"]
+__all__ = ["Format", "ReadOptions", "WriteOptions", "note_lost_columns"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,24 @@ class Format:
     read: Callable[[Source, ReadOptions], Pattern]
     write: Callable[[Pattern, WriteOptions], str] | None
     suffixes: tuple[str, ...] = ()
+
+
+def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[str] = ("rate",)) -> None:
+    """Say which columns a format does not hold, where the pattern has them.
+
+    Parameters
+    ----------
+    held : collection of str
+        What the format holds, of ``rate``, ``delay``, ``loss``, ``bler`` and ``state``.
+    """
+    columns = (
+        ("rate", pattern.rate_bps),
+        ("delay", pattern.delay_ns),
+        ("loss", pattern.loss),
+        ("bler", pattern.bler),
+        ("state", pattern.state),
+    )
+    lost = [name for name, column in columns if column is not None and name not in held]
+    if lost:
+        said = " and ".join(filter(None, (", ".join(lost[:-1]), lost[-1])))
+        options.notes.append(f"{said} cannot be written in this format")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.formats.deliveries import looks_like_deliveries, read_deliveries, write_deliveries
 from wavebed.pattern.model import MAX_NS, Pattern, steps
 from wavebed.pattern.numbers import integers
@@ -94,9 +94,7 @@ def write_light(pattern: Pattern, options: WriteOptions) -> str:
     """
     if pattern.kind != "steps" or pattern.delay_ns is None:
         raise UserError("the pattern has no delay over time, and this format holds nothing else; write --to native")
-    lost = [name for name, column in (("rate", pattern.rate_bps), ("loss", pattern.loss)) if column is not None]
-    if lost:
-        options.notes.append(f"{' and '.join(lost)} cannot be written in this format")
+    note_lost_columns(pattern, options, held=("delay",))
     times = (pattern.index + NS_PER_MS // 2) // NS_PER_MS
     delays = (pattern.delay_ns + NS_PER_MS // 2) // NS_PER_MS
     end = -(-pattern.period // NS_PER_MS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
+from wavebed.pattern.formats.base import note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities
 from wavebed.pattern.numbers import integers
 from wavebed.pattern.resample import MAX_OPPORTUNITIES, NS_PER_MS, to_opportunities
@@ -87,9 +88,7 @@ def write_deliveries(pattern: Pattern, options: WriteOptions, size_bytes: int) -
     if pattern.kind == "opportunities":
         pattern = _on_the_grid(pattern, size_bytes, options)
     elif pattern.kind == "steps" and pattern.rate_bps is not None:
-        lost = [name for name, column in (("delay", pattern.delay_ns), ("loss", pattern.loss)) if column is not None]
-        if lost:
-            options.notes.append(f"{' and '.join(lost)} cannot be written in this format")
+        note_lost_columns(pattern, options)
         options.notes.append(f"the rate becomes opportunities of {size_bytes} bytes on whole milliseconds")
         pattern, added = to_opportunities(pattern, size_bytes)
         if added:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
-from wavebed.pattern.formats.seconds_mbit import note_lost_columns
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import integers
 from wavebed.pattern.resample import NS_PER_MS, NS_PER_S, rate_steps, to_windows

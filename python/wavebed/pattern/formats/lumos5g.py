@@ -9,8 +9,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
-from wavebed.pattern.formats.seconds_mbit import ending_samples, note_lost_columns
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
+from wavebed.pattern.formats.seconds_mbit import ending_samples
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern
 from wavebed.pattern.numbers import format_scaled, integers, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps, to_windows

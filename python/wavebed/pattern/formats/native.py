@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
-from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, Pattern
-from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares, split_columns
+from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
+from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares, split_columns, words
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAGIC = "# wavebed pattern 1"
 _DIGITS = 9
 
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
-    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss")),
+    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "state")),
     "opportunities": ("opportunities", "duration_s", "time_s", ("bytes",)),
     "packets": ("packets", "packets", "packet", ("loss", "delay_s")),
 }
@@ -70,6 +70,8 @@ def _read_columns(source: Source, number: int, kind: str) -> list[str]:
             raise source.error(f"column {name!r} is given twice; keep one of them", number)
     if len(names) == 1:
         raise source.error(f"has no column of values; {rule}", number)
+    if "bler" in names and "rate_bps" not in names:
+        raise source.error("column 'bler' stands without rate_bps; add rate_bps or remove bler", number)
     return names
 
 
@@ -124,12 +126,14 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     rate = integers(source, cells["rate_bps"], line_of, "rate_bps", most=MAX_RATE_BPS) if "rate_bps" in cells else None
     delay = seconds("delay_s") if "delay_s" in cells else None
     loss = shares(source, cells["loss"], line_of, "loss") if "loss" in cells else None
+    bler = shares(source, cells["bler"], line_of, "bler") if "bler" in cells else None
+    state = words(source, cells["state"], line_of, "state", STATES) if "state" in cells else None
     extra = tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key})
     _check_order(source, kind_name, first, index, period, number)
     if size is not None and (size == 0).any():
         position = int((size == 0).argmax())
         raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", line_of(position))
-    return Pattern(kind_name, index, period, rate, delay, loss, size, extra)
+    return Pattern(kind_name, index, period, rate, delay, loss, bler, state, size, extra)
 
 
 def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int) -> None:
@@ -181,6 +185,10 @@ def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
         texts["delay_s"] = [format_scaled(value, _DIGITS) for value in pattern.delay_ns.tolist()]
     if pattern.loss is not None:
         texts["loss"] = [format_share(value) for value in pattern.loss.tolist()]
+    if pattern.bler is not None:
+        texts["bler"] = [format_share(value) for value in pattern.bler.tolist()]
+    if pattern.state is not None:
+        texts["state"] = [STATES[code] for code in pattern.state.tolist()]
     if pattern.size_bytes is not None:
         texts["bytes"] = list(map(str, pattern.size_bytes.tolist()))
     names = [first, *(name for name in allowed if name in texts)]

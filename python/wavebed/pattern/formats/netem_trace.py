@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.resample import NS_PER_S, rate_steps
 from wavebed.pattern.source import quote
@@ -254,6 +254,7 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
         pattern = rate_steps(pattern, options)
     if pattern.kind != "steps":
         raise UserError("the pattern counts packets, and this format counts time; write --to native")
+    note_lost_columns(pattern, options, held=("rate", "delay", "loss"))
     lengths = [_time(length) for length in pattern.lengths().tolist()]
     columns: dict[str, list[object]] = {}
     if pattern.rate_bps is not None:
@@ -262,6 +263,8 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
         columns["Delay"] = [_time(value) for value in pattern.delay_ns.tolist()]
     if pattern.loss is not None:
         columns["Loss"] = [[value] for value in pattern.loss.tolist()]
+    if not columns:
+        raise UserError("the pattern has no rate, delay or loss, and this format holds nothing else; write --to native")
     configs = [
         {
             f"Repeated{kind}PatternConfig": {

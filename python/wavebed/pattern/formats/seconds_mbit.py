@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import format_scaled, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.source import Source
 
-__all__ = ["FORMAT", "ending_samples", "note_lost_columns"]
+__all__ = ["FORMAT", "ending_samples"]
 
 _LINE = re.compile(r"\s*[-+0-9.][^\s,;]*[ \t]+[^\s,;]+\s*")
 
@@ -81,13 +81,6 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     times = measured(source, [row[0] for row in rows], line_of, "time in s", scale=NS_PER_S, most=MAX_NS)
     rates = measured(source, [row[1] for row in rows], line_of, "rate in Mbit/s", scale=10**6, most=MAX_RATE_BPS)
     return ending_samples(source, times, rates, "time", list(range(1, len(rows) + 1)))
-
-
-def note_lost_columns(pattern: Pattern, options: WriteOptions) -> None:
-    """Say that delay and loss are not written, where there are any."""
-    lost = [name for name, column in (("delay", pattern.delay_ns), ("loss", pattern.loss)) if column is not None]
-    if lost:
-        options.notes.append(f"{' and '.join(lost)} cannot be written in this format")
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, WriteOptions
+from wavebed.pattern.formats.base import Format, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import integers, split_columns
 from wavebed.pattern.resample import rate_steps
@@ -103,6 +103,7 @@ def _write(pattern: Pattern, options: WriteOptions, shape: str) -> str:
         pattern = rate_steps(pattern, options)
     if pattern.kind != "steps":
         raise UserError("the pattern counts packets, and this format counts time; write --to native")
+    note_lost_columns(pattern, options, held=("rate", "delay", "loss"))
     ends = (pattern.index + pattern.lengths() + NS_PER_US // 2) // NS_PER_US
     if (ends * NS_PER_US != pattern.index + pattern.lengths()).any():
         options.notes.append("times are rounded to whole microseconds")
