@@ -1,0 +1,95 @@
+"""Shadow fading, and a line of sight that is drawn, both consistent along the walk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wavebed.channel.propagation.correlated import gaussian, normal_cdf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.scene.model import Propagation
+
+__all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db"]
+
+
+class Shadowing(NamedTuple):
+    """Standard deviations (TR 38.901 Table 7.4.1-1) and correlation distances (Table 7.5-6) of shadow fading."""
+
+    los_db: float
+    nlos_db: float
+    los_m: float
+    nlos_m: float
+
+
+SHADOWING: Mapping[Propagation, Shadowing] = {
+    "umi": Shadowing(los_db=4.0, nlos_db=7.82, los_m=10.0, nlos_m=13.0),
+    "uma": Shadowing(los_db=4.0, nlos_db=6.0, los_m=37.0, nlos_m=50.0),
+    "inh": Shadowing(los_db=3.0, nlos_db=8.03, los_m=10.0, nlos_m=6.0),
+    "inh-open": Shadowing(los_db=3.0, nlos_db=8.03, los_m=10.0, nlos_m=6.0),
+}
+
+LOS_CORRELATION_M: Mapping[Propagation, float] = {"umi": 50.0, "uma": 50.0, "inh": 10.0, "inh-open": 10.0}
+"""Correlation distances of the LOS state (TR 38.901 Table 7.6.3.1-2)."""
+
+
+def shadowing_db(
+    rngs: Sequence[np.random.Generator],
+    scenario: Propagation,
+    los: NDArray[np.bool_],
+    walked_m: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return shadow fading in dB (a loss, zero mean), of shape (seeds, n); zero in free space.
+
+    LOS and NLOS are separate processes; each goes on, unseen, while the other rules.
+
+    Parameters
+    ----------
+    rngs : sequence of numpy.random.Generator
+        One for each seed.
+    scenario : str
+        The propagation scenario.
+    los : (n,) or (seeds, n) bool
+        Whether the line of sight is free of buildings.
+    walked_m : (n,) float64
+        Distance walked until each step.
+    """
+    if scenario == "free-space":
+        return np.zeros((len(rngs), walked_m.size))
+    values = SHADOWING[scenario]
+    line = gaussian(rngs, walked_m, values.los_m)
+    behind = gaussian(rngs, walked_m, values.nlos_m)
+    line *= values.los_db
+    behind *= values.nlos_db
+    return np.where(los, line, behind)
+
+
+def draw_los(
+    rngs: Sequence[np.random.Generator],
+    scenario: Propagation,
+    probability: NDArray[np.float64],
+    walked_m: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Return LOS states of shape (seeds, n): LOS where a correlated uniform number is below its probability.
+
+    The number is that of TR 38.901 7.6.3.3 (hard states), correlated over the walk by Table 7.6.3.1-2.
+
+    Parameters
+    ----------
+    rngs : sequence of numpy.random.Generator
+        One for each seed.
+    scenario : str
+        The propagation scenario.
+    probability : (n,) float64
+        Probability of a line of sight at each step.
+    walked_m : (n,) float64
+        Distance walked until each step.
+    """
+    if scenario == "free-space":
+        return np.ones((len(rngs), walked_m.size), dtype=np.bool_)
+    return normal_cdf(gaussian(rngs, walked_m, LOS_CORRELATION_M[scenario])) < probability
