@@ -47,7 +47,7 @@ class Realisation:
     sinr_db : (n,) float64
         Downlink SINR after beamforming, wideband effective.
     mcs : (n,) int16
-        Downlink modulation and coding scheme; −1 where nothing is sent.
+        Downlink modulation and coding scheme; -1 where nothing is sent.
     rate_bps, bler : (n,) int64, (n,) float64
         Downlink: bits of transport blocks per second that are the user's, averaged over the duplex frame; share of
         first transmissions that fail.
