@@ -1,0 +1,193 @@
+"""Defaults of the radio and Wi-Fi stages, by technology; each value with where it is from.
+
+Sources, by the names used below:
+
+- *5G-LENA*: defaults of the NR module of ns-3: data is scheduled two slots ahead (``L1L2CtrlLatency``), N1 and N2 are
+  two slots, decoding takes 100 µs, there are 16 HARQ processes.
+- *ns-3 LENA*: defaults of the LTE module of ns-3: the MAC works two subframes ahead, RLC AM holds 1 MiB.
+- *kau-e5g*: the published scripts of that study: an RLC buffer of 20 MiB.
+- *OAI*: what OpenAirInterface gives a data bearer: t-Reordering 100 ms, discardTimer infinity.
+- TS and TR: the 3GPP document and its clause.
+
+DRX and RRC are off in every preset: a laboratory that falls asleep between two pings surprises whoever did not ask
+for it. ``"on"`` gives the values below.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from wavebed.path.model import Queue
+from wavebed.radio.model import (
+    DirectionSettings,
+    Drx,
+    Grants,
+    Harq,
+    MacSettings,
+    RadioSettings,
+    Reordering,
+    Rlc,
+    Rrc,
+    SlotSettings,
+    WifiSettings,
+)
+from wavebed.units import Limit
+
+__all__ = [
+    "DEVICE_QUEUE",
+    "LTE_RLC",
+    "NR_RLC",
+    "PRESETS",
+    "SLEEP",
+    "Technology",
+    "preset_name",
+    "technology_of",
+]
+
+Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]
+
+_MS: Final = 1_000_000
+_MIB: Final = 1 << 20
+SPECIAL_SYMBOLS: Final = (10, 2, 2)
+"""TS 38.101-4 Table A.1.3-2, FR2.120-1."""
+
+NR_RLC: Final = Rlc(mode="am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=0, retransmissions=8)
+"""TS 38.331 9.2.1: the only defaults that the standard has; it gives them to the signalling bearers."""
+
+LTE_RLC: Final = Rlc(mode="am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=0, retransmissions=4)
+"""TS 36.331 9.2.1.1, for the signalling bearers; `reassembly_ns` is t-Reordering."""
+
+DEVICE_QUEUE: Final = Queue("droptail", Limit(packets=100))
+"""Packets that wait in the device: an assumption, shallow against every radio buffer here."""
+
+SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
+    # Derived from the public probe of a 5G NSA mmWave network (Narayanan et al., SIGCOMM 2021): RTT after an idle gap
+    # rises from 53 ms to a saw-tooth of 65 to 140 ms that falls by 20 ms for every 100 ms of idle time (a long cycle
+    # of 80 ms); from 10.2 s on to one that falls by 100 ms for every 100 ms and starts again every 1.28 s (paging),
+    # never below 0.3 s (promotion and the RTT).
+    "nr": (
+        Drx(inactivity_ns=100 * _MS, short_cycle_ns=None, short_cycles=0, long_cycle_ns=80 * _MS, on_ns=10 * _MS),
+        Rrc(inactivity_ns=10_200 * _MS, promotion_ns=270 * _MS, paging_ns=1280 * _MS),
+    ),
+    # Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks", MobiSys 2012,
+    # Table 3: measured on one operator's network.
+    "lte": (
+        Drx(inactivity_ns=100 * _MS, short_cycle_ns=20 * _MS, short_cycles=1, long_cycle_ns=40 * _MS, on_ns=1 * _MS),
+        Rrc(inactivity_ns=11_576 * _MS, promotion_ns=260 * _MS, paging_ns=1280 * _MS),
+    ),
+}
+"""What ``drx = "on"`` and ``rrc = "on"`` mean."""
+
+
+def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
+    return Harq(
+        processes=processes,
+        feedback_slots=feedback_slots,
+        schedule_slots=schedule_slots,
+        limit=4,  # one for each redundancy version: TS 38.212 5.4.2.1, TS 36.212 5.1.4.1.2
+        combining_gain_db=3.0,  # the energy of two equal transmissions (Chase combining)
+        slope_per_db=1.5,  # assumption: from 10 % to 1 % of blocks within 1.6 dB
+    )
+
+
+def _direction(
+    buffer_bytes: int, overhead_bytes: int, rlc: Rlc, reordering: Reordering, grants: Grants | None
+) -> DirectionSettings:
+    return DirectionSettings(
+        queue=Queue("droptail", Limit(bytes=buffer_bytes)),
+        discard_ns=None,  # discardTimer infinity: OAI; with RLC AM a deep buffer is what phones show under load
+        overhead_bytes=overhead_bytes,
+        rlc=rlc,
+        reordering=reordering,
+        grants=grants,
+        handover="forward",  # TS 38.300 9.2.3.2, TS 36.300 10.1.2.3: data of AM bearers is forwarded
+    )
+
+
+def _nr(numerology: int) -> RadioSettings:
+    slot_ns = _MS >> numerology
+    grants = Grants(
+        request_slots=10,  # assumption: sl10 of TS 38.331 SchedulingRequestResourceConfig
+        schedule_slots=2,  # 5G-LENA
+        prepare_slots=(2, 2, 2, 3)[
+            numerology
+        ],  # N2 = 10, 12, 23, 36 symbols: TS 38.214 Table 6.4-1; at least 5G-LENA's
+        first_bytes=512,  # what srsRAN grants to a scheduling request
+    )
+    # SDAP 1 (TS 37.324), PDCP 3 and RLC AM 3 (18-bit numbers, TS 38.323 6.2.2.3, TS 38.322 6.2.2.4), MAC 3 (TS 38.321).
+    overhead_bytes = 10
+    reordering = Reordering(100 * _MS)  # OAI; more than t-Reassembly and a retransmission of RLC take
+    return RadioSettings(
+        preset=preset_name("nr", numerology),
+        slots=SlotSettings(
+            slot_ns=slot_ns,
+            # FDD is usual at 15 kHz; DDDSU is FR2.120-1 of TS 38.101-4 Table A.1.3-2.
+            frame="" if numerology == 0 else "DDDSU",
+            special_symbols=SPECIAL_SYMBOLS,
+            prepare_ns=2 * slot_ns,  # 5G-LENA
+            decode_ns=100_000,  # 5G-LENA
+            harq=_harq(feedback_slots=2, schedule_slots=2, processes=16),  # 5G-LENA; TS 38.214 5.1: at most 16
+        ),
+        fallback=None,
+        down=_direction(20 * _MIB, overhead_bytes, NR_RLC, reordering, None),  # kau-e5g
+        up=_direction(20 * _MIB, overhead_bytes, NR_RLC, reordering, grants),  # kau-e5g
+        connection=None,
+    )
+
+
+def _lte() -> RadioSettings:
+    grants = Grants(
+        request_slots=10,  # TR 36.881 5.2: a scheduling request every 10 ms
+        schedule_slots=4,  # TS 36.213 8: four subframes from what is received to what answers it
+        prepare_slots=4,  # TS 36.213 8.0: PUSCH in subframe n + 4
+        first_bytes=512,  # as for NR
+    )
+    # PDCP 2 (12-bit numbers, TS 36.323 6.2.4), a length field of 12 bits in the RLC header (TS 36.322 6.2.2.5).
+    overhead_bytes = 4
+    reordering = Reordering(None)  # TS 36.322 5.1.3.2.3: RLC AM waits until the gap is filled
+    return RadioSettings(
+        preset="lte",
+        slots=SlotSettings(
+            slot_ns=_MS,
+            frame="",
+            special_symbols=SPECIAL_SYMBOLS,
+            prepare_ns=2 * _MS,  # ns-3 LENA
+            decode_ns=1_500_000,  # assumption: half of the 3 ms that TS 36.213 10.1 leaves until the acknowledgement
+            harq=_harq(feedback_slots=4, schedule_slots=4, processes=8),  # TS 36.213 7: 8 processes, 8 ms in all
+        ),
+        fallback=None,
+        down=_direction(_MIB, overhead_bytes, LTE_RLC, reordering, None),  # ns-3 LENA
+        up=_direction(_MIB, overhead_bytes, LTE_RLC, reordering, grants),  # ns-3 LENA
+        connection=None,
+    )
+
+
+_WIFI = WifiSettings(
+    preset="802.11ad",
+    queue=Queue("droptail", Limit(packets=1000)),  # Linux: the default length of an interface's queue
+    aggregate_bytes=262_143,  # IEEE 802.11-2020 9.4.2.127: largest A-MPDU of a DMG station, 2^18 - 1
+    aggregate_frames=64,  # IEEE 802.11-2020 9.3.1.8: bitmap of a block acknowledgement
+    # IEEE 802.11-2020 20 (DMG PHY): SIFS 3 µs and two slots of 5 µs before the preamble and header (2.5 µs), SIFS and
+    # the block acknowledgement (5 µs) after the data: 23.5 µs, and a slot or two of backoff.
+    overhead_ns=30_000,
+    retries=7,  # IEEE 802.11-2020 Annex C, dot11ShortRetryLimit
+    overhead_bytes=42,  # QoS header 26, FCS 4, LLC and SNAP 8, delimiter of the A-MPDU 4
+)
+
+
+def preset_name(technology: Technology, numerology: int | None = None) -> str:
+    """Return the name of the preset: ``nr-120khz``, ``lte``, ``802.11ad``."""
+    return f"nr-{15 << (numerology or 0)}khz" if technology == "nr" else technology
+
+
+def technology_of(preset: str) -> Technology:
+    """Return the technology of a preset."""
+    if preset.startswith("nr-"):
+        return "nr"
+    return "lte" if preset == "lte" else "802.11ad"
+
+
+PRESETS: Final[dict[str, MacSettings]] = {
+    settings.preset: settings for settings in (*(_nr(numerology) for numerology in range(4)), _lte(), _WIFI)
+}
+"""The presets by name."""
