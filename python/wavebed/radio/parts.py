@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.values import number, size_bytes, table_of, time_ns, word
@@ -121,7 +121,7 @@ def _changed(value: object, base: _Part, known: _Fields, further: tuple[str, ...
         elif key not in further:
             raise unknown_key(key, (*known, *further))
     values = {field.name: found.get(field.name, getattr(base, field.name)) for field in fields(base)}
-    return cast("_Part", type(base)(**values))  # type: ignore[arg-type]
+    return type(base)(**values)  # type: ignore[arg-type]
 
 
 def harq_part(value: object, base: Harq) -> Harq | None:

@@ -187,7 +187,6 @@ def technology_of(preset: str) -> Technology:
     return "lte" if preset == "lte" else "802.11ad"
 
 
-PRESETS: Final[dict[str, MacSettings]] = {
-    settings.preset: settings for settings in (*(_nr(numerology) for numerology in range(4)), _lte(), _WIFI)
-}
+_ALL: Final[tuple[MacSettings, ...]] = (*(_nr(numerology) for numerology in range(4)), _lte(), _WIFI)
+PRESETS: Final = {settings.preset: settings for settings in _ALL}
 """The presets by name."""

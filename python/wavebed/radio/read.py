@@ -13,7 +13,15 @@ from wavebed.path.problems import Problem, at, choose, described, unknown_key
 from wavebed.path.values import QUEUE_KINDS, number, share, size_bytes, table_of, time_ns, word
 from wavebed.path.values import queue as read_queue
 from wavebed.radio import parts
-from wavebed.radio.model import Connection, DeviceSettings, MacSettings, RadioSettings, Rlc, SlotSettings, WifiSettings
+from wavebed.radio.model import (
+    Connection,
+    DeviceSettings,
+    MacSettings,
+    RadioSettings,
+    Reordering,
+    SlotSettings,
+    WifiSettings,
+)
 from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
 
 if TYPE_CHECKING:
@@ -232,7 +240,7 @@ def _both_directions(base: RadioSettings, table: Table) -> RadioSettings:
         # RLC itself keeps the order in LTE: AM until the gap is filled, UM until t-Reordering (TS 36.322 5.1).
         timer_ns = None if down.rlc.mode == "am" else down.rlc.reassembly_ns
         down, up = (
-            direction if direction.reordering is None else replace(direction, reordering=parts.Reordering(timer_ns))
+            direction if direction.reordering is None else replace(direction, reordering=Reordering(timer_ns))
             for direction in (down, up)
         )
     for key in ("down-buffer", "up-buffer"):
@@ -251,17 +259,13 @@ def _direction(base: DirectionSettings, table: Table) -> DirectionSettings:
     if "overhead" in table:
         base = replace(base, overhead_bytes=at("overhead", number(0, _MAX_OVERHEAD_BYTES), table["overhead"]))
     if "rlc" in table:
-        base = replace(base, rlc=at("rlc", lambda raw: _rlc(raw, base.rlc), table["rlc"]))
+        base = replace(base, rlc=at("rlc", lambda raw: parts.rlc_part(raw, base.rlc), table["rlc"]))
     if "reordering" in table:
         base = replace(base, reordering=at("reordering", parts.reordering_part, table["reordering"]))
     if "handover" in table:
         forward = at("handover", word("forward", "lose"), table["handover"]) == "forward"
         base = replace(base, handover="forward" if forward else "lose")
     return base
-
-
-def _rlc(value: object, base: Rlc) -> Rlc:
-    return parts.rlc_part(value, base)
 
 
 def _buffer(value: object, base: Queue) -> Queue:
