@@ -25,10 +25,15 @@ __all__ = [
     "format_share",
     "format_size",
     "format_time",
+    "parse_angle",
+    "parse_frequency",
+    "parse_gain",
     "parse_limit",
+    "parse_power",
     "parse_rate",
     "parse_share",
     "parse_size",
+    "parse_speed",
     "parse_time",
 ]
 
@@ -36,14 +41,18 @@ MAX_RATE_BPS = 10**12
 MAX_TIME_NS = 10**18
 MAX_SIZE_BYTES = 10**15
 MAX_PACKETS = 10**12
+MAX_FREQUENCY_HZ = 10**12
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 PACKET_UNITS = {"p": 1}
+FREQUENCY_UNITS = {"hz": 1, "khz": 10**3, "mhz": 10**6, "ghz": 10**9}
+SPEED_UNITS = {"m/s": 1.0, "km/h": 1 / 3.6}
 
 _Value = TypeVar("_Value")
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%/]*)", re.ASCII)
+_SIGNED = re.compile(r"([+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?)([A-Za-z/]*)", re.ASCII)
 
 
 class Limit(NamedTuple):
@@ -165,6 +174,76 @@ def parse_share(text: str) -> float:
     if numerator > 100 * denominator:
         raise UserError(f"{text!r} is more than 100%: a share is from 0% to 100%")
     return numerator / (100 * denominator)
+
+
+def parse_frequency(text: str) -> int:
+    """Read a frequency or a bandwidth such as ``28ghz`` as hertz, up to 10¹².
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is not a whole number of hertz.
+    """
+    return _parse(text, "frequency", FREQUENCY_UNITS, "28ghz, 3.5ghz, 400mhz", MAX_FREQUENCY_HZ)
+
+
+def _parse_physical(text: str, kind: str, units: dict[str, float], examples: str, least: float, most: float) -> float:
+    match = _SIGNED.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"{text!r} is not {kind}: write a decimal number and its unit, as in {examples}")
+    digits, unit = match.groups()
+    if not unit:
+        raise UserError(f"{text!r} has no unit: write {kind} as in {examples}")
+    if unit.lower() not in units:
+        raise UserError(f"{text!r} has an unknown unit {unit!r}: {kind} is in {', '.join(units)}")
+    value = float(digits) * units[unit.lower()]
+    if not least <= value <= most:
+        raise UserError(f"{text!r} is out of range: {kind} is from {least:g} to {most:g} {next(iter(units))}")
+    return value
+
+
+def parse_power(text: str) -> float:
+    """Read a power such as ``30dbm`` or ``-10dbm``, from -100 to 100 dBm.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is out of range.
+    """
+    return _parse_physical(text, "a power", {"dbm": 1.0}, "30dbm, -10dbm", -100.0, 100.0)
+
+
+def parse_gain(text: str) -> float:
+    """Read a gain, a loss or a ratio such as ``5db`` or ``-8db``, from -300 to 300 dB.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is out of range.
+    """
+    return _parse_physical(text, "a ratio", {"db": 1.0}, "5db, -8db", -300.0, 300.0)
+
+
+def parse_speed(text: str) -> float:
+    """Read a speed such as ``1.5m/s`` or ``30km/h`` as metres per second, up to 1000 m/s.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is out of range.
+    """
+    return _parse_physical(text, "a speed", SPEED_UNITS, "1.5m/s, 30km/h", 0.0, 1000.0)
+
+
+def parse_angle(text: str) -> float:
+    """Read an angle such as ``65deg`` or ``-90deg``, from -360 to 360 degrees.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is out of range.
+    """
+    return _parse_physical(text, "an angle", {"deg": 1.0}, "65deg, -90deg", -360.0, 360.0)
 
 
 def argument(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:

@@ -1,1 +1,8 @@
 """Scenes: what stands where, and what moves."""
+
+from __future__ import annotations
+
+from wavebed.scene.files import load, shipped
+from wavebed.scene.model import Scene
+
+__all__ = ["Scene", "load", "shipped"]

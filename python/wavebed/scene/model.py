@@ -312,12 +312,15 @@ class ReferenceChain:
         The SINR that splits time into LOS and NLOS.
     constant_bps : float or None
         Where the study used a constant rate (its LTE cell), that rate.
+    outage_within_m : float or None
+        An obstacle in the direct path that the handset passes nearer than this takes the link away; ``None``: never.
     """
 
     offered_bps: float = 1.001e9
     rlc_buffer_bytes: int = 20 * 2**20
     threshold_db: float = 20.0
     constant_bps: float | None = None
+    outage_within_m: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,305 @@
+"""Who sees whom: exact times at which boxes stand in the direct path.
+
+Between two corners of the tracks, a base station, a handset and a box all move straight and evenly, so that the
+handset and the base station are linear in time as seen from the box. A box and a line of sight are then parted by
+one of a few planes (the separating axis theorem: the sides of the box, and the planes through its edges and the ray),
+and each of these conditions changes at a root of a polynomial of degree two at most. The roots are all found; between
+two of them nothing changes, and one look in the middle decides.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.channel.realisation import Interval
+from wavebed.scene.model import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.channel.realisation import Mode
+    from wavebed.scene.model import Handset, Obstacle, Scene, Track
+
+    Floats = NDArray[np.float64]
+    Span = tuple[float, float]
+
+__all__ = [
+    "blocked",
+    "decisive",
+    "displacement",
+    "distance_m",
+    "heading_deg",
+    "inside",
+    "intervals",
+    "los",
+    "positions",
+    "present",
+    "spans_of",
+]
+
+_SAME_S = 1e-9
+"""Spans nearer to each other than this are one; times in files are whole nanoseconds."""
+
+
+def positions(track: Track, time_s: Floats) -> Floats:
+    """Return where a track is at the given times, (n, 3) in metres."""
+    places = np.asarray(track.position_m, dtype=np.float64)
+    return np.stack([np.interp(time_s, track.time_s, places[:, axis]) for axis in range(3)], axis=-1)
+
+
+def displacement(track: Track | None, time_s: Floats) -> Floats:
+    """Return how far a track has moved from its first place, (n, 3) in metres; ``None`` does not move."""
+    if track is None:
+        return np.zeros((len(time_s), 3))
+    return np.asarray(positions(track, time_s) - np.asarray(track.position_m[0]))
+
+
+def present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
+    """Return whether an obstacle is there at the given times."""
+    if not obstacle.present_s:
+        return np.ones(len(time_s), dtype=np.bool_)
+    there = [(start <= time_s) & (time_s < end) for start, end in obstacle.present_s]
+    return np.asarray(np.logical_or.reduce(there), dtype=np.bool_)
+
+
+def heading_deg(handset: Handset, time_s: Floats) -> Floats:
+    """Return the azimuth in which the user looks: as given, or that of the movement in the plane.
+
+    A handset that stands looks where it last went; before its first movement, where it will go. Without any movement
+    it looks along +x.
+    """
+    if handset.heading_deg is not None:
+        return np.full(len(time_s), handset.heading_deg)
+    track = handset.track
+    step = np.diff(np.asarray(track.position_m), axis=0)[:, :2]
+    moving = np.flatnonzero(np.any(step != 0, axis=1))
+    if not len(moving):
+        return np.zeros(len(time_s))
+    azimuth = np.degrees(np.arctan2(step[moving, 1], step[moving, 0]))
+    leg = np.searchsorted(np.asarray(track.time_s)[moving], time_s, side="right") - 1
+    return np.asarray(azimuth[np.maximum(leg, 0)], dtype=np.float64)
+
+
+def decisive(scene: Scene, mode: Mode) -> tuple[Obstacle, ...]:
+    """Return the boxes that decide between LOS and NLOS: buildings, and in ``reference`` every box."""
+    return tuple(
+        obstacle
+        for obstacle in scene.obstacles
+        if isinstance(obstacle.shape, Box) and (obstacle.decides_los or mode == "reference")
+    )
+
+
+def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[Interval, ...]:
+    """Return the states of the direct path from one base station, with exact edges, over the whole scene.
+
+    Parameters
+    ----------
+    scene : Scene
+        The scene; without geometry (``draws_los``) there is nothing to see, and all is ``LOS``.
+    mode : {"3gpp", "reference"}
+        ``3gpp``: buildings decide, in space. ``reference``: every box decides, in the plane, as in the study; where
+        the scene says so, one that the handset passes closely makes an ``OUTAGE``.
+    station : int
+        Index of the base station.
+    """
+    ignore_height = mode == "reference"
+    near_m = scene.reference.outage_within_m if mode == "reference" and scene.reference is not None else None
+    behind: list[Span] = []
+    gone: list[Span] = []
+    for obstacle in decisive(scene, mode):
+        spans = blocked(obstacle, scene, station, ignore_height=ignore_height)
+        behind += spans
+        if near_m is not None:
+            gone += [span for span in spans if _passes_within(obstacle, scene.handset.track, span, near_m)]
+    return _states(scene.duration_s, _joined(behind), _joined(gone))
+
+
+def los(scene: Scene, mode: Mode, time_s: Floats, station: int = 0) -> NDArray[np.bool_]:
+    """Return whether the direct path is free at the given times."""
+    parts = intervals(scene, mode, station)
+    free = np.array([part.state == "LOS" for part in parts])
+    starts = np.array([part.start_s for part in parts])
+    return np.asarray(free[np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)], dtype=np.bool_)
+
+
+def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height: bool = False) -> list[Span]:
+    """Return the spans of time in seconds in which a box stands in the direct path.
+
+    Parameters
+    ----------
+    obstacle : Obstacle
+        One whose shape is a `Box`.
+    scene : Scene
+        Where it stands.
+    station : int
+        Index of the base station.
+    ignore_height : bool
+        Look from above: a box of any height is in the way.
+    """
+    box = obstacle.shape
+    assert isinstance(box, Box), "screens attenuate; they do not decide"
+    axes = 2 if ignore_height else 3
+    low, high = np.array(box.low_m)[:axes], np.array(box.high_m)[:axes]
+    spans: list[Span] = []
+    for start_s, end_s in _pieces(scene.duration_s, scene.handset.track, obstacle):
+        ends = np.array([start_s, end_s])
+        shift = displacement(obstacle.track, ends)
+        mast = (np.asarray(scene.stations[station].position_m) - shift)[:, :axes]
+        phone = (positions(scene.handset.track, ends) - shift)[:, :axes]
+        at = np.array([0.0, *_changes(mast, phone, low, high), 1.0])
+        middle = (at[1:] + at[:-1])[:, None] / 2
+        hit = _crosses(mast[0] + middle * (mast[1] - mast[0]), phone[0] + middle * (phone[1] - phone[0]), low, high)
+        time_s = start_s + at * (end_s - start_s)
+        spans += [(float(time_s[index]), float(time_s[index + 1])) for index in np.flatnonzero(hit)]
+    return _joined(spans)
+
+
+def inside(obstacle: Obstacle, track: Track, duration_s: float) -> list[Span]:
+    """Return the spans of time in seconds in which a track runs inside a box, more than its surface."""
+    box = obstacle.shape
+    assert isinstance(box, Box), "a screen has no inside"
+    low, high = np.array(box.low_m), np.array(box.high_m)
+    spans: list[Span] = []
+    for start_s, end_s in _pieces(duration_s, track, obstacle):
+        ends = np.array([start_s, end_s])
+        place = positions(track, ends) - displacement(obstacle.track, ends)
+        entry, leave = _slabs(place[:1], place[1:], low, high)
+        if entry[0] < leave[0]:
+            length_s = end_s - start_s
+            spans.append((start_s + float(entry[0]) * length_s, start_s + float(leave[0]) * length_s))
+    return _joined(spans)
+
+
+def distance_m(track: Track, box: Box, moved: Floats, time_s: Floats, axes: int = 3) -> Floats:
+    """Return how far a track is from a box that has moved by `moved`, at the given times (0 inside)."""
+    place = positions(track, time_s) - moved
+    low, high = np.asarray(box.low_m), np.asarray(box.high_m)
+    outside = np.maximum(np.maximum(low - place, place - high), 0)[:, :axes]
+    return np.asarray(np.hypot.reduce(outside, axis=1), dtype=np.float64)
+
+
+def _passes_within(obstacle: Obstacle, track: Track, span: Span, near_m: float) -> bool:
+    """Return whether a track comes nearer than this to a box in a span of time, seen from above.
+
+    Each coordinate's distance is convex and piecewise linear between the corners of the tracks; the least distance is
+    bracketed by golden sections.
+    """
+    box = obstacle.shape
+    assert isinstance(box, Box), "only boxes shadow"
+
+    def apart(time_s: Floats) -> Floats:
+        return distance_m(track, box, displacement(obstacle.track, time_s), time_s, axes=2)
+
+    for start_s, end_s in _pieces(span[1], track, obstacle):
+        low_s, high_s = max(start_s, span[0]), end_s
+        while high_s - low_s > _SAME_S:
+            third = (high_s - low_s) / 3
+            one, other = apart(np.array([low_s + third, high_s - third]))
+            low_s, high_s = (low_s, high_s - third) if one <= other else (low_s + third, high_s)
+        if low_s <= high_s and apart(np.array([(low_s + high_s) / 2]))[0] < near_m:
+            return True
+    return False
+
+
+def spans_of(parts: Iterable[Interval], state: str) -> list[Span]:
+    """Return the spans of one state."""
+    return [(part.start_s, part.end_s) for part in parts if part.state == state]
+
+
+def _pieces(duration_s: float, track: Track, obstacle: Obstacle) -> list[Span]:
+    """Return the spans in which the obstacle is there and everything moves straight and evenly."""
+    corners = {0.0, duration_s, *track.time_s, *(obstacle.track.time_s if obstacle.track else ())}
+    times = np.array(
+        sorted(time for time in corners | {t for p in obstacle.present_s for t in p} if time <= duration_s)
+    )
+    there = present(obstacle, (times[1:] + times[:-1]) / 2)
+    return [(float(times[index]), float(times[index + 1])) for index in np.flatnonzero(there)]
+
+
+def _changes(mast: Floats, phone: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the moments in (0, 1), in order, at which a separating plane may begin or cease to part.
+
+    Parameters
+    ----------
+    mast, phone : (2, axes) array
+        The ends of the line of sight at the moments 0 and 1, as seen from the box.
+    low, high : (axes,) array
+        The box.
+    """
+    axes = len(low)
+    sides = np.stack([low, high])
+    linear = np.concatenate([(ends[0] - sides).ravel() for ends in (mast, phone)])
+    slope = np.concatenate([np.broadcast_to(ends[1] - ends[0], sides.shape).ravel() for ends in (mast, phone)])
+    squares, slopes, constants = [np.zeros_like(linear)], [slope], [linear]
+    for one in range(axes):
+        for other in range(one + 1, axes):
+            plane = [one, other]
+            corner = np.array([[x, y] for x in sides[:, one] for y in sides[:, other]])
+            ray, turn = (phone[0] - mast[0])[plane], ((phone[1] - phone[0]) - (mast[1] - mast[0]))[plane]
+            reach, drift = corner - mast[0][plane], -(mast[1] - mast[0])[plane]
+            # cross(ray + turn·s, reach + drift·s) = 0: the ray passes through the corner
+            squares.append(np.full(len(corner), _cross(turn, drift)))
+            slopes.append(_cross(turn, reach) + _cross(ray, drift))
+            constants.append(_cross(ray, reach))
+    return _roots(np.concatenate(squares), np.concatenate(slopes), np.concatenate(constants))
+
+
+def _cross(one: Floats, other: Floats) -> Floats:
+    return np.asarray(one[..., 0] * other[..., 1] - one[..., 1] * other[..., 0])
+
+
+def _roots(square: Floats, slope: Floats, constant: Floats) -> Floats:
+    """Return the roots of ``square·s² + slope·s + constant`` in (0, 1), in order, by the stable formula."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        discriminant = slope**2 - 4 * square * constant
+        half = -(slope + np.where(slope >= 0, 1.0, -1.0) * np.sqrt(discriminant)) / 2
+        found = np.concatenate([half / square, constant / half])
+    return np.unique(found[(found > 0) & (found < 1)])
+
+
+def _slabs(start: Floats, end: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return from which to which share of each straight line it is inside a box; empty where from ≥ to."""
+    way = end - start
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one, other = (low - start) / way, (high - start) / way
+    between = (start > low) & (start < high)
+    entry = np.where(way == 0, np.where(between, -np.inf, np.inf), np.minimum(one, other))
+    leave = np.where(way == 0, np.where(between, np.inf, -np.inf), np.maximum(one, other))
+    return np.maximum(entry.max(axis=-1), 0.0), np.minimum(leave.min(axis=-1), 1.0)
+
+
+def _crosses(start: Floats, end: Floats, low: Floats, high: Floats) -> NDArray[np.bool_]:
+    entry, leave = _slabs(start, end, low, high)
+    return np.asarray(entry < leave, dtype=np.bool_)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for start_s, end_s in sorted(spans):
+        if joined and start_s <= joined[-1][1] + _SAME_S:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end_s))
+        else:
+            joined.append((start_s, end_s))
+    return [span for span in joined if span[1] - span[0] > _SAME_S]
+
+
+def _states(duration_s: float, behind: list[Span], gone: list[Span]) -> tuple[Interval, ...]:
+    edges = sorted({0.0, duration_s, *(edge for span in (*behind, *gone) for edge in span)})
+    parts: list[Interval] = []
+    for start_s, end_s in pairwise(edges):
+        middle = (start_s + end_s) / 2
+        state = "OUTAGE" if _covers(gone, middle) else "NLOS" if _covers(behind, middle) else "LOS"
+        if parts and parts[-1].state == state:
+            parts[-1] = parts[-1]._replace(end_s=end_s)
+        else:
+            parts.append(Interval(state, start_s, end_s))
+    return tuple(parts)
+
+
+def _covers(spans: list[Span], time_s: float) -> bool:
+    return any(start_s <= time_s < end_s for start_s, end_s in spans)
