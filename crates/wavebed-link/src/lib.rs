@@ -19,11 +19,13 @@ pub mod loss;
 pub mod luck;
 pub mod pattern;
 pub mod queue;
+pub mod radio;
 pub mod rate;
 pub mod reorder;
 pub mod run;
 pub mod stage;
 pub mod unit;
+pub mod wifi;
 
 pub use books::{Books, Door, MillisecondRow, Reason, Tally};
 pub use link::Link;

@@ -43,6 +43,15 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
+impl Backlog {
+    /// Adds `run`.
+    #[inline]
+    pub const fn count(&mut self, run: &Run) {
+        self.segments += run.count as u64;
+        self.bytes += run.bytes();
+    }
+}
+
 impl std::ops::AddAssign for Backlog {
     fn add_assign(&mut self, other: Self) {
         self.segments += other.segments;
@@ -69,6 +78,7 @@ pub struct Outlet<'a> {
     lost: &'a mut Vec<Run>,
     copied: &'a mut Vec<Run>,
     books: &'a mut Books,
+    gone: Backlog,
 }
 
 impl<'a> Outlet<'a> {
@@ -84,18 +94,27 @@ impl<'a> Outlet<'a> {
             lost,
             copied,
             books,
+            gone: Backlog::default(),
         }
     }
 
     /// Hands `run` to the next stage at `run.at_ns`.
     pub fn forward(&mut self, run: Run) {
+        self.gone.count(&run);
         self.forward.push(run);
     }
 
     /// Ends `run` at `run.at_ns` for `reason`.
     pub fn drop(&mut self, run: Run, reason: Reason) {
+        self.gone.count(&run);
         self.books.dropped(&run, reason);
         self.lost.push(run);
+    }
+
+    /// Everything that was forwarded or dropped through this outlet.
+    #[must_use]
+    pub const fn gone(&self) -> Backlog {
+        self.gone
     }
 
     /// Says that `run` is a copy that the stage made; the stage also forwards it.

@@ -1,0 +1,203 @@
+//! What the air can carry at a time: rate, block error rate and state, constant or from a pattern.
+
+use std::sync::Arc;
+
+use crate::pattern::{End, Kind, Pattern, State};
+
+/// The rate, block error rate and state of a link over time. Times may be asked for in any order.
+#[derive(Clone, Debug)]
+pub struct Air {
+    played: Option<Played>,
+    fixed_bler: Option<f64>,
+    now: Now,
+    /// Since when `now` holds.
+    since_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Played {
+    pattern: Arc<Pattern>,
+    end: End,
+    start_ns: u64,
+    origin_ns: u64,
+    has_handover: bool,
+}
+
+/// What holds at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Now {
+    /// Bits of transport blocks per second, averaged over the duplex frame; 0 in a handover.
+    pub rate_bps: u64,
+    /// Share of first transmissions that fail.
+    pub bler: f64,
+    /// State of the radio.
+    pub state: State,
+    /// Until when all that holds; `u64::MAX` if for ever.
+    pub until_ns: u64,
+}
+
+impl Air {
+    /// Always the same.
+    #[must_use]
+    pub const fn constant(rate_bps: u64, bler: f64) -> Self {
+        Self {
+            played: None,
+            fixed_bler: Some(bler),
+            now: Now {
+                rate_bps,
+                bler,
+                state: State::Los,
+                until_ns: u64::MAX,
+            },
+            since_ns: 0,
+        }
+    }
+
+    /// A `steps` pattern with rates, played from its time `start_ns` on, which is the virtual time `origin_ns`.
+    /// `bler` overrides the pattern's. `None` if the pattern has no rates.
+    #[must_use]
+    pub fn pattern(
+        pattern: Arc<Pattern>,
+        end: End,
+        start_ns: u64,
+        origin_ns: u64,
+        bler: Option<f64>,
+    ) -> Option<Self> {
+        if pattern.kind() != Kind::Steps {
+            return None;
+        }
+        pattern.rate_bps()?;
+        let has_handover = pattern
+            .state()
+            .is_some_and(|states| states.contains(&State::Handover));
+        let mut air = Self {
+            played: Some(Played {
+                pattern,
+                end,
+                start_ns,
+                origin_ns,
+                has_handover,
+            }),
+            fixed_bler: bler,
+            now: Now {
+                rate_bps: 0,
+                bler: 0.0,
+                state: State::Los,
+                until_ns: 0,
+            },
+            since_ns: 0,
+        };
+        air.at(origin_ns);
+        Some(air)
+    }
+
+    /// What holds at `at_ns`.
+    pub fn at(&mut self, at_ns: u64) -> Now {
+        if at_ns < self.since_ns || at_ns >= self.now.until_ns {
+            self.seek(at_ns);
+        }
+        self.now
+    }
+
+    #[cold]
+    fn seek(&mut self, at_ns: u64) {
+        let Some(played) = &self.played else {
+            return;
+        };
+        let position = at_ns.saturating_sub(played.origin_ns) + played.start_ns;
+        let period = played.pattern.period();
+        let rows = played.pattern.at();
+        let over = position >= period;
+        if over && played.end == End::Stop {
+            self.now.rate_bps = 0;
+            self.now.until_ns = u64::MAX;
+            self.since_ns = at_ns;
+            return;
+        }
+        let (lap, row) = match played.end {
+            End::Repeat => {
+                let lap = position / period * period;
+                (lap, rows.partition_point(|&row| row <= position - lap) - 1)
+            }
+            End::Hold | End::Stop => (0, rows.partition_point(|&row| row <= position) - 1),
+        };
+        let last = row + 1 == rows.len();
+        let until = if last { period } else { rows[row + 1] };
+        let state = played
+            .pattern
+            .state()
+            .map_or(State::Los, |states| states[row]);
+        let rate_bps = match (state, played.pattern.rate_bps()) {
+            (State::Handover, _) | (_, None) => 0,
+            (_, Some(rates)) => rates[row],
+        };
+        let bler = self
+            .fixed_bler
+            .or_else(|| played.pattern.bler().map(|blers| blers[row]))
+            .unwrap_or(0.0);
+        let until_ns = if last && played.end == End::Hold {
+            u64::MAX
+        } else {
+            (lap + until - played.start_ns).saturating_add(played.origin_ns)
+        };
+        self.now = Now {
+            rate_bps,
+            bler,
+            state,
+            until_ns,
+        };
+        self.since_ns = at_ns;
+    }
+
+    /// How long to look ahead before it is sure that what was not found never comes: two passes of the pattern.
+    #[must_use]
+    pub fn scan_ns(&self) -> u64 {
+        self.played
+            .as_ref()
+            .map_or(0, |played| played.pattern.period().saturating_mul(2))
+    }
+
+    /// When the first handover begins that begins at or after `at_ns`, if there is one.
+    pub fn next_handover(&mut self, mut at_ns: u64) -> Option<u64> {
+        let played = self.played.as_ref().filter(|played| played.has_handover)?;
+        let origin_ns = played.origin_ns;
+        let lap_ns = played.pattern.period();
+        let before = at_ns.checked_sub(1).filter(|&before| before >= origin_ns);
+        let mut was = before.map(|before| self.at(before).state);
+        let give_up_ns = at_ns.saturating_add(2 * lap_ns);
+        while at_ns < give_up_ns {
+            let now = self.at(at_ns);
+            if now.state == State::Handover && was != Some(State::Handover) {
+                return Some(at_ns);
+            }
+            if now.until_ns == u64::MAX {
+                return None;
+            }
+            was = Some(now.state);
+            at_ns = now.until_ns;
+        }
+        None
+    }
+
+    /// When the pattern ends, with [`End::Stop`].
+    #[must_use]
+    pub fn end_ns(&self) -> Option<u64> {
+        let played = self.played.as_ref()?;
+        (played.end == End::Stop)
+            .then(|| (played.pattern.period() - played.start_ns).saturating_add(played.origin_ns))
+    }
+
+    /// What follows after the pattern; `repeat` for a constant rate.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.played
+            .as_ref()
+            .map_or(End::Repeat, |played| played.end)
+    }
+
+    /// The block error rate that overrides those of patterns.
+    #[must_use]
+    pub const fn fixed_bler(&self) -> Option<f64> {
+        self.fixed_bler
+    }
+}

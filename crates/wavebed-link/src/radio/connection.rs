@@ -1,0 +1,112 @@
+//! Sleep: DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a segment share one connection.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::settings::Direction;
+
+/// Connected-mode DRX. Nanoseconds, cycles more than 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drx {
+    /// Awake for this long after the last activity (drx-InactivityTimer).
+    pub inactivity_ns: u64,
+    /// The short cycle, and how many of them come first; `None`: the long cycle at once.
+    pub short: Option<(u64, u64)>,
+    /// The long cycle.
+    pub long_cycle_ns: u64,
+    /// Awake at the beginning of each cycle (drx-onDurationTimer).
+    pub on_ns: u64,
+}
+
+/// Release of the connection, and the way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rrc {
+    /// Released this long after the last activity.
+    pub inactivity_ns: u64,
+    /// How long it takes to be connected again.
+    pub promotion_ns: u64,
+    /// Period of the paging occasions, which downlink data waits for; 0: none.
+    pub paging_ns: u64,
+}
+
+/// The connection of a device.
+///
+/// Directions may run in different threads. Activity of one reaches the other by way of hosts, so it is always noted
+/// before it can matter there.
+#[derive(Debug)]
+pub struct Connection {
+    drx: Option<Drx>,
+    rrc: Option<Rrc>,
+    /// The last activity.
+    last_ns: AtomicU64,
+    /// When the connection is awake again, after the last time that it was woken.
+    awake_ns: AtomicU64,
+}
+
+impl Connection {
+    /// A connection that is awake at time 0.
+    #[must_use]
+    pub const fn new(drx: Option<Drx>, rrc: Option<Rrc>) -> Self {
+        Self {
+            drx,
+            rrc,
+            last_ns: AtomicU64::new(0),
+            awake_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Data that is to go `direction` is there at `at_ns`. From when on it may be sent.
+    pub fn wake(&self, at_ns: u64, direction: Direction) -> u64 {
+        let awake_ns = self.awake_ns.load(Ordering::Acquire);
+        if at_ns < awake_ns {
+            return awake_ns;
+        }
+        let ready_ns = self.ready_ns(at_ns, direction);
+        self.active(ready_ns);
+        if ready_ns > at_ns {
+            self.awake_ns.fetch_max(ready_ns, Ordering::AcqRel);
+        }
+        ready_ns
+    }
+
+    /// Something was sent or received at `at_ns`.
+    pub fn active(&self, at_ns: u64) {
+        self.last_ns.fetch_max(at_ns, Ordering::AcqRel);
+    }
+
+    fn ready_ns(&self, at_ns: u64, direction: Direction) -> u64 {
+        let idle_ns = at_ns.saturating_sub(self.last_ns.load(Ordering::Acquire));
+        if let Some(rrc) = self.rrc
+            && idle_ns >= rrc.inactivity_ns
+        {
+            let paged_ns = match direction {
+                Direction::Down if rrc.paging_ns > 0 => at_ns.next_multiple_of(rrc.paging_ns),
+                _ => at_ns,
+            };
+            return paged_ns.saturating_add(rrc.promotion_ns);
+        }
+        match self.drx {
+            Some(drx) if direction == Direction::Down => drx.listens_ns(at_ns, idle_ns),
+            // A scheduling request may be sent at any time.
+            _ => at_ns,
+        }
+    }
+}
+
+impl Drx {
+    /// When a device that has been idle for `idle_ns` at `at_ns` listens next.
+    fn listens_ns(&self, at_ns: u64, idle_ns: u64) -> u64 {
+        if idle_ns < self.inactivity_ns {
+            return at_ns;
+        }
+        let asleep_ns = idle_ns - self.inactivity_ns;
+        let cycle_ns = match self.short {
+            Some((short_ns, cycles)) if asleep_ns < short_ns.saturating_mul(cycles) => short_ns,
+            _ => self.long_cycle_ns,
+        };
+        if at_ns % cycle_ns < self.on_ns {
+            at_ns
+        } else {
+            at_ns.next_multiple_of(cycle_ns)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What blocks carry: whole segments, and pieces of segments that were cut to fit.
+
+use std::collections::VecDeque;
+
+use crate::run::Run;
+
+/// Part of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    /// Number of the first segment since the link began: what the standards call COUNT.
+    pub count: u64,
+    /// Bytes on air, with what the lower layers add.
+    pub bytes: u64,
+    /// From when on it may be sent.
+    pub ready_ns: u64,
+    /// How often RLC has sent it again.
+    pub retries: u8,
+    /// What it is.
+    pub part: Part,
+}
+
+/// What a chunk is.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// Whole segments of one packet.
+    Whole(Run),
+    /// A piece of one segment, which the [`Cuts`] keep.
+    Piece,
+}
+
+/// Segments that travel in pieces.
+#[derive(Debug, Default)]
+pub struct Cuts {
+    open: Vec<Cut>,
+}
+
+#[derive(Debug)]
+struct Cut {
+    count: u64,
+    run: Run,
+    /// Pieces that have neither arrived nor been lost.
+    pieces: u32,
+    lost: bool,
+}
+
+impl Cuts {
+    /// Takes what fits into `room` bytes off the first chunk of `source`, and cuts a segment that fits only in part.
+    /// A segment takes `overhead` more than its IP bytes.
+    pub fn take(
+        &mut self,
+        source: &mut VecDeque<Chunk>,
+        room: u64,
+        overhead: u32,
+    ) -> Option<Chunk> {
+        let rest = source.front_mut()?;
+        if rest.bytes <= room {
+            return source.pop_front();
+        }
+        if room == 0 {
+            return None;
+        }
+        let mut front = *rest;
+        if let Part::Whole(run) = &mut rest.part
+            && run.count > 1
+        {
+            let each = u64::from(run.head_bytes() + overhead);
+            let fitting = u16::try_from(room / each).unwrap_or(u16::MAX);
+            let taken = fitting.clamp(1, run.count - 1);
+            front.part = Part::Whole(run.split_front(taken));
+            front.bytes = u64::from(taken) * each;
+            rest.count += u64::from(taken);
+            rest.bytes -= front.bytes;
+            if fitting > 0 {
+                return Some(front);
+            }
+            source.push_front(front);
+        }
+        source.front_mut().map(|segment| self.cut(segment, room))
+    }
+
+    /// Cuts `room` bytes off the one segment, or the piece of one, that `rest` is.
+    fn cut(&mut self, rest: &mut Chunk, room: u64) -> Chunk {
+        match rest.part {
+            Part::Whole(run) => self.open.push(Cut {
+                count: rest.count,
+                run,
+                pieces: 2,
+                lost: false,
+            }),
+            Part::Piece => {
+                let cut = self.open.iter_mut().find(|cut| cut.count == rest.count);
+                cut.expect("a piece belongs to a segment").pieces += 1;
+            }
+        }
+        rest.part = Part::Piece;
+        rest.bytes -= room;
+        Chunk {
+            bytes: room,
+            ..*rest
+        }
+    }
+
+    /// A piece of segment `count` arrived. The segment, if that was the last piece and none was lost.
+    pub fn arrived(&mut self, count: u64) -> Option<Run> {
+        let cut = self.resolve(count)?;
+        (!cut.lost).then_some(cut.run)
+    }
+
+    /// A piece of segment `count` is lost. The segment, if it is the first piece of it that is.
+    pub fn lost(&mut self, count: u64) -> Option<Run> {
+        let cut = self.open.iter_mut().find(|cut| cut.count == count)?;
+        let first = !std::mem::replace(&mut cut.lost, true);
+        let run = cut.run;
+        self.resolve(count);
+        first.then_some(run)
+    }
+
+    /// One piece less; the cut, if there is none left.
+    fn resolve(&mut self, count: u64) -> Option<Cut> {
+        let place = self.open.iter().position(|cut| cut.count == count)?;
+        self.open[place].pieces -= 1;
+        (self.open[place].pieces == 0).then(|| self.open.swap_remove(place))
+    }
+}
+
+impl Chunk {
+    /// Takes the segments of `next` too, if they follow directly in the same packet.
+    pub fn extend(&mut self, next: &Self) -> bool {
+        let (Part::Whole(run), Part::Whole(more)) = (&mut self.part, &next.part) else {
+            return false;
+        };
+        let follows = run.packet == more.packet
+            && run.end() == more.first
+            && self.count + u64::from(run.count) == next.count
+            && self.retries == next.retries
+            && run.last_bytes == run.segment_bytes
+            && run.segment_bytes == more.segment_bytes
+            && (run.ecn, run.flags, run.flow) == (more.ecn, more.flags, more.flow)
+            && (run.flip, more.flip) == (0, 0);
+        if follows {
+            run.count += more.count;
+            run.last_bytes = more.last_bytes;
+            self.bytes += next.bytes;
+        }
+        follows
+    }
+}

@@ -1,0 +1,108 @@
+//! Uplink grants: the base station grants what it was told of, and that takes time.
+
+use std::collections::VecDeque;
+
+use super::settings::{Grants, Slots};
+use super::slots::Slot;
+
+/// What the base station knows of the device's buffer, and when.
+#[derive(Debug)]
+pub struct Scheduler {
+    grants: Grants,
+    /// Bytes that are granted and not yet sent.
+    credit: u64,
+    /// Bytes sent since the beginning.
+    sent: u64,
+    /// Reports on their way, in order of the time from which they count.
+    reports: VecDeque<Report>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// The first slot that it can bring a grant for.
+    from_ns: u64,
+    backlog: u64,
+    /// What had been sent when it was made.
+    sent: u64,
+}
+
+impl Scheduler {
+    /// Nothing is known yet.
+    #[must_use]
+    pub const fn new(grants: Grants) -> Self {
+        Self {
+            grants,
+            credit: 0,
+            sent: 0,
+            reports: VecDeque::new(),
+        }
+    }
+
+    /// From when on data that waits since `at_ns` may be sent, if nothing else keeps it. Sends a scheduling request
+    /// where nothing is granted and no report is under way.
+    pub fn earliest_ns(&mut self, at_ns: u64, slots: &Slots) -> u64 {
+        if self.credit > 0 {
+            return at_ns;
+        }
+        let from_ns = match self.reports.front() {
+            Some(report) => report.from_ns,
+            None => self.request(at_ns, slots),
+        };
+        match self.grants.configured {
+            Some(configured) => {
+                let index = slots.periodic(at_ns, configured.slots);
+                from_ns.min(index * slots.slot_ns).max(at_ns)
+            }
+            None => from_ns.max(at_ns),
+        }
+    }
+
+    fn request(&mut self, at_ns: u64, slots: &Slots) -> u64 {
+        let request = slots.periodic(at_ns, self.grants.request_slots);
+        let from_ns = slots.granted(request, &self.grants) * slots.slot_ns;
+        self.reports.push_back(Report {
+            from_ns,
+            backlog: self.grants.first_bytes,
+            sent: self.sent,
+        });
+        from_ns
+    }
+
+    /// Bytes that may be sent in `slot`.
+    pub fn granted(&mut self, slot: Slot, slots: &Slots) -> u64 {
+        while let Some(report) = self.reports.front()
+            && report.from_ns <= slot.start_ns
+        {
+            self.credit = report.backlog.saturating_sub(self.sent - report.sent);
+            self.reports.pop_front();
+        }
+        let configured = self.grants.configured.map_or(0, |configured| {
+            let first = slots.next_own(slot.index / configured.slots * configured.slots);
+            if first == slot.index {
+                configured.bytes
+            } else {
+                0
+            }
+        });
+        self.credit.max(configured)
+    }
+
+    /// `bytes` were sent in `slot`, with a report that `backlog` bytes are left.
+    pub fn sent(&mut self, slot: Slot, slots: &Slots, bytes: u64, backlog: u64) {
+        self.sent += bytes;
+        self.credit = self.credit.saturating_sub(bytes);
+        if backlog > 0 {
+            self.reports.push_back(Report {
+                from_ns: slots.granted(slot.index, &self.grants) * slots.slot_ns,
+                backlog,
+                sent: self.sent,
+            });
+        }
+    }
+
+    /// Everything that the base station knew is forgotten.
+    pub fn reset(&mut self) {
+        self.credit = 0;
+        self.reports.clear();
+    }
+}

@@ -1,0 +1,456 @@
+//! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, sleep and handover of one direction of
+//! an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
+
+mod air;
+mod block;
+mod connection;
+mod contents;
+mod grants;
+mod order;
+mod send;
+mod settings;
+mod slots;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub use air::{Air, Now};
+pub use block::BlockRecord;
+pub use connection::{Connection, Drx, Rrc};
+pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
+pub use slots::{Carriers, Slot};
+
+use crate::books::Reason;
+use crate::luck::Luck;
+use crate::pattern::End;
+use crate::queue::Queue;
+use crate::run::Run;
+use crate::stage::{Backlog, Change, Outlet, Stage};
+use block::{Block, Phase};
+use contents::{Chunk, Cuts, Part};
+use grants::Scheduler;
+use order::Order;
+use send::Plan;
+
+/// How a [`Radio`] works.
+#[derive(Clone, Debug)]
+pub struct RadioConfig {
+    /// Which way it carries data.
+    pub direction: Direction,
+    /// Its slots.
+    pub carriers: Carriers,
+    /// Bytes that the lower layers add to each segment.
+    pub overhead_bytes: u32,
+    /// How long a segment may wait in the buffer (discardTimer of PDCP); `None`: for ever.
+    pub discard_ns: Option<u64>,
+    /// What becomes of what HARQ gave up on.
+    pub rlc: Rlc,
+    /// In-order delivery: its timer, `Some(None)` to wait for what RLC gives up on, `None` for none.
+    pub reordering: Option<Option<u64>>,
+    /// How slots are granted; `None`: each may be used at once.
+    pub grants: Option<Grants>,
+    /// What a handover does to the buffer.
+    pub handover: Handover,
+}
+
+/// One direction of a radio link.
+///
+/// Each slot of the direction carries at most one block: first one that HARQ sends again, else what RLC sends again,
+/// else new data. A block leaves as a burst when it has been decoded.
+pub struct Radio {
+    config: RadioConfig,
+    air: Air,
+    queue: Box<dyn Queue>,
+    luck: Luck,
+    connection: Option<Arc<Connection>>,
+    scheduler: Option<Scheduler>,
+    order: Option<Order>,
+    cuts: Cuts,
+    /// What RLC sends again.
+    resend: VecDeque<Chunk>,
+    /// The rest of a segment whose first piece was sent.
+    pending: VecDeque<Chunk>,
+    blocks: Vec<Block>,
+    next_count: u64,
+    /// Segments that left the buffer and have neither been delivered nor dropped.
+    on_air: Backlog,
+    /// The end of the last slot that was used.
+    free_ns: u64,
+    /// Slots whose blocks were made up at or before this time came too early for what waits.
+    asleep_ns: u64,
+    plan: Option<Plan>,
+    handover_ns: u64,
+    end_ns: u64,
+    ended: bool,
+    log: Option<Vec<BlockRecord>>,
+}
+
+const NEVER: u64 = u64::MAX;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    End,
+    Handover,
+    Decode(usize),
+    Reordering,
+    Discard,
+    Slot,
+}
+
+impl Radio {
+    /// A radio link that is idle at time 0.
+    #[must_use]
+    pub fn new(
+        config: RadioConfig,
+        mut air: Air,
+        queue: Box<dyn Queue>,
+        connection: Option<Arc<Connection>>,
+        luck: Luck,
+    ) -> Self {
+        let handover_ns = air.next_handover(0).unwrap_or(NEVER);
+        let end_ns = air.end_ns().unwrap_or(NEVER);
+        Self {
+            scheduler: config.grants.map(Scheduler::new),
+            order: config.reordering.map(Order::new),
+            config,
+            air,
+            queue,
+            luck,
+            connection,
+            cuts: Cuts::default(),
+            resend: VecDeque::new(),
+            pending: VecDeque::new(),
+            blocks: Vec::new(),
+            next_count: 0,
+            on_air: Backlog::default(),
+            free_ns: 0,
+            asleep_ns: 0,
+            plan: None,
+            handover_ns,
+            end_ns,
+            ended: false,
+            log: None,
+        }
+    }
+
+    /// Keeps a record of every transmission from now on.
+    pub fn log_blocks(&mut self) {
+        self.log.get_or_insert_default();
+    }
+
+    /// Takes the records.
+    pub fn take_blocks(&mut self) -> Vec<BlockRecord> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn empty(&self) -> bool {
+        self.on_air.segments == 0 && self.queue.head_bytes().is_none()
+    }
+
+    fn next(&self) -> Option<(u64, Event)> {
+        let decode = self
+            .blocks
+            .iter()
+            .enumerate()
+            .filter_map(|(place, block)| match block.phase {
+                Phase::Decoding { at_ns, .. } => Some((at_ns, Event::Decode(place))),
+                _ => None,
+            })
+            .min();
+        let reordering = self.order.as_ref().and_then(Order::deadline_ns);
+        let head_ns = self.config.discard_ns.and(self.queue.head_at_ns());
+        let discard = head_ns.zip(self.config.discard_ns);
+        // With nothing inside, handovers and the end can be dealt with when something comes.
+        let (handover_ns, end_ns) = if self.empty() {
+            (NEVER, NEVER)
+        } else {
+            (self.handover_ns, self.end_ns)
+        };
+        [
+            (!self.ended).then_some((end_ns, Event::End)),
+            Some((handover_ns, Event::Handover)),
+            decode,
+            reordering.map(|at_ns| (at_ns, Event::Reordering)),
+            discard.map(|(head_ns, time_ns)| (head_ns.saturating_add(time_ns), Event::Discard)),
+            self.plan.map(|plan| (plan.at_ns, Event::Slot)),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .filter(|&(at_ns, _)| at_ns < NEVER)
+    }
+
+    fn advance(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
+        while let Some((at_ns, event)) = self.next()
+            && at_ns <= now_ns
+        {
+            match event {
+                Event::End => self.finish(at_ns, out),
+                Event::Handover => self.hand_over(at_ns, out),
+                Event::Decode(place) => self.decode(place, at_ns, out),
+                Event::Reordering => {
+                    if let Some(order) = &mut self.order {
+                        deliver(&mut self.on_air, out, |out| order.expire(at_ns, out));
+                    }
+                }
+                Event::Discard => self.discard(at_ns, out),
+                Event::Slot => self.use_slot(out),
+            }
+            self.make_plan(at_ns);
+        }
+    }
+
+    /// Drops what has waited too long.
+    fn discard(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
+        let Some(discard_ns) = self.config.discard_ns else {
+            return;
+        };
+        while let Some(run) = self.queue.expire(at_ns.saturating_sub(discard_ns)) {
+            out.drop(Run { at_ns, ..run }, Reason::Discard);
+        }
+        out.queue_level(at_ns, self.queue.backlog());
+    }
+
+    /// The transmission of a block was decoded, or not.
+    fn decode(&mut self, place: usize, at_ns: u64, out: &mut Outlet<'_>) {
+        let block = &mut self.blocks[place];
+        let Phase::Decoding {
+            failed, then_ns, ..
+        } = block.phase
+        else {
+            return;
+        };
+        if !failed {
+            block.phase = Phase::Done { from_ns: then_ns };
+            let first_ns = block.first.start_ns;
+            let chunks = std::mem::take(&mut block.chunks);
+            for other in &mut self.blocks {
+                if !other.chunks.is_empty() && other.first.start_ns < first_ns {
+                    other.noticed_ns.get_or_insert(at_ns);
+                }
+            }
+            for chunk in chunks {
+                self.arrive(chunk, at_ns, out);
+            }
+            return;
+        }
+        let slots = self.config.carriers.slots(block.first);
+        let limit = slots.harq.map_or(1, |harq| harq.limit);
+        if block.attempts < limit {
+            block.phase = Phase::Again { from_ns: then_ns };
+            return;
+        }
+        let block = self.blocks.swap_remove(place);
+        self.give_up(block, at_ns, out);
+    }
+
+    /// The receiver has `chunk`.
+    fn arrive(&mut self, chunk: Chunk, at_ns: u64, out: &mut Outlet<'_>) {
+        let run = match chunk.part {
+            Part::Whole(run) => Some(run),
+            Part::Piece => self.cuts.arrived(chunk.count),
+        };
+        let Some(run) = run.map(|run| Run { at_ns, ..run }) else {
+            return;
+        };
+        let order = &mut self.order;
+        deliver(&mut self.on_air, out, |out| match order {
+            Some(order) => order.receive(chunk.count, run, out),
+            None => out.forward(run),
+        });
+    }
+
+    /// HARQ gives up on `block`.
+    fn give_up(&mut self, block: Block, at_ns: u64, out: &mut Outlet<'_>) {
+        let Rlc::Acknowledged(timers) = self.config.rlc else {
+            for chunk in block.chunks {
+                self.lose(chunk, at_ns, Reason::Block, out);
+            }
+            return;
+        };
+        let reported_ns = match block.noticed_ns {
+            Some(noticed_ns) => noticed_ns.saturating_add(timers.reassembly_ns),
+            None => block.first.start_ns.saturating_add(timers.poll_ns),
+        };
+        let ready_ns = reported_ns.max(at_ns).saturating_add(timers.status_ns);
+        for chunk in block.chunks {
+            if chunk.retries >= timers.retransmissions {
+                self.lose(chunk, at_ns, Reason::Block, out);
+                continue;
+            }
+            let chunk = Chunk {
+                ready_ns,
+                retries: chunk.retries + 1,
+                ..chunk
+            };
+            let place = self
+                .resend
+                .partition_point(|other| other.ready_ns <= ready_ns);
+            self.resend.insert(place, chunk);
+        }
+    }
+
+    /// `chunk` will never arrive.
+    fn lose(&mut self, chunk: Chunk, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
+        let run = match chunk.part {
+            Part::Whole(run) => Some(run),
+            Part::Piece => self.cuts.lost(chunk.count),
+        };
+        let Some(run) = run.map(|run| Run { at_ns, ..run }) else {
+            return;
+        };
+        let order = &mut self.order;
+        deliver(&mut self.on_air, out, |out| {
+            out.drop(run, reason);
+            if let Some(order) = order {
+                order.give_up(at_ns, chunk.count, u64::from(run.count), out);
+            }
+        });
+    }
+
+    /// A handover begins: what is on air is lost to the new base station. RLC in acknowledged mode sends it again
+    /// from there, if the buffer is forwarded.
+    fn hand_over(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
+        self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
+        let mut blocks = std::mem::take(&mut self.blocks);
+        blocks.sort_by_key(|block| block.first.start_ns);
+        let chunks = blocks.into_iter().flat_map(|block| block.chunks);
+        let forwards = self.config.handover == Handover::Forward;
+        let keeps = forwards && self.config.rlc != Rlc::Unacknowledged;
+        let mut again: VecDeque<Chunk> = VecDeque::new();
+        for chunk in chunks {
+            if keeps {
+                again.push_back(Chunk {
+                    ready_ns: at_ns,
+                    ..chunk
+                });
+            } else {
+                self.lose(chunk, at_ns, Reason::Handover, out);
+            }
+        }
+        again.extend(self.resend.drain(..).map(|chunk| Chunk {
+            ready_ns: chunk.ready_ns.min(at_ns),
+            ..chunk
+        }));
+        self.resend = again;
+        if !forwards {
+            self.clear(at_ns, Reason::Handover, out);
+        }
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.reset();
+        }
+    }
+
+    /// Drops everything that has not been sent, or is to be sent again.
+    fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
+        let waiting: Vec<Chunk> = self
+            .resend
+            .drain(..)
+            .chain(self.pending.drain(..))
+            .collect();
+        for chunk in waiting {
+            self.lose(chunk, at_ns, reason, out);
+        }
+        self.queue.clear(at_ns, reason, out);
+        out.queue_level(at_ns, self.queue.backlog());
+    }
+
+    /// The pattern is over: nothing passes any more.
+    fn finish(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
+        self.ended = true;
+        let blocks = std::mem::take(&mut self.blocks);
+        for chunk in blocks.into_iter().flat_map(|block| block.chunks) {
+            self.lose(chunk, at_ns, Reason::Ended, out);
+        }
+        self.clear(at_ns, Reason::Ended, out);
+        if let Some(order) = &mut self.order {
+            deliver(&mut self.on_air, out, |out| {
+                for run in order.take_all() {
+                    out.drop(Run { at_ns, ..run }, Reason::Ended);
+                }
+            });
+        }
+    }
+}
+
+/// Runs `put`, and takes what it forwards or drops off `on_air`.
+fn deliver(on_air: &mut Backlog, out: &mut Outlet<'_>, put: impl FnOnce(&mut Outlet<'_>)) {
+    let before = out.gone();
+    put(out);
+    let after = out.gone();
+    on_air.segments -= after.segments - before.segments;
+    on_air.bytes -= after.bytes - before.bytes;
+}
+
+impl Stage for Radio {
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        let at_ns = run.at_ns;
+        self.advance(at_ns, out);
+        if self.end_ns <= at_ns {
+            self.ended = true;
+            return out.drop(run, Reason::Ended);
+        }
+        if self.empty() && self.handover_ns <= at_ns {
+            self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
+        }
+        if self.queue.wants_rate() {
+            let rate_bps = self.air.at(at_ns).rate_bps;
+            self.queue.service_rate(rate_bps);
+        }
+        let ready_ns = self.connection.as_ref().map_or(at_ns, |connection| {
+            connection.wake(at_ns, self.config.direction)
+        });
+        let sets_off = ready_ns > at_ns || !self.has_data();
+        if sets_off {
+            self.asleep_ns = self.asleep_ns.max(ready_ns);
+        }
+        self.queue.enqueue(run, out);
+        out.queue_level(at_ns, self.queue.backlog());
+        if sets_off {
+            self.make_plan(at_ns);
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
+        self.advance(now_ns, out);
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.next().map(|(at_ns, _)| at_ns)
+    }
+
+    fn backlog(&self) -> Backlog {
+        let mut backlog = self.queue.backlog();
+        backlog += self.on_air;
+        backlog
+    }
+
+    fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
+        let bler = self.air.fixed_bler();
+        let air = match change {
+            Change::RateBps(rate_bps) => {
+                let bler = bler.unwrap_or_else(|| self.air.at(now_ns).bler);
+                Some(Air::constant(*rate_bps, bler))
+            }
+            Change::Pattern(pattern) => {
+                let end = if self.air.end() == End::Stop {
+                    End::Stop
+                } else {
+                    End::Repeat
+                };
+                Air::pattern(pattern.clone(), end, 0, now_ns, bler)
+            }
+            Change::DelayNs(_) | Change::Loss(_) => None,
+        };
+        let Some(mut air) = air else {
+            return false;
+        };
+        self.handover_ns = air.next_handover(now_ns).unwrap_or(NEVER);
+        self.end_ns = air.end_ns().unwrap_or(NEVER);
+        self.ended = false;
+        self.air = air;
+        self.make_plan(now_ns);
+        true
+    }
+}

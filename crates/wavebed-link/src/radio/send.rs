@@ -1,0 +1,266 @@
+//! Which slot is used next, and what for.
+
+use super::block::{Block, BlockRecord, Phase};
+use super::contents::{Chunk, Part};
+use super::settings::Slots;
+use super::slots::Slot;
+use super::{NEVER, Radio};
+use crate::run::Run;
+use crate::stage::{Backlog, Outlet};
+
+/// The next slot that will be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// When its block is made up.
+    pub at_ns: u64,
+    slot: Slot,
+    /// The block that is sent again in it; `None`: a new one.
+    again: Option<usize>,
+}
+
+impl Radio {
+    /// Whether anything waits to be sent for the first time or by RLC again.
+    pub(super) fn has_data(&self) -> bool {
+        !self.resend.is_empty() || !self.pending.is_empty() || self.queue.head_bytes().is_some()
+    }
+
+    /// Bytes on air of everything that waits.
+    fn waiting_bytes(&self) -> u64 {
+        let chunks = self.resend.iter().chain(&self.pending);
+        let queue = self.queue.backlog();
+        chunks.map(|chunk| chunk.bytes).sum::<u64>()
+            + queue.bytes
+            + queue.segments * u64::from(self.config.overhead_bytes)
+    }
+
+    /// Decides at `now_ns` what slot comes next.
+    pub(super) fn make_plan(&mut self, now_ns: u64) {
+        let again = self.plan_again();
+        let new = self.plan_new(now_ns);
+        self.plan = match (again, new) {
+            (Some(again), Some(new)) if new.slot.start_ns < again.slot.start_ns => Some(new),
+            (None, new) => new,
+            (again, _) => again,
+        };
+        if let Some(plan) = &mut self.plan {
+            plan.at_ns = plan.at_ns.max(now_ns);
+        }
+    }
+
+    fn plan_again(&mut self) -> Option<Plan> {
+        let waiting = self.blocks.iter().enumerate().filter_map(|(place, block)| {
+            let Phase::Again { from_ns } = block.phase else {
+                return None;
+            };
+            Some((from_ns, block.first.start_ns, place))
+        });
+        let (from_ns, _, place) = waiting.min()?;
+        let from_ns = from_ns.max(self.free_ns);
+        let slot = self.config.carriers.find(&mut self.air, from_ns, false)?;
+        Some(self.plan_of(slot, Some(place)))
+    }
+
+    fn plan_of(&self, slot: Slot, again: Option<usize>) -> Plan {
+        let prepare_ns = self.config.carriers.slots(slot).prepare_ns;
+        Plan {
+            at_ns: slot.start_ns.saturating_sub(prepare_ns),
+            slot,
+            again,
+        }
+    }
+
+    fn plan_new(&mut self, now_ns: u64) -> Option<Plan> {
+        if !self.has_data() {
+            return None;
+        }
+        let mut from_ns = self.free_ns.max(self.process_free_ns()?);
+        let (slots, _) = self.config.carriers.of(self.air.at(now_ns).state);
+        if self.pending.is_empty() {
+            // Data that comes at the very moment when a block is made up is too late for it.
+            let mut there_ns = self.asleep_ns + 1;
+            if self.queue.head_bytes().is_none() {
+                there_ns = there_ns.max(self.resend.front()?.ready_ns);
+            }
+            from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
+        }
+        if let Some(scheduler) = &mut self.scheduler {
+            from_ns = scheduler.earliest_ns(from_ns.max(now_ns), slots);
+        }
+        let slot = self.config.carriers.find(&mut self.air, from_ns, true)?;
+        Some(self.plan_of(slot, None))
+    }
+
+    /// From when on a HARQ process is free; `None` while that is not known.
+    fn process_free_ns(&self) -> Option<u64> {
+        let processes = self
+            .config
+            .carriers
+            .primary
+            .harq
+            .map_or(NEVER, |harq| u64::from(harq.processes));
+        if (self.blocks.len() as u64) < processes {
+            return Some(0);
+        }
+        let free = self.blocks.iter().filter_map(|block| match block.phase {
+            Phase::Done { from_ns } => Some(from_ns),
+            _ => None,
+        });
+        free.min()
+    }
+
+    /// Uses the slot that was planned.
+    pub(super) fn use_slot(&mut self, out: &mut Outlet<'_>) {
+        let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
+            return;
+        };
+        let place = match again {
+            Some(place) => Some(place),
+            None => self.make_block(at_ns, slot, out),
+        };
+        let slots = self.config.carriers.slots(slot);
+        self.free_ns = slot.start_ns + slots.slot_ns;
+        if let Some(place) = place {
+            self.transmit(place, slot, out);
+            if let Some(connection) = &self.connection {
+                connection.active(slot.start_ns);
+            }
+        }
+    }
+
+    /// Makes a block for `slot` of what waits; `None` if the queue gave nothing.
+    fn make_block(&mut self, at_ns: u64, slot: Slot, out: &mut Outlet<'_>) -> Option<usize> {
+        self.blocks.retain(
+            |block| !matches!(block.phase, Phase::Done { from_ns } if from_ns <= slot.start_ns),
+        );
+        let now = self.air.at(slot.start_ns);
+        let slots = self.config.carriers.slots(slot);
+        let mut room = slots.capacity_bytes(slot.index, now.rate_bps);
+        if let Some(scheduler) = &mut self.scheduler {
+            room = room.min(scheduler.granted(slot, slots));
+        }
+        let process = self.free_process(slot, slots);
+        let mut block = Block {
+            process,
+            first: slot,
+            attempts: 0,
+            bler: now.bler,
+            bytes: 0,
+            chunks: Vec::new(),
+            noticed_ns: None,
+            phase: Phase::Again { from_ns: 0 },
+        };
+        self.fill(&mut block, room, at_ns, out);
+        if block.chunks.is_empty() {
+            return None;
+        }
+        let backlog = self.waiting_bytes();
+        if let Some(scheduler) = &mut self.scheduler {
+            let slots = self.config.carriers.slots(slot);
+            scheduler.sent(slot, slots, block.bytes, backlog);
+        }
+        out.queue_level(at_ns, self.queue.backlog());
+        self.blocks.push(block);
+        Some(self.blocks.len() - 1)
+    }
+
+    /// The process whose turn it is, or else the first that is free.
+    fn free_process(&self, slot: Slot, slots: &Slots) -> u32 {
+        let processes = slots.harq.map_or(1, |harq| harq.processes);
+        let turn = u32::try_from(slot.index % u64::from(processes)).unwrap_or(0);
+        let busy = |process: u32| self.blocks.iter().any(|block| block.process == process);
+        if busy(turn) {
+            (0..processes)
+                .find(|&process| !busy(process))
+                .unwrap_or(turn)
+        } else {
+            turn
+        }
+    }
+
+    /// Fills up to `room` bytes of `block` with what is there at `at_ns`.
+    fn fill(&mut self, block: &mut Block, mut room: u64, at_ns: u64, out: &mut Outlet<'_>) {
+        let overhead = self.config.overhead_bytes;
+        while room > 0 {
+            let again = self
+                .resend
+                .front()
+                .is_some_and(|chunk| chunk.ready_ns <= at_ns);
+            if !again && self.pending.is_empty() {
+                let Some(run) = self.queue.dequeue(at_ns, out) else {
+                    break;
+                };
+                out.sojourn(at_ns, at_ns.saturating_sub(run.at_ns));
+                self.take_off(run);
+            }
+            let source = if again {
+                &mut self.resend
+            } else {
+                &mut self.pending
+            };
+            let Some(chunk) = self.cuts.take(source, room, overhead) else {
+                break;
+            };
+            room -= chunk.bytes;
+            block.bytes += chunk.bytes;
+            if !block
+                .chunks
+                .last_mut()
+                .is_some_and(|last| last.extend(&chunk))
+            {
+                block.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Numbers `run`, which left the queue, and makes it the next to be sent.
+    fn take_off(&mut self, run: Run) {
+        let segments = u64::from(run.count);
+        self.on_air += Backlog {
+            segments,
+            bytes: run.bytes(),
+        };
+        self.pending.push_back(Chunk {
+            count: self.next_count,
+            bytes: run.bytes() + segments * u64::from(self.config.overhead_bytes),
+            ready_ns: 0,
+            retries: 0,
+            part: Part::Whole(run),
+        });
+        self.next_count += segments;
+    }
+
+    /// Sends the block in `slot`. Its luck depends on seed, slot and process only.
+    fn transmit(&mut self, place: usize, slot: Slot, out: &mut Outlet<'_>) {
+        let rate_bps = self.air.at(slot.start_ns).rate_bps;
+        let slots = self.config.carriers.slots(slot);
+        let block = &mut self.blocks[place];
+        block.attempts += 1;
+        let harq = slots.harq.as_ref();
+        let p = match harq {
+            _ if rate_bps == 0 => 1.0,
+            Some(harq) => harq.error_probability(block.bler, block.attempts),
+            None => block.bler,
+        };
+        let key = u64::from(block.process) << 1 | u64::from(slot.fallback);
+        let failed = self.luck.process(key).unit(slot.index) < p;
+        let at_ns = slot.start_ns + slots.slot_ns + slots.decode_ns;
+        let then = harq.map_or(slot.index + 1, |harq| {
+            slots.retransmission(slot.index, harq)
+        });
+        block.phase = Phase::Decoding {
+            at_ns,
+            failed,
+            then_ns: (then * slots.slot_ns).max(if failed { at_ns } else { 0 }),
+        };
+        out.block(slot.start_ns, failed);
+        if let Some(log) = &mut self.log {
+            log.push(BlockRecord {
+                slot,
+                process: block.process,
+                attempt: block.attempts,
+                bytes: block.bytes,
+                failed,
+            });
+        }
+    }
+}

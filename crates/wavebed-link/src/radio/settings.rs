@@ -1,0 +1,119 @@
+//! What a radio link does, in the terms of the standards. Times in nanoseconds, or in slots where the name says so.
+
+/// Which way a link carries data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Towards the client.
+    Down,
+    /// Towards the server.
+    Up,
+}
+
+/// The slots of one carrier (TS 38.211, clause 4.3; TS 36.211, clause 4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slots {
+    /// Length of a slot.
+    pub slot_ns: u64,
+    /// Symbols of this direction in each slot of the duplex frame; at least one slot has some. One entry, all 14,
+    /// is FDD.
+    pub own_symbols: Vec<u32>,
+    /// Symbols of the other direction, likewise.
+    pub other_symbols: Vec<u32>,
+    /// How long before its slot data must be there.
+    pub prepare_ns: u64,
+    /// How long after its slot a block is decoded.
+    pub decode_ns: u64,
+    /// Hybrid ARQ; `None`: each block is sent once.
+    pub harq: Option<Harq>,
+}
+
+/// Hybrid ARQ (TS 38.321, clause 5.3.2; TS 36.321, clause 5.3.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Harq {
+    /// Blocks that may be under way at once.
+    pub processes: u32,
+    /// From the slot of a block to the slot that may carry its acknowledgement (K1; N1 of TS 38.214, clause 5.3).
+    pub feedback_slots: u64,
+    /// From that slot to the slot that may carry the block again.
+    pub schedule_slots: u64,
+    /// How often a block is sent at most.
+    pub limit: u32,
+    /// What doubling the number of transmissions gains.
+    pub combining_gain_db: f64,
+    /// How fast the odds of an error fall: natural logarithm of the odds per decibel.
+    pub slope_per_db: f64,
+}
+
+impl Harq {
+    /// The probability that transmission number `attempt` (from 1) fails, if the first fails with `bler`.
+    ///
+    /// The soft bits of all transmissions add up: the second has twice the energy of the first, the fourth four
+    /// times. The waterfall of the code is taken as a logistic curve.
+    #[must_use]
+    pub fn error_probability(&self, bler: f64, attempt: u32) -> f64 {
+        if attempt <= 1 || bler <= 0.0 || bler >= 1.0 {
+            return bler;
+        }
+        let gain_db = self.combining_gain_db * f64::from(attempt).log2();
+        let log_odds = (bler / (1.0 - bler)).ln() - self.slope_per_db * gain_db;
+        1.0 / (1.0 + (-log_odds).exp())
+    }
+}
+
+/// What becomes of a block that HARQ gave up on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rlc {
+    /// Acknowledged mode (TS 38.322, clause 5.2.3): its data is sent again.
+    Acknowledged(Acknowledged),
+    /// Unacknowledged mode: its data is lost.
+    Unacknowledged,
+}
+
+/// The timers of RLC acknowledged mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// How long the receiver waits for a gap to fill before it reports it (t-Reassembly; t-Reordering in LTE).
+    pub reassembly_ns: u64,
+    /// How long the sender waits for any answer before it sends again (t-PollRetransmit).
+    pub poll_ns: u64,
+    /// From the report's trigger to the sender's knowledge.
+    pub status_ns: u64,
+    /// How often data is sent again before the bearer fails (maxRetxThreshold).
+    pub retransmissions: u8,
+}
+
+/// How the uplink is granted (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5). Counts of slots of the carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grants {
+    /// Period of the scheduling request.
+    pub request_slots: u64,
+    /// From a request or report to the downlink slot that may carry the grant.
+    pub schedule_slots: u64,
+    /// From the grant to the slot that it grants (K2; N2 of TS 38.214, clause 6.4).
+    pub prepare_slots: u64,
+    /// What a scheduling request is answered with, bytes.
+    pub first_bytes: u64,
+    /// Slots that are granted in advance.
+    pub configured: Option<Configured>,
+}
+
+/// A configured grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// Its period, slots.
+    pub slots: u64,
+    /// Bytes of each.
+    pub bytes: u64,
+}
+
+/// What becomes of the buffer when a handover begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Handover {
+    /// It goes on to the new base station.
+    #[default]
+    Forward,
+    /// It is lost.
+    Lose,
+}

@@ -1,0 +1,130 @@
+//! Slots: which of them carry this direction, and how much.
+
+use super::air::Air;
+use super::settings::{Grants, Harq, Slots};
+use crate::pattern::State;
+
+/// One slot of one carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Whether it belongs to the fallback carrier.
+    pub fallback: bool,
+    /// Its index since time 0.
+    pub index: u64,
+    /// When it begins.
+    pub start_ns: u64,
+}
+
+impl Slots {
+    fn own(&self, index: u64) -> u32 {
+        self.own_symbols[Self::place(index, &self.own_symbols)]
+    }
+
+    fn place(index: u64, symbols: &[u32]) -> usize {
+        usize::try_from(index % symbols.len() as u64).expect("less than the length of the frame")
+    }
+
+    /// The first slot from `index` on with symbols of this direction.
+    #[must_use]
+    pub fn next_own(&self, index: u64) -> u64 {
+        Self::next(&self.own_symbols, index)
+    }
+
+    /// The first slot from `index` on with symbols of the other direction.
+    #[must_use]
+    pub fn next_other(&self, index: u64) -> u64 {
+        Self::next(&self.other_symbols, index)
+    }
+
+    fn next(symbols: &[u32], index: u64) -> u64 {
+        (index..index + symbols.len() as u64)
+            .find(|&index| symbols[Self::place(index, symbols)] > 0)
+            .unwrap_or(index)
+    }
+
+    /// Bytes that the slot carries at `rate_bps`, which is an average over the duplex frame: each symbol of this
+    /// direction carries the same.
+    #[must_use]
+    pub fn capacity_bytes(&self, index: u64, rate_bps: u64) -> u64 {
+        let frame_ns = u128::from(self.slot_ns) * self.own_symbols.len() as u128;
+        let symbols: u32 = self.own_symbols.iter().sum();
+        let bits = u128::from(rate_bps) * frame_ns * u128::from(self.own(index))
+            / (8_000_000_000 * u128::from(symbols));
+        u64::try_from(bits).unwrap_or(u64::MAX)
+    }
+
+    /// The first slot that may carry a block again which slot `index` carried in vain.
+    #[must_use]
+    pub fn retransmission(&self, index: u64, harq: &Harq) -> u64 {
+        let feedback = self.next_other(index + harq.feedback_slots);
+        self.next_own(feedback + harq.schedule_slots)
+    }
+
+    /// The first slot that a request or report in slot `index` can bring a grant for.
+    #[must_use]
+    pub fn granted(&self, index: u64, grants: &Grants) -> u64 {
+        let grant = self.next_other(index + grants.schedule_slots);
+        self.next_own(grant + grants.prepare_slots)
+    }
+
+    /// The first slot of this direction at or after `at_ns` and after a multiple of `every` slots.
+    #[must_use]
+    pub fn periodic(&self, at_ns: u64, every: u64) -> u64 {
+        self.next_own(at_ns.div_ceil(self.slot_ns).next_multiple_of(every))
+    }
+}
+
+/// The carriers of a link: the one that it is about, and the one that it falls back to.
+#[derive(Clone, Debug)]
+pub struct Carriers {
+    /// The carrier.
+    pub primary: Slots,
+    /// Where it falls back to; `None`: its slots stay the same.
+    pub fallback: Option<Slots>,
+}
+
+impl Carriers {
+    /// The slots that hold in `state`, and whether they are those of the fallback.
+    #[must_use]
+    pub fn of(&self, state: State) -> (&Slots, bool) {
+        match &self.fallback {
+            Some(slots) if state == State::Fallback => (slots, true),
+            _ => (&self.primary, false),
+        }
+    }
+
+    /// The slots that `slot` belongs to.
+    #[must_use]
+    pub fn slots(&self, slot: Slot) -> &Slots {
+        match &self.fallback {
+            Some(slots) if slot.fallback => slots,
+            _ => &self.primary,
+        }
+    }
+
+    /// The first slot of this direction that begins at or after `at_ns`, outside handovers and, where it `needs`
+    /// capacity, with a rate above zero.
+    pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: bool) -> Option<Slot> {
+        let give_up_ns = at_ns.saturating_add(air.scan_ns());
+        while at_ns <= give_up_ns {
+            let now = air.at(at_ns);
+            if now.state != State::Handover && (now.rate_bps > 0 || !needs) {
+                let (slots, fallback) = self.of(now.state);
+                let index = slots.next_own(at_ns.div_ceil(slots.slot_ns));
+                let start_ns = index * slots.slot_ns;
+                if start_ns < now.until_ns {
+                    return Some(Slot {
+                        fallback,
+                        index,
+                        start_ns,
+                    });
+                }
+            }
+            if now.until_ns == u64::MAX {
+                return None;
+            }
+            at_ns = now.until_ns;
+        }
+        None
+    }
+}
