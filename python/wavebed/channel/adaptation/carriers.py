@@ -1,0 +1,72 @@
+"""How many resource blocks a channel bandwidth holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.channel.adaptation.tables import read_texts
+
+if TYPE_CHECKING:
+    from wavebed.scene.model import Technology
+
+__all__ = ["resource_blocks"]
+
+FR1_HZ = (410e6, 7.125e9)  # TS 38.101-1 Table 5.1-1
+FR2_HZ = (24.25e9, 52.6e9)  # TS 38.101-2 Table 5.1-1: FR2-1
+
+
+def resource_blocks(
+    technology: Technology, bandwidth_hz: float, numerology: int | None = None, frequency_hz: float = 3.5e9
+) -> int:
+    """Return the resource blocks of a carrier (TS 38.101-1 and -2 Table 5.3.2-1, TS 36.101 Table 5.6-1).
+
+    Parameters
+    ----------
+    technology : str
+        ``nr``, ``lte`` or ``802.11ad`` (which has none: 0).
+    bandwidth_hz : float
+        Channel bandwidth.
+    numerology : int or None
+        NR: subcarrier spacing 15·2^µ kHz.
+    frequency_hz : float
+        Centre frequency; decides between FR1 and FR2.
+
+    Raises
+    ------
+    ValueError
+        One line: what is wrong, and which values are allowed.
+    """
+    if technology == "802.11ad":
+        return 0
+    kind = "lte" if technology == "lte" else _frequency_range(frequency_hz)
+    table = read_texts("resource_blocks")
+    rows = [
+        (int(mu), int(hertz), int(blocks))
+        for name, mu, hertz, blocks in zip(*table.values(), strict=True)
+        if name == kind
+    ]
+    spacing = 0 if technology == "lte" else numerology
+    allowed = sorted({mu for mu, _, _ in rows})
+    if spacing not in allowed:
+        raise ValueError(
+            f"numerology {spacing} is not one of {_join(allowed)}, which {kind.replace('nr-', '').upper()} allows"
+        )
+    widths = {hertz: blocks for mu, hertz, blocks in rows if mu == spacing}
+    if bandwidth_hz not in widths:
+        of = "LTE" if technology == "lte" else f"numerology {spacing} in {kind.replace('nr-', '').upper()}"
+        megahertz = _join([f"{hertz / 1e6:g}" for hertz in widths])
+        raise ValueError(f"bandwidth {bandwidth_hz / 1e6:g} MHz is not one of {megahertz} MHz, which {of} allows")
+    return widths[int(bandwidth_hz)]
+
+
+def _frequency_range(frequency_hz: float) -> str:
+    for name, (low, high) in (("nr-fr1", FR1_HZ), ("nr-fr2", FR2_HZ)):
+        if low <= frequency_hz <= high:
+            return name
+    raise ValueError(
+        f"frequency {frequency_hz / 1e9:g} GHz is neither in FR1 (0.41 to 7.125 GHz) nor in FR2 (24.25 to 52.6 GHz)"
+    )
+
+
+def _join(values: list[int] | list[str]) -> str:
+    return ", ".join(str(value) for value in values)
