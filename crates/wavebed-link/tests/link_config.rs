@@ -4,7 +4,7 @@
 mod link_support;
 
 use link_support::random::load;
-use wavebed_link::config::{StageConfig, build, build_for_mtu};
+use wavebed_link::config::{Shared, StageConfig, build, build_shared};
 use wavebed_link::{Luck, Stage};
 
 fn make(text: &str) -> Result<Box<dyn Stage>, String> {
@@ -325,8 +325,14 @@ fn the_bucket_must_hold_a_packet_of_the_laboratorys_mtu() {
         "",
     );
     let config: StageConfig = serde_json::from_str(&text).expect("it is well formed");
-    let message = build_for_mtu(&config, 9000, Luck::new(1, 1), &mut load)
-        .err()
-        .map(|error| error.to_string());
+    let message = build_shared(
+        &config,
+        9000,
+        Luck::new(1, 1),
+        &mut load,
+        &mut Shared::default(),
+    )
+    .err()
+    .map(|error| error.to_string());
     assert!(message.is_some_and(|message| message.contains("at least the MTU, 9000")));
 }

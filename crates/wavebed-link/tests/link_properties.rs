@@ -3,7 +3,7 @@
 
 mod link_support;
 
-use link_support::random::{bottlenecks, events, link, stages, with_polls};
+use link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
 use link_support::{Event, drive};
 use proptest::prelude::*;
 use wavebed_link::{Backlog, Link};
@@ -94,5 +94,34 @@ proptest! {
     fn departures_never_go_back_in_time(stages in stages(), events in events(), seed in any::<u64>()) {
         let outcome = drive(&mut link(&stages, seed), &events, END_NS, false);
         prop_assert!(outcome.delivered.is_sorted_by_key(|run| run.at_ns));
+    }
+
+    #[test]
+    fn a_radio_keeps_its_books(stage in radios(), events in events(), seed in any::<u64>()) {
+        let stages = [stage];
+        let mut link = link(&stages, seed);
+        let mut delivered = Vec::new();
+        for event in with_polls(&events, seed) {
+            match event {
+                Event::Arrival(run) => link.accept(run),
+                Event::Poll(at_ns) => link.poll(at_ns, &mut delivered),
+                Event::Change(at_ns, change) => {
+                    link.apply(at_ns, &change);
+                }
+            }
+            assert_conserved(&link);
+        }
+        link.poll(END_NS, &mut delivered);
+        assert_conserved(&link);
+    }
+
+    #[test]
+    fn a_radio_does_not_mind_when_it_is_polled(stage in radios(), events in events(), seed in any::<u64>()) {
+        let stages = [stage];
+        let lazy = drive(&mut link(&stages, seed), &events, END_NS, false);
+        for (polled, eager) in [(with_polls(&events, seed), false), (events.clone(), true)] {
+            let other = drive(&mut link(&stages, seed), &polled, END_NS, eager);
+            prop_assert_eq!(&lazy.delivered, &other.delivered);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use wavebed_link::config::{StageConfig, build_for_mtu};
+use wavebed_link::config::{Shared, StageConfig, build_shared};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{Luck, Stage};
 
@@ -92,14 +92,15 @@ pub fn build_hops(
     for hop in hops {
         let mut segments = Vec::with_capacity(hop.segments.len());
         for segment in &hop.segments {
+            let mut shared = Shared::default();
             let mut side = |name: &str, stages: &[StageConfig], direction: u64| {
                 let first_place = (2 * place + direction) << 16;
-                build_stages(stages, seed, first_place, mtu, patterns).map_err(|message| {
-                    LinkError {
+                build_stages(stages, seed, first_place, mtu, patterns, &mut shared).map_err(
+                    |message| LinkError {
                         link: format!("{}.{name}", segment.name),
                         message,
-                    }
-                })
+                    },
+                )
             };
             segments.push(SegmentSetup {
                 name: segment.name.clone(),
@@ -119,11 +120,12 @@ fn build_stages(
     first_place: u64,
     mtu: u32,
     patterns: &mut Patterns,
+    shared: &mut Shared,
 ) -> Result<Vec<Box<dyn Stage>>, String> {
     let mut built = Vec::with_capacity(stages.len());
     for (place, stage) in (first_place..).zip(stages) {
         let mut load = |file: &Path| patterns.load(file);
-        let made = build_for_mtu(stage, mtu, Luck::new(seed, place), &mut load)
+        let made = build_shared(stage, mtu, Luck::new(seed, place), &mut load, shared)
             .map_err(|error| error.to_string())?;
         built.push(made);
     }

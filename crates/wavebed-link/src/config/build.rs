@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig};
+use super::radio::{self, Shared};
+use super::{ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig, wifi};
 use crate::bottleneck::{Bottleneck, BottleneckConfig, Outage};
 use crate::corrupt::Corrupt;
 use crate::delay::{Delay, Distribution};
@@ -30,7 +31,7 @@ pub const DEFAULT_MTU_BYTES: u32 = 1500;
 const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 const MAX_PACKETS_PER_S: u64 = 1_000_000_000;
 const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
-const MAX_OVERHEAD_BYTES: u32 = 1000;
+pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
 const MAX_FLOWS: u32 = 65_536;
 
 /// Makes a stage whose decisions are drawn from `luck`; `loader` reads pattern files.
@@ -42,18 +43,25 @@ pub fn build(
     luck: Luck,
     loader: &mut Loader<'_>,
 ) -> Result<Box<dyn Stage>, ConfigError> {
-    build_for_mtu(config, DEFAULT_MTU_BYTES, luck, loader)
+    build_shared(
+        config,
+        DEFAULT_MTU_BYTES,
+        luck,
+        loader,
+        &mut Shared::default(),
+    )
 }
 
-/// As [`build`], in a laboratory with this MTU.
+/// As [`build`], in a laboratory with this MTU, and with what the stages of one segment share.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
-pub fn build_for_mtu(
+pub fn build_shared(
     config: &StageConfig,
     mtu_bytes: u32,
     luck: Luck,
     loader: &mut Loader<'_>,
+    shared: &mut Shared,
 ) -> Result<Box<dyn Stage>, ConfigError> {
     Ok(match config {
         StageConfig::Bottleneck {
@@ -112,20 +120,22 @@ pub fn build_for_mtu(
             time("delay_ns", *delay_ns)?,
             luck,
         )),
+        StageConfig::Radio(keys) => Box::new(radio::build(keys, mtu_bytes, luck, loader, shared)?),
         StageConfig::Corrupt { probability } => {
             Box::new(Corrupt::new(share("probability", *probability)?, luck))
         }
+        StageConfig::Wifi(config) => Box::new(wifi::stage(config, mtu_bytes, luck, loader)?),
     })
 }
 
-fn fail<T>(key: &str, message: impl Into<String>) -> Result<T, ConfigError> {
+pub(super) fn fail<T>(key: &str, message: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError {
         key: key.to_owned(),
         message: message.into(),
     })
 }
 
-fn share(key: &str, value: f64) -> Result<f64, ConfigError> {
+pub(super) fn share(key: &str, value: f64) -> Result<f64, ConfigError> {
     if (0.0..=1.0).contains(&value) {
         Ok(value)
     } else {
@@ -133,7 +143,7 @@ fn share(key: &str, value: f64) -> Result<f64, ConfigError> {
     }
 }
 
-fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
+pub(super) fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
     if value <= MAX_TIME_NS {
         Ok(value)
     } else {
@@ -144,7 +154,7 @@ fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
     }
 }
 
-fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
+pub(super) fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
     if (1..=MAX_RATE_BPS).contains(&value) {
         Ok(value)
     } else {
@@ -169,7 +179,7 @@ fn checked_limit(limit: Limit) -> Result<Limit, ConfigError> {
 }
 
 /// Loads a pattern and checks where it starts.
-fn load(
+pub(super) fn load(
     key: &str,
     file: &Path,
     start_ns: u64,
@@ -194,7 +204,7 @@ fn load(
 }
 
 /// The error of a pattern that lacks what the stage needs.
-fn lacks<T>(key: &str, file: &Path, found: Kind, needs: &str) -> Result<T, ConfigError> {
+pub(super) fn lacks<T>(key: &str, file: &Path, found: Kind, needs: &str) -> Result<T, ConfigError> {
     let found = found.name();
     fail(
         &format!("{key}.file"),
@@ -303,7 +313,7 @@ fn server(
     })
 }
 
-fn queue_of(
+pub(super) fn queue_of(
     config: &QueueConfig,
     unit: Unit,
     mtu_bytes: u32,

@@ -4,6 +4,8 @@
 //! patterns and makes the stage.
 
 mod build;
+mod radio;
+mod wifi;
 
 use std::path::PathBuf;
 
@@ -15,7 +17,10 @@ use crate::pattern::End;
 use crate::queue::Limit;
 use crate::unit::Unit;
 
-pub use build::{DEFAULT_MTU_BYTES, Loader, build, build_for_mtu};
+pub use wifi::WifiConfig;
+
+pub use build::{DEFAULT_MTU_BYTES, Loader, build, build_shared};
+pub use radio::{RadioKeys, Shared};
 
 /// A value that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +85,10 @@ pub enum StageConfig {
         /// Share of wire segments with a flipped bit, 0 to 1.
         probability: f64,
     },
+    /// An NR or LTE link.
+    Radio(Box<RadioKeys>),
+    /// The MAC of 802.11ad.
+    Wifi(WifiConfig),
 }
 
 /// A server.

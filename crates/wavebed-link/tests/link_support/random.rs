@@ -17,12 +17,17 @@ const OPPORTUNITIES: &str = "# wavebed pattern 1\n# kind = opportunities\n# dura
 const PACKETS: &str = "# wavebed pattern 1\n# kind = packets\n# packets = 7\npacket,loss,delay_s\n\
     0,0,0\n3,1,0.000003\n4,0.2,0.000001\n";
 
+const RADIO: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00006\ntime_s,rate_bps,bler,state\n\
+    0,10000000000,0.1,los\n0.00002,2000000000,0.5,nlos\n0.00003,0,1,outage\n0.00004,1,1,handover\n\
+    0.000045,4000000000,0.2,fallback\n0.00005,8000000000,0.3,blocked\n";
+
 /// The patterns by name; a real file for anything else is an error.
 pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
     let text = match file.to_str() {
         Some("steps") => STEPS,
         Some("opportunities") => OPPORTUNITIES,
         Some("packets") => PACKETS,
+        Some("radio") => RADIO,
         _ => return Err(format!("{}: no such pattern", file.display())),
     };
     Pattern::parse(text)
@@ -145,9 +150,81 @@ fn others() -> impl Strategy<Value = String> {
     ]
 }
 
+fn slots() -> impl Strategy<Value = String> {
+    let frames = prop_oneof![Just(""), Just("DDSU"), Just("UD"), Just("SSU")];
+    let harq = prop_oneof![
+        1 => Just(String::from("null")),
+        4 => (1u32..6, 0u64..4, 1u64..4, 1u32..4).prop_map(|(processes, feedback, schedule, limit)| format!(
+            r#"{{"processes":{processes},"feedback_slots":{feedback},"schedule_slots":{schedule},"limit":{limit},"combining_gain_db":3.0,"slope_per_db":0.5}}"#
+        )),
+    ];
+    (1000u64..6000, frames, 0u64..3000, 0u64..9000, harq).prop_map(
+        |(slot, frame, prepare, decode, harq)| format!(
+            r#"{{"slot_ns":{slot},"frame":"{frame}","special_symbols":[6,4,4],"prepare_ns":{prepare},"decode_ns":{decode},"harq":{harq}}}"#
+        ),
+    )
+}
+
+/// A radio link with any of its parts on or off.
+pub fn radios() -> impl Strategy<Value = String> {
+    let rates = prop_oneof![
+        (500_000_000u64..20_000_000_000)
+            .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}},"bler":0.3"#)),
+        (ends(), prop_oneof![Just("steps"), Just("radio")]).prop_map(|(end, file)| format!(
+            r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#
+        )),
+    ];
+    let rlc = prop_oneof![
+        Just(r#"{"mode":"um"}"#),
+        Just(
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2}"#
+        ),
+    ];
+    let reordering = prop_oneof![
+        Just("null"),
+        Just(r#"{"timer_ns":null}"#),
+        Just(r#"{"timer_ns":20000}"#)
+    ];
+    let grants = prop_oneof![
+        2 => Just("null"),
+        1 => Just(r#"{"request_slots":3,"schedule_slots":1,"prepare_slots":2,"first_bytes":300,"configured":null}"#),
+        1 => Just(r#"{"request_slots":5,"schedule_slots":2,"prepare_slots":1,"first_bytes":300,"configured":{"slots":4,"bytes":500}}"#),
+    ];
+    let sleep = prop_oneof![
+        Just("null"),
+        Just(
+            r#"{"drx":{"inactivity_ns":5000,"short_cycle_ns":4000,"short_cycles":2,"long_cycle_ns":16000,"on_ns":1000},"rrc":{"inactivity_ns":40000,"promotion_ns":20000,"paging_ns":7000}}"#
+        ),
+    ];
+    let directions = prop_oneof![Just("down"), Just("up")];
+    let handovers = prop_oneof![Just("forward"), Just("lose")];
+    let discards = prop_oneof![Just("null"), Just("20000")];
+    let parts = (rlc, reordering, grants, sleep, directions, handovers);
+    (
+        rates,
+        slots(),
+        prop::option::of(slots()),
+        queues(),
+        parts,
+        discards,
+        0u32..30,
+    )
+        .prop_map(|(rate, slots, fallback, queue, parts, discard, overhead)| {
+            let (rlc, reordering, grants, sleep, direction, handover) = parts;
+            let fallback = fallback.unwrap_or_else(|| "null".into());
+            let discard = if queue.contains("fq_codel") { "null" } else { discard };
+            format!(
+                r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}"}}"#
+            )
+        })
+}
+
 /// One to five stages of any kind.
 pub fn stages() -> impl Strategy<Value = Vec<String>> {
-    prop::collection::vec(prop_oneof![bottlenecks(), others()], 1..6)
+    prop::collection::vec(
+        prop_oneof![2 => bottlenecks(), 2 => others(), 1 => radios()],
+        1..6,
+    )
 }
 
 fn changes() -> impl Strategy<Value = Change> {
