@@ -1,33 +1,57 @@
-"""The tables ``[radio]`` and ``[device]``: settings of the radio stage, for the carrier of the scene."""
+"""The table ``[radio]``: settings of the radio stage, for the carriers of the scene."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.path.model import Queue
 from wavebed.path.problems import Problem, described
-from wavebed.radio.model import DeviceSettings, DirectionSettings, RadioSettings, Rlc, SlotSettings
-from wavebed.units import Limit
+from wavebed.radio.read import carrier_slots, device_settings, mac_settings
 
 if TYPE_CHECKING:
-    from wavebed.radio.model import MacSettings
-    from wavebed.scene.model import Carrier
+    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.scene.model import Carrier, Fallback
 
 __all__ = ["read_device", "read_radio"]
 
 
-def read_radio(carrier: Carrier, table: object) -> MacSettings:
-    """Return the settings of the radio stage."""
+def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> MacSettings:
+    """Return the settings of the radio stage: the preset of the carrier, its slots, and what the table changes.
+
+    Raises
+    ------
+    Problem
+        If the table is wrong.
+    """
     if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write [radio] on a line of its own")
-    slot_ns = 1_000_000 // 2 ** (carrier.numerology or 0)
-    slots = SlotSettings(slot_ns, carrier.frame, carrier.special_symbols, 0, 0, None)
-    link = DirectionSettings(Queue("droptail", Limit(bytes=10**7)), None, 0, Rlc("um"), None, None, "forward")
-    return RadioSettings(carrier.technology, slots, None, link, link, None)
+        raise Problem(f"{described(table)} is not a table: write [radio] on a line of its own", "radio")
+    return mac_settings(
+        carrier.technology,
+        table,
+        "radio",
+        numerology=carrier.numerology,
+        frame=carrier.frame,
+        special_symbols=carrier.special_symbols,
+        fallback=None
+        if fallback is None
+        else carrier_slots(
+            fallback.carrier.technology,
+            numerology=fallback.carrier.numerology,
+            frame=fallback.carrier.frame,
+            special_symbols=fallback.carrier.special_symbols,
+        ),
+    )
 
 
-def read_device(table: object) -> DeviceSettings:
-    """Return the settings of the device's own stage."""
+def read_device(table: object) -> DeviceSettings | None:
+    """Return the settings of the device's own stage; ``None`` (no table): it limits nothing.
+
+    Raises
+    ------
+    Problem
+        If the table is wrong.
+    """
+    if table is None:
+        return None
     if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write [device] on a line of its own")
-    return DeviceSettings(None, None, Queue("droptail", Limit(packets=100)))
+        raise Problem(f"{described(table)} is not a table: write [device] on a line of its own", "device")
+    return device_settings(table, "device")

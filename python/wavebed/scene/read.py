@@ -77,7 +77,7 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         raise Problem(f"has more than {MAX_STEPS} steps: write a shorter one, or a longer step", "duration")
     duration_s = found["duration_s"]
     carrier = at("carrier", read_carrier, tables["carrier"])
-    radio = tables["radio"]
+    fallback = _optional("fallback", tables["fallback"], _fallback)
     scene = Scene(
         name=file.stem,
         source=file,
@@ -88,11 +88,11 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         obstacles=at(
             "obstacle", lambda table: read_obstacles(table, carrier.frequency_hz, duration_s), tables["obstacle"] or []
         ),
-        fallback=_optional("fallback", tables["fallback"], _fallback),
+        fallback=fallback,
         timers=at("timers", _timers, tables["timers"] if tables["timers"] is not None else {}),
         reference=_optional("reference", tables["reference"], _reference),
-        radio=at("radio", lambda table: read_radio(carrier, table), radio if radio is not None else {}),
-        device=_optional("device", tables["device"], read_device),
+        radio=read_radio(tables["radio"] if tables["radio"] is not None else {}, carrier, fallback),
+        device=read_device(tables["device"]),
         **found,
     )
     check(scene)
