@@ -36,8 +36,18 @@ class _Fit(NamedTuple):
         return peaks + self.slope * lg_f + self.offset
 
 
-# Recommendation ITU-R P.838-3, Tables 2 and 4 (vertical polarisation).
-_LG_K = _Fit(
+# Recommendation ITU-R P.838-3, Tables 1 to 4: k and its exponent, horizontal and vertical polarisation.
+_LG_K_H = _Fit(
+    (
+        (-5.33980, -0.10008, 1.13098),
+        (-0.35351, 1.26970, 0.45400),
+        (-0.23789, 0.86036, 0.15354),
+        (-0.94158, 0.64552, 0.16817),
+    ),
+    -0.18961,
+    0.71147,
+)
+_LG_K_V = _Fit(
     (
         (-3.80595, 0.56934, 0.81061),
         (-3.44965, -0.22911, 0.51059),
@@ -47,7 +57,18 @@ _LG_K = _Fit(
     -0.16398,
     0.63297,
 )
-_ALPHA = _Fit(
+_POWER_H = _Fit(
+    (
+        (-0.14318, 1.82442, -0.55187),
+        (0.29591, 0.77564, 0.19822),
+        (0.32177, 0.63773, 0.13164),
+        (-5.37610, -0.96230, 1.47828),
+        (16.1721, -3.29980, 3.43990),
+    ),
+    0.67849,
+    -1.95537,
+)
+_POWER_V = _Fit(
     (
         (-0.07771, 2.33840, -0.76284),
         (0.56727, 0.95545, 0.54039),
@@ -66,8 +87,13 @@ def gas_db_per_km(frequency_hz: float) -> float:
 
 
 def rain_db_per_km(frequency_hz: float, rain_mm_per_h: float) -> float:
-    """Return the attenuation by rain, vertical polarisation (ITU-R P.838-3, eq. 1), 1 to 1000 GHz, in dB/km."""
+    """Return the attenuation by rain in dB/km, 1 to 1000 GHz (ITU-R P.838-3, equations 1, 4 and 5).
+
+    The polarisation is slanted by 45°, as that of a base station's panel is.
+    """
     if rain_mm_per_h <= 0:
         return 0.0
     lg_f = math.log10(frequency_hz / 1e9)
-    return float(10 ** _LG_K.at(lg_f) * rain_mm_per_h ** _ALPHA.at(lg_f))
+    across, upright = math.pow(10, _LG_K_H.at(lg_f)), math.pow(10, _LG_K_V.at(lg_f))
+    power = (across * _POWER_H.at(lg_f) + upright * _POWER_V.at(lg_f)) / (across + upright)
+    return (across + upright) / 2 * math.pow(rain_mm_per_h, power)

@@ -54,12 +54,21 @@ def gaussian(
     """
     place = (distance_m - distance_m[0]) * (POINTS_PER_DISTANCE / correlation_m)
     index = place.astype(np.intp)
+    following = index + 1
     grid = _autoregressive(rngs, int(index[-1]) + 2)
     share = place - index
     bend = 2 * (1 - math.exp(-1 / POINTS_PER_DISTANCE))
     scale = 1 / np.sqrt(1 - bend * share * (1 - share))
-    before, after = np.take(grid, index, axis=1), np.take(grid, index + 1, axis=1)
-    return np.asarray(before * ((1 - share) * scale) + after * (share * scale))
+    before, after = (1 - share) * scale, share * scale
+    process = np.empty((len(rngs), index.size))
+    other = np.empty(index.size)
+    for own, points in zip(process, grid, strict=True):  # one seed at a time stays in the cache
+        np.take(points, index, out=own, mode="clip")
+        np.take(points, following, out=other, mode="clip")
+        np.multiply(own, before, out=own)
+        np.multiply(other, after, out=other)
+        np.add(own, other, out=own)
+    return process
 
 
 def _autoregressive(rngs: Sequence[np.random.Generator], points: int) -> NDArray[np.float64]:

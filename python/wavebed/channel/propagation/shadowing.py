@@ -66,7 +66,8 @@ def shadowing_db(
     behind = gaussian(rngs, walked_m, values.nlos_m)
     line *= values.los_db
     behind *= values.nlos_db
-    return np.where(los, line, behind)
+    np.copyto(behind, line, where=los)
+    return behind
 
 
 def draw_los(

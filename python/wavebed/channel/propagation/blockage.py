@@ -1,0 +1,315 @@
+"""Blockage by described obstacles: screens at which the signal is diffracted (TR 38.901 7.6.4.2, model B).
+
+A screen blocks the share a = (F_h1 + F_h2)·(F_w1 + F_w2) of the field; what goes around it is 1 - a, what goes through
+it is t·a, with t its transmission factor. Their phase is not known, so their powers add. A screen never loses more than
+its transmission loss. An opaque one (t = 0) loses the -20·lg(1 - a) of equation 7.6-29.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
+from wavebed.scene.model import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.scene.model import Obstacle, Track, Vector
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+__all__ = ["blockage_db", "knife_edge_db"]
+
+NEGLIGIBLE_DB = 0.1
+"""A screen that cannot lose as much as this within a stretch of time is not computed there."""
+BLOCK = 64
+"""Steps of such a stretch."""
+FAINTEST = 1e-20
+"""Least power factor of a screen, so that its logarithm exists: 200 dB."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rays:
+    """The direct ray at each step, seen from the transmitter.
+
+    Parameters
+    ----------
+    start_m : Vector
+        The transmitter.
+    forward_x, forward_y : (n,) float64
+        Unit vector towards the receiver, in the plane.
+    plane_m, rise_m, length_m : (n,) float64
+        Distance in the plane, height of the receiver above the transmitter, distance in space.
+    """
+
+    start_m: Vector
+    forward_x: Floats
+    forward_y: Floats
+    plane_m: Floats
+    rise_m: Floats
+    length_m: Floats
+
+    @classmethod
+    def between(cls, tx_m: Vector, rx_m: Floats) -> _Rays:
+        """Return the rays from a place to places of shape (n, 3)."""
+        across, along, rise = (rx_m[:, axis] - tx_m[axis] for axis in range(3))
+        plane = np.maximum(np.hypot(across, along), 1e-6)
+        return cls(tx_m, across / plane, along / plane, plane, rise, np.hypot(plane, rise))
+
+    def at(self, steps: NDArray[np.intp] | slice) -> _Rays:
+        """Return the rays at some steps."""
+        return _Rays(
+            self.start_m,
+            self.forward_x[steps],
+            self.forward_y[steps],
+            self.plane_m[steps],
+            self.rise_m[steps],
+            self.length_m[steps],
+        )
+
+
+def knife_edge_db(
+    tx_m: Vector,
+    rx_m: NDArray[np.float64],
+    centre_m: NDArray[np.float64],
+    width_m: NDArray[np.float64] | float,
+    height_m: float,
+    wavelength_m: float,
+    heading_deg: float | None = None,
+) -> NDArray[np.float64]:
+    """Return the loss of one opaque upright screen at each step, in dB (TR 38.901 equations 7.6-29 and 7.6-30).
+
+    Parameters
+    ----------
+    tx_m : Vector
+        The fixed end.
+    rx_m : (n, 3) float64
+        The moving end.
+    centre_m : (3,) or (n, 3) float64
+        Middle of the screen's lower edge.
+    width_m, height_m : float or (n,) float64, float
+        Its size.
+    wavelength_m : float
+        Wavelength of the carrier.
+    heading_deg : float or None
+        Azimuth of the screen's normal; ``None``: it faces the ray.
+    """
+    share = _blocked_share(_Rays.between(tx_m, rx_m), centre_m, width_m, height_m, wavelength_m, heading_deg)
+    return np.asarray(-10 * np.log10(_power(share, math.inf)))
+
+
+def blockage_db(
+    tx_m: Vector,
+    rx_m: NDArray[np.float64],
+    time_s: NDArray[np.float64],
+    obstacles: Sequence[Obstacle],
+    frequency_hz: float,
+) -> NDArray[np.float64]:
+    """Return the loss by all obstacles at each step, in dB: that of each is added (TR 38.901 7.6.4.2).
+
+    Buildings are left out: they decide between LOS and NLOS. A box is a screen through its middle that faces the ray,
+    as wide as its silhouette and as high as itself.
+
+    Parameters
+    ----------
+    tx_m : Vector
+        The fixed end.
+    rx_m : (n, 3) float64
+        The moving end.
+    time_s : (n,) float64
+        Time of each step; it never falls.
+    obstacles : sequence of Obstacle
+        What may stand in the way.
+    frequency_hz : float
+        Carrier frequency.
+    """
+    wavelength = LIGHT_M_PER_S / frequency_hz
+    rays = _Rays.between(tx_m, rx_m)
+    stretches = _Stretches.of(rx_m, time_s)
+    passed = np.ones(time_s.size)
+    for obstacle in obstacles:
+        if obstacle.decides_los:
+            continue
+        near = stretches.near(tx_m, obstacle, wavelength)
+        if not near.any():
+            continue
+        steps = np.flatnonzero(_present(obstacle, time_s) & np.repeat(near, BLOCK)[: time_s.size])
+        if steps.size == 0:
+            continue
+        some = rays.at(steps)
+        centre = _centre(obstacle, time_s[steps])
+        width, height, heading = _outline(obstacle, some)
+        share = _blocked_share(some, centre, width, height, wavelength, heading)
+        passed[steps] *= _power(share, obstacle.transmission_loss_db)
+    return np.asarray(-10 * np.log10(passed))
+
+
+def _blocked_share(
+    rays: _Rays,
+    centre_m: Floats,
+    width_m: Floats | float,
+    height_m: float,
+    wavelength_m: float,
+    heading_deg: float | None,
+) -> Floats:
+    """Return the share a of the field that a screen blocks; 0 where it is not between the two ends.
+
+    The detour around a vertical edge is that of the shortest path over it between the two heights, which for a level
+    ray is that of the top view.
+    """
+    start_x, start_y, start_z = rays.start_m
+    across, along = centre_m[..., 0] - start_x, centre_m[..., 1] - start_y
+    ahead = across * rays.forward_x + along * rays.forward_y
+    aside = along * rays.forward_x - across * rays.forward_y
+    left, left_ahead, right, right_ahead = aside + 0.5 * width_m, ahead, aside - 0.5 * width_m, ahead
+    if heading_deg is not None:
+        normal = math.radians(heading_deg)
+        facing = rays.forward_x * math.cos(normal) + rays.forward_y * math.sin(normal)
+        turned = rays.forward_x * math.sin(normal) - rays.forward_y * math.cos(normal)
+        half, shift = 0.5 * width_m * np.abs(facing), -0.5 * width_m * turned * np.sign(facing)
+        left, left_ahead, right, right_ahead = aside + half, ahead + shift, aside - half, ahead - shift
+    scale = math.pi / 2 * math.sqrt(math.pi / wavelength_m)
+    beside = _angle(_edge(rays, left, left_ahead, scale), _edge(rays, right, right_ahead, scale))
+    bottom = centre_m[..., 2] - start_z
+    over = _angle(_edge_up(rays, bottom + height_m, ahead, scale), _edge_up(rays, bottom, ahead, scale))
+    share = beside * over / math.pi**2
+    return np.where((ahead > 0) & (ahead < rays.plane_m), share, 0.0)
+
+
+def _edge(rays: _Rays, aside_m: Floats, ahead_m: Floats, scale: float) -> Floats:
+    """Return (π/2)·√(π/λ·(D1 + D2 - r)) of a vertical edge, negative on the right of the ray."""
+    around = np.hypot(ahead_m, aside_m) + np.hypot(rays.plane_m - ahead_m, aside_m)
+    detour = np.hypot(around, rays.rise_m) - rays.length_m
+    return np.asarray(np.copysign(scale * np.sqrt(np.maximum(detour, 0)), aside_m))
+
+
+def _edge_up(rays: _Rays, height_m: Floats, ahead_m: Floats, scale: float) -> Floats:
+    """Return (π/2)·√(π/λ·(D1 + D2 - r)) of a horizontal edge, negative below the ray; heights from the transmitter."""
+    detour = np.hypot(ahead_m, height_m) + np.hypot(rays.plane_m - ahead_m, rays.rise_m - height_m) - rays.length_m
+    return np.copysign(scale * np.sqrt(np.maximum(detour, 0)), height_m - rays.rise_m * ahead_m / rays.plane_m)
+
+
+def _angle(high: Floats, low: Floats) -> Floats:
+    """Return arctan(high) - arctan(low), which is π·(F1 + F2) with the signs of Table 7.6.4.2-2; never negative."""
+    return np.maximum(np.arctan2(high - low, 1 + high * low), 0)
+
+
+def _power(share: Floats, transmission_loss_db: float) -> Floats:
+    """Return the share of the power that passes around and through a screen."""
+    through = 10 ** (-transmission_loss_db / 10)
+    return np.maximum((1 - share) ** 2 + through * share**2, max(through, FAINTEST))
+
+
+def _outline(obstacle: Obstacle, rays: _Rays) -> tuple[Floats | float, float, float | None]:
+    """Return width, height and heading of the screen that an obstacle is."""
+    shape = obstacle.shape
+    if not isinstance(shape, Box):
+        return shape.width_m, shape.height_m, shape.heading_deg
+    size = [high - low for low, high in zip(shape.low_m, shape.high_m, strict=True)]
+    return size[0] * np.abs(rays.forward_y) + size[1] * np.abs(rays.forward_x), size[2], None
+
+
+def _centre(obstacle: Obstacle, time_s: Floats) -> Floats:
+    """Return where the middle of the lower edge is: (3,) if it stands still, otherwise (n, 3)."""
+    shape = obstacle.shape
+    place = np.array(_middle(shape) if isinstance(shape, Box) else shape.centre_m, dtype=np.float64)
+    track = obstacle.track
+    if track is None:
+        return place
+    return place + _displacement(track, time_s)
+
+
+def _middle(box: Box) -> Vector:
+    """Return the middle of a box's floor."""
+    return (box.low_m[0] + box.high_m[0]) / 2, (box.low_m[1] + box.high_m[1]) / 2, box.low_m[2]
+
+
+def _displacement(track: Track, time_s: Floats) -> Floats:
+    """Return the displacement from the first place of a track at each time, (n, 3)."""
+    places = np.array(track.position_m) - np.array(track.position_m[0])
+    return np.stack([np.interp(time_s, track.time_s, places[:, axis]) for axis in range(3)], axis=1)
+
+
+def _present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
+    """Return whether an obstacle is there at each step."""
+    if not obstacle.present_s:
+        return np.ones(time_s.size, dtype=np.bool_)
+    present = np.zeros(time_s.size, dtype=np.bool_)
+    for start, end in obstacle.present_s:
+        first, last = np.searchsorted(time_s, (start, end))
+        present[first:last] = True
+    return present
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretches:
+    """Blocks of steps, by their ends, to find out cheaply where an obstacle cannot matter.
+
+    Parameters
+    ----------
+    rx_m, time_s : (blocks + 1, 3) and (blocks + 1,) float64
+        Place of the receiver and time at the ends of the blocks.
+    travel_m : (blocks,) float64
+        How far the receiver goes in each.
+    """
+
+    rx_m: Floats
+    time_s: Floats
+    travel_m: Floats
+
+    @classmethod
+    def of(cls, rx_m: Floats, time_s: Floats) -> _Stretches:
+        """Cut steps into blocks."""
+        ends = np.append(np.arange(0, time_s.size, BLOCK), time_s.size - 1)
+        walked = np.concatenate(([0.0], np.cumsum(np.sqrt((np.diff(rx_m, axis=0) ** 2).sum(axis=1)))))
+        return cls(rx_m[ends], time_s[ends], np.diff(walked[ends]))
+
+    def near(self, tx_m: Vector, obstacle: Obstacle, wavelength_m: float) -> NDArray[np.bool_]:
+        """Return for each block whether an obstacle may lose more than `NEGLIGIBLE_DB` in it.
+
+        The distance between the ray and a point changes no faster than the receiver and the point move. A screen all of
+        whose points are at least c away from the ray has an edge that is c/√2 away in the top or in the side view; its
+        detour is at least √(r² + 2c²) - r, and a is at most arctan(1/x)/π with the x of that detour.
+        """
+        width, height = _largest(obstacle)
+        middle = _centre(obstacle, self.time_s) + np.array((0.0, 0.0, height / 2))
+        distance = _distance_to_ray(np.array(tx_m), self.rx_m, middle)
+        travel = self.travel_m
+        if obstacle.track is not None:
+            travel = travel + np.diff(_travelled(obstacle.track, self.time_s))
+        clearance = (distance[:-1] + distance[1:] - travel) / 2 - math.hypot(width, height) / 2
+        blocked = 1 - 10 ** (-NEGLIGIBLE_DB / 20)
+        least = wavelength_m / math.pi * (2 / (math.pi * math.tan(math.pi * blocked))) ** 2
+        length = np.sqrt(((self.rx_m - np.array(tx_m)) ** 2).sum(axis=1))
+        longest = np.maximum(length[:-1], length[1:]) + self.travel_m
+        return np.asarray(clearance < np.sqrt(((longest + least) ** 2 - longest**2) / 2))
+
+
+def _largest(obstacle: Obstacle) -> tuple[float, float]:
+    """Return the greatest width that an obstacle can show, and its height."""
+    shape = obstacle.shape
+    if not isinstance(shape, Box):
+        return shape.width_m, shape.height_m
+    size = [high - low for low, high in zip(shape.low_m, shape.high_m, strict=True)]
+    return math.hypot(size[0], size[1]), size[2]
+
+
+def _travelled(track: Track, time_s: Floats) -> Floats:
+    """Return how far a track has gone until each time."""
+    steps = np.sqrt((np.diff(np.array(track.position_m), axis=0) ** 2).sum(axis=1))
+    return np.asarray(np.interp(time_s, track.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
+
+
+def _distance_to_ray(tx_m: Floats, rx_m: Floats, point_m: Floats) -> Floats:
+    """Return the distance of points from the straight line between the two ends, (n,)."""
+    ray = rx_m - tx_m
+    to_point = point_m - tx_m
+    share = np.clip((ray * to_point).sum(axis=1) / np.maximum((ray**2).sum(axis=1), 1e-12), 0, 1)
+    return np.asarray(np.sqrt(((to_point - share[:, None] * ray) ** 2).sum(axis=1)))

@@ -1,0 +1,241 @@
+"""Small-scale fading of a wide channel: sums of sinusoids with the Doppler shifts of the walk."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wavebed.channel.propagation.correlated import gaussian
+from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.scene.model import Propagation
+
+__all__ = ["arriving", "delay_spread_s", "diffuse", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
+
+WAVES = 24
+"""Waves that arrive, evenly around the handset: the correlation is that of J0 within 10⁻³ over six wavelengths."""
+SURROUNDINGS_M_PER_S = 0.089 / 3.6
+"""What moves around a handset that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
+MOST_SUBBANDS = 12
+"""Above this, each further subband costs time and takes less than 0.1 dB from the spread of the fading."""
+SINR_OVER_BETA = 1.0
+"""Illustrative γ/β of the exponential effective SINR: link adaptation keeps γ near what its scheme needs, as β is."""
+CHUNK = 4096
+"""Steps that are computed at once, so that they stay in the processor's cache."""
+
+
+class _State(NamedTuple):
+    """Mean of lg(delay spread/s) as offset + slope·lg(1 + f) (UMa: lg f), f in GHz (TR 38.901 Table 7.5-6)."""
+
+    offset: float
+    slope: float
+
+
+class _Small(NamedTuple):
+    """Small-scale parameters of a scenario (TR 38.901 Table 7.5-6, parts 1 and 2).
+
+    Parameters
+    ----------
+    los, nlos : _State
+        Delay spread.
+    plus_one : bool
+        Whether the slope belongs to lg(1 + f) rather than lg f.
+    least_ghz : float
+        Lower frequencies count as this one (notes 6 and 7).
+    k_db, k_spread_db, k_correlation_m : float
+        K factor in LOS: mean, standard deviation, correlation distance.
+    """
+
+    los: _State
+    nlos: _State
+    plus_one: bool
+    least_ghz: float
+    k_db: float
+    k_spread_db: float
+    k_correlation_m: float
+
+
+_OFFICE = _Small(_State(-7.692, -0.01), _State(-7.173, -0.28), True, 6.0, 7.0, 4.0, 4.0)
+_SMALL: Mapping[Propagation, _Small] = {
+    "umi": _Small(_State(-7.14, -0.24), _State(-6.83, -0.24), True, 2.0, 9.0, 5.0, 15.0),
+    "uma": _Small(_State(-6.955, -0.0963), _State(-6.28, -0.204), False, 6.0, 9.0, 3.5, 12.0),
+    "inh": _OFFICE,
+    "inh-open": _OFFICE,
+}
+
+
+def delay_spread_s(scenario: Propagation, los: bool, frequency_hz: float) -> float:
+    """Return the median RMS delay spread (TR 38.901 Table 7.5-6); 0 in free space."""
+    if scenario == "free-space":
+        return 0.0
+    small = _SMALL[scenario]
+    state = small.los if los else small.nlos
+    ghz = max(frequency_hz / 1e9, small.least_ghz)
+    return math.pow(10, state.offset + state.slope * math.log10(ghz + 1 if small.plus_one else ghz))
+
+
+def subbands(bandwidth_hz: float, spread_s: float) -> int:
+    """Return how many independent subbands average alike, at most `MOST_SUBBANDS`.
+
+    With an exponential power delay profile of RMS width τ the correlation of two frequencies is
+    |R|² = 1/(1 + (2πΔfτ)²); the mean power over the bandwidth then varies as that of N = 1/(2·arctan(x)/x - ln(1 + x²)/x²) independent ones,
+    x = 2πBτ. For wide bands N is near 2Bτ.
+    """
+    x = 2 * math.pi * bandwidth_hz * spread_s
+    if x < 1e-3:
+        return 1
+    count = 1 / (2 * math.atan(x) / x - math.log1p(x * x) / (x * x))
+    return max(1, min(MOST_SUBBANDS, round(count)))
+
+
+def k_factor_db(
+    rngs: Sequence[np.random.Generator], scenario: Propagation, walked_m: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the Rician K factor in LOS, of shape (seeds, n): normal in dB and correlated (Table 7.5-6)."""
+    small = _SMALL[scenario]
+    return small.k_db + small.k_spread_db * gaussian(rngs, walked_m, small.k_correlation_m)
+
+
+def wavelengths_moved(
+    time_s: NDArray[np.float64], walked_m: NDArray[np.float64], frequency_hz: float
+) -> NDArray[np.float64]:
+    """Return how many wavelengths the pattern of waves has been crossed until each step.
+
+    The greatest Doppler shift is √(v² + v₀²)·f/c, v the speed and v₀ that of the surroundings, `SURROUNDINGS_M_PER_S`.
+    """
+    steps = np.hypot(np.diff(walked_m), SURROUNDINGS_M_PER_S * np.diff(time_s))
+    return np.concatenate(([0.0], np.cumsum(steps))) * (frequency_hz / LIGHT_M_PER_S)
+
+
+def diffuse(rng: np.random.Generator, waves: NDArray[np.complex64], count: int) -> NDArray[np.complex64]:
+    """Return `count` independent fading coefficients of unit power at each step, of shape (n, count).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the phase of each wave in each subband.
+    waves : (n, `WAVES`) complex64
+        The waves at each step, of `arriving`.
+    count : int
+        Subbands.
+    """
+    return waves @ _weights(rng, count)
+
+
+def arriving(moved: NDArray[np.float64]) -> NDArray[np.complex64]:
+    """Return waves from all sides in the plane at each step, (n, `WAVES`): exp(2πj·cos(angle)·moved).
+
+    Their angles are even, and turned by a quarter of their distance so that no two have the same Doppler shift.
+    """
+    cosines = np.cos(2 * np.pi * (np.arange(WAVES) + 0.25) / WAVES)
+    cycles = moved[:, None] * cosines
+    cycles -= np.rint(cycles)
+    return _phasor(cycles)
+
+
+def fading_db(
+    rngs: Sequence[np.random.Generator],
+    scenario: Propagation,
+    los: NDArray[np.bool_],
+    time_s: NDArray[np.float64],
+    walked_m: NDArray[np.float64],
+    direct_m: NDArray[np.float64],
+    frequency_hz: float,
+    bandwidth_hz: float,
+    sinr_over_beta: float = SINR_OVER_BETA,
+) -> NDArray[np.float64]:
+    """Return fading in dB over the mean power, of shape (seeds, n): that of a flat channel as good as the wide one.
+
+    Each subband is Rician in LOS and Rayleigh in NLOS; together they count as their exponential effective SINR.
+
+    Parameters
+    ----------
+    rngs : sequence of numpy.random.Generator
+        One for each seed.
+    scenario : str
+        The propagation scenario; nothing fades in free space.
+    los : (n,) or (seeds, n) bool
+        Whether the line of sight is free of buildings.
+    time_s, walked_m : (n,) float64
+        Time of, and distance walked until, each step.
+    direct_m : (n,) float64
+        Length of the direct path, which gives the Doppler shift of its wave.
+    frequency_hz, bandwidth_hz : float
+        Carrier frequency and bandwidth.
+    sinr_over_beta : float
+        Mean SINR over the β of the effective SINR.
+    """
+    faded = np.zeros((len(rngs), time_s.size))
+    if scenario == "free-space":
+        return faded
+    counts = (
+        subbands(bandwidth_hz, delay_spread_s(scenario, False, frequency_hz)),
+        subbands(bandwidth_hz, delay_spread_s(scenario, True, frequency_hz)),
+    )
+    weights = [_weights(rng, max(counts)) for rng in rngs]
+    ratio = 10 ** (k_factor_db(rngs, scenario, walked_m) / 10)
+    moved = wavelengths_moved(time_s, walked_m, frequency_hz)
+    los = np.broadcast_to(los, faded.shape)
+    for start in range(0, time_s.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        waves = arriving(moved[part])
+        cycles = direct_m[part] * (-frequency_hz / LIGHT_M_PER_S)
+        direct = _phasor(cycles - np.rint(cycles))
+        for seed, phases in enumerate(weights):
+            state = los[seed, part]
+            faded[seed, part] = _effective(waves @ phases, direct, ratio[seed, part], state, counts, sinr_over_beta)
+    return np.multiply(10, np.log10(faded, out=faded), out=faded)
+
+
+def _effective(
+    scattered: NDArray[np.complex64],
+    direct: NDArray[np.complex64],
+    ratio: NDArray[np.float64],
+    los: NDArray[np.bool_],
+    counts: tuple[int, int],
+    sinr_over_beta: float,
+) -> NDArray[np.float32]:
+    """Return the effective power of one seed's subbands at each step."""
+    behind = _average(_power(scattered[:, : counts[0]]), sinr_over_beta) if not los.all() else None
+    if behind is not None and not los.any():
+        return behind
+    share = (1 / (1 + ratio)).astype(np.float32)
+    line = scattered[:, : counts[1]] * np.sqrt(share)[:, None] + (direct * np.sqrt(1 - share))[:, None]
+    line_power = _average(_power(line), sinr_over_beta)
+    return line_power if behind is None else np.where(los, line_power, behind)
+
+
+def _average(power: NDArray[np.float32], sinr_over_beta: float) -> NDArray[np.float32]:
+    """Return -ln(mean(exp(-s·p)))/s over the subbands, s the SINR over β: the exponential effective SINR mapping."""
+    if power.shape[1] == 1:
+        return power[:, 0]
+    count = power.shape[1]
+    power *= -sinr_over_beta
+    np.exp(power, out=power)
+    return np.log(power @ np.full(count, 1 / count, dtype=np.float32)) * np.float32(-1 / sinr_over_beta)
+
+
+def _power(amplitude: NDArray[np.complex64]) -> NDArray[np.float32]:
+    """Return |h|²."""
+    return amplitude.real**2 + amplitude.imag**2
+
+
+def _weights(rng: np.random.Generator, count: int) -> NDArray[np.complex64]:
+    """Return the phase of each wave in each subband, (`WAVES`, count), of unit power together."""
+    return _phasor(rng.random((count, WAVES)).T) / np.float32(math.sqrt(WAVES))
+
+
+def _phasor(cycles: NDArray[np.float64]) -> NDArray[np.complex64]:
+    """Return exp(2πj·cycles) in single precision, for at most one cycle either way."""
+    angle = cycles.astype(np.float32) * np.float32(2 * np.pi)
+    phasor = np.empty(angle.shape, dtype=np.complex64)
+    np.cos(angle, out=phasor.real)
+    np.sin(angle, out=phasor.imag)
+    return phasor
