@@ -11,7 +11,8 @@ const NANOPACKETS_PER_PACKET: u64 = 1_000_000_000;
 /// nanosecond could still do goes to the next packet if it waits already, as in [`Fluid`](super::Fluid).
 #[derive(Debug)]
 pub struct Packets {
-    packets_per_s: u64,
+    /// Packets per second.
+    rate: u64,
     /// Work that the nanosecond before the present one had left, nanopackets.
     spare: u64,
     /// When the service that was begun last started, and its work.
@@ -28,7 +29,7 @@ impl Packets {
     pub fn new(packets_per_s: u64) -> Self {
         assert!(packets_per_s > 0, "a server without service");
         Self {
-            packets_per_s,
+            rate: packets_per_s,
             spare: 0,
             start_ns: 0,
             need: 0,
@@ -52,7 +53,7 @@ impl Server for Packets {
     /// Work is in nanopackets here.
     fn break_off(&mut self, at_ns: u64) -> u64 {
         self.spare = 0;
-        let done = (at_ns - self.start_ns).saturating_mul(self.packets_per_s);
+        let done = (at_ns - self.start_ns).saturating_mul(self.rate);
         self.need.saturating_sub(done)
     }
 
@@ -63,8 +64,8 @@ impl Server for Packets {
             self.spare -= work;
             return Some(at_ns);
         }
-        let span_ns = self.need.div_ceil(self.packets_per_s);
-        self.spare = span_ns * self.packets_per_s - self.need;
+        let span_ns = self.need.div_ceil(self.rate);
+        self.spare = span_ns * self.rate - self.need;
         Some(at_ns.saturating_add(span_ns))
     }
 

@@ -1,0 +1,168 @@
+//! What the air does over time: how long aggregates take, where the rate is zero, which frames fail.
+
+use std::sync::Arc;
+
+use super::WifiSettings;
+use crate::fate::Chance;
+use crate::luck::Luck;
+use crate::pattern::{Cursor, End, Pattern};
+use crate::rate::Profile;
+use crate::stage::Change;
+
+const NANOBITS_PER_BYTE: u128 = 8_000_000_000;
+
+/// How long aggregates take at one rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Airtime {
+    overhead_ns: u64,
+    /// Time of a byte, nanoseconds, as a fraction.
+    byte_time: u128,
+    divisor: u128,
+}
+
+impl Airtime {
+    /// Chosen so that full aggregates carry `rate_bps`, which is above zero: the time of a byte is
+    /// `8 / rate - overhead / full`, or nothing where that is negative.
+    pub(super) fn new(settings: &WifiSettings, rate_bps: u64) -> Self {
+        let full_bytes = u128::from(settings.full_bytes());
+        let rate = u128::from(rate_bps);
+        let whole = full_bytes * NANOBITS_PER_BYTE;
+        Self {
+            overhead_ns: settings.overhead_ns,
+            byte_time: whole.saturating_sub(u128::from(settings.overhead_ns) * rate),
+            divisor: full_bytes * rate,
+        }
+    }
+
+    /// From the start of an aggregate until its first `bytes` are out, nanoseconds, rounded up.
+    pub(super) fn of(&self, bytes: u64) -> u64 {
+        let payload = (u128::from(bytes) * self.byte_time).div_ceil(self.divisor);
+        u64::try_from(payload)
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.overhead_ns)
+    }
+}
+
+/// The share of frames that fail over time.
+#[derive(Clone, Debug)]
+pub enum Bler {
+    /// Always the same share, 0 to 1.
+    Constant(f64),
+    /// The `bler` of the pattern that gives the rate; 0 where there is none.
+    OfPattern(Option<Cursor>),
+}
+
+impl Bler {
+    /// The `bler` of `pattern` played from its time `start_ns` on, which is the virtual time `origin_ns`.
+    #[must_use]
+    pub fn of(pattern: &Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Self {
+        let cursor = || Cursor::new(pattern.clone(), end, start_ns, origin_ns);
+        Self::OfPattern(pattern.bler().is_some().then(cursor))
+    }
+
+    fn chance(&mut self, at_ns: u64) -> Chance {
+        let share = match self {
+            Self::Constant(share) => Some(*share),
+            Self::OfPattern(None) => None,
+            Self::OfPattern(Some(cursor)) => cursor
+                .seek(at_ns)
+                .and_then(|row| cursor.pattern().bler().map(|shares| shares[row])),
+        };
+        Chance::new(share.unwrap_or(0.0))
+    }
+}
+
+/// The rate and the errors over time.
+#[derive(Debug)]
+pub(super) struct Air {
+    rate: Profile,
+    bler: Bler,
+    /// The rate once more, to look ahead for the next outage.
+    ahead: Profile,
+    /// The earliest outage at or after the last time that was asked for.
+    outage_ns: Option<u64>,
+    luck: Luck,
+    /// The microsecond in which the last frame ended, and which of those that ended in it this one was.
+    last_us: u64,
+    ordinal: u64,
+}
+
+impl Air {
+    pub(super) fn new(rate: Profile, bler: Bler, luck: Luck) -> Self {
+        let mut ahead = rate.clone();
+        let outage_ns = ahead.next_outage(0);
+        Self {
+            rate,
+            bler,
+            ahead,
+            outage_ns,
+            luck,
+            last_us: u64::MAX,
+            ordinal: 0,
+        }
+    }
+
+    /// Makes a live change at `at_ns`.
+    pub(super) fn change(&mut self, at_ns: u64, change: &Change) {
+        let end = self.rate.end();
+        let (rate, bler) = match change {
+            Change::RateBps(rate_bps) => {
+                (Some(Profile::constant(*rate_bps)), Bler::OfPattern(None))
+            }
+            Change::Pattern(pattern) => (
+                Profile::pattern(pattern.clone(), end, 0, at_ns),
+                Bler::of(pattern, end, 0, at_ns),
+            ),
+            _ => return,
+        };
+        let Some(rate) = rate else { return };
+        self.ahead = rate.clone();
+        self.rate = rate;
+        self.outage_ns = self.ahead.next_outage(at_ns);
+        if let Bler::OfPattern(_) = self.bler {
+            self.bler = bler;
+        }
+    }
+
+    pub(super) fn profile(&self) -> Profile {
+        self.rate.clone()
+    }
+
+    pub(super) fn end_ns(&self) -> Option<u64> {
+        self.rate.end_ns()
+    }
+
+    /// The earliest time at or after `at_ns` at which something can be sent.
+    pub(super) fn next_service(&mut self, at_ns: u64) -> Option<u64> {
+        self.rate.next_service(at_ns)
+    }
+
+    /// The airtimes and the chance of a failure of an aggregate that starts at `start_ns`, with a rate above zero.
+    pub(super) fn start(&mut self, settings: &WifiSettings, start_ns: u64) -> (Airtime, Chance) {
+        let airtime = Airtime::new(settings, self.rate.rate_at(start_ns));
+        (airtime, self.bler.chance(start_ns))
+    }
+
+    /// The earliest time at or after `at_ns` with rate zero; `at_ns` never goes back.
+    pub(super) fn next_outage(&mut self, at_ns: u64) -> Option<u64> {
+        if self.outage_ns.is_some_and(|outage_ns| outage_ns < at_ns) {
+            self.outage_ns = self.ahead.next_outage(at_ns);
+        }
+        self.outage_ns
+    }
+
+    /// Whether a frame fails whose last bit is sent at `sent_ns`, which never goes back.
+    pub(super) fn fails(&mut self, chance: Chance, sent_ns: impl FnOnce() -> u64) -> bool {
+        if let Some(certain) = chance.certainty() {
+            return certain;
+        }
+        let microsecond = sent_ns() / 1000;
+        self.ordinal = if microsecond == self.last_us {
+            self.ordinal + 1
+        } else {
+            0
+        };
+        self.last_us = microsecond;
+        chance.hits(self.luck.process(self.ordinal), microsecond)
+    }
+}
