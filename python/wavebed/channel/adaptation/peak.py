@@ -40,5 +40,5 @@ def peak_rate_bps(
         ``down`` or ``up``.
     """
     kind = "fr2" if frequency_hz >= FR2_FROM_HZ else "fr1"
-    symbols_per_s = 14 * 2**numerology / 1e-3
+    symbols_per_s = 14 * 2.0**numerology / 1e-3
     return layers * modulation_order * (948 / 1024) * 12 * blocks * symbols_per_s * (1 - OVERHEAD[kind, direction])

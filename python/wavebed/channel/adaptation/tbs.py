@@ -65,7 +65,7 @@ def _small(information: NDArray[np.float64]) -> NDArray[np.int64]:
     sizes = read_table("nr_tbs", "bits").astype(np.int64)
     unit = 2.0 ** np.maximum(3, np.floor(np.log2(information)) - 6)
     quantised = np.maximum(24, unit * np.floor(information / unit))
-    return sizes[np.minimum(np.searchsorted(sizes, quantised), sizes.size - 1)]
+    return np.asarray(sizes[np.minimum(np.searchsorted(sizes, quantised), sizes.size - 1)])
 
 
 def _large(information: NDArray[np.float64], rate: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ def _large(information: NDArray[np.float64], rate: NDArray[np.float64]) -> NDArr
         np.ceil((quantised + 24) / 3816),
         np.where(quantised > 8424, np.ceil((quantised + 24) / 8424), 1.0),
     )
-    return (8 * count * np.ceil((quantised + 24) / (8 * count)) - 24).astype(np.int64)
+    return np.asarray(8 * count * np.ceil((quantised + 24) / (8 * count)) - 24, dtype=np.int64)
 
 
 def lte_transport_block_bits(
