@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": "what this machine can and cannot do, and how to mend it",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
+    "channel": "turn a radio scene into patterns, a picture and a table of states",
     "trace": "read, convert, plot, cut and scale traces and patterns",
 }
 

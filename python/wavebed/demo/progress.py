@@ -17,9 +17,19 @@ _REFRESH_S = 0.5
 
 
 class Progress:
-    """Says what is going on and how long it will still take."""
+    """Says what is going on and how long it will still take.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    command : str
+        What each line begins with.
+    patience_s : float
+        Nothing is said in the first so many seconds.
+    """
+
+    def __init__(self, command: str = "wavebed demo", patience_s: float = 0.0) -> None:
+        self._command = command
+        self._speak_s = time.monotonic() + patience_s
         self._end_s = time.monotonic()
         self._step = "starting"
         self._terminal = sys.stderr.isatty()
@@ -51,8 +61,10 @@ class Progress:
 
     def _say(self, *, force: bool) -> None:
         now = time.monotonic()
+        if now < self._speak_s:
+            return
         left_s = max(0.0, self._end_s - now)
-        line = f"wavebed demo: {self._step} (about {left_s:.0f} s left)"
+        line = f"{self._command}: {self._step} (about {left_s:.0f} s left)"
         if self._terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         elif force or now - self._said >= _PLAIN_EVERY_S:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.model import Pattern
 
-__all__ = ["MAX_POINTS", "Curve", "Drawing", "draw", "headline", "say_rate", "say_time"]
+__all__ = ["MAX_POINTS", "Curve", "Drawing", "draw", "headline", "say_rate", "say_time", "stepped"]
 
 MAX_POINTS = 4000
 BINS = 2000
@@ -71,7 +71,14 @@ class Drawing:
     states: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 
-def _curve(index: NDArray[np.int64], values: NDArray[np.float64], period: int, scale: float) -> Curve:
+def stepped(index: NDArray[np.int64], values: NDArray[np.float64], period: int, scale: float) -> Curve:
+    """Make a curve of values that hold from their index to the next; many become means over bins, with their range.
+
+    Parameters
+    ----------
+    scale : float
+        Units of the index in one unit of the curve's edges.
+    """
     if len(index) <= MAX_POINTS:
         edges = np.append(index, period) / scale
         return Curve(edges, values, values, values)
@@ -115,7 +122,7 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
     ):
         if values is not None:
             index = rated.index if key == "rate" else pattern.index
-            panels[key] = _curve(index, values.astype(np.float64) * unit, pattern.period, scale)
+            panels[key] = stepped(index, values.astype(np.float64) * unit, pattern.period, scale)
     if not panels:
         raise UserError("the pattern has nothing to draw")
     spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns

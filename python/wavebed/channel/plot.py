@@ -1,0 +1,250 @@
+"""The picture of realisations: the map, the series below it, and the table of states."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import warnings
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from wavebed.channel.plot_map import draw_map, region_of
+from wavebed.channel.table import COLUMNS, cells
+from wavebed.pattern.plot import COLOURS, FAINT, INK, STATE_COLOURS, STATE_SHADE, drawable_outages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from wavebed.channel.plot_data import Panel, View
+    from wavebed.channel.plot_map import Region
+
+__all__ = ["DPI", "render_picture", "styled", "table_rows"]
+
+DPI = 150
+WIDTH = 11.0
+LEFT, RIGHT = 0.8, 0.25
+HEADER = 0.78
+STRIP = 0.17
+PANEL_HEIGHTS = {"SINR": 1.35, "MCS": 0.95, "capacity": 1.55, "BLER": 0.95}
+GAP = 0.16
+ROW = 0.185
+MOST_ROWS = 26
+#: A map at least this many times as wide as high gets the full width, and the table its place below the series.
+WIDE = 2.1
+TALLEST = 5.2
+TABLE_WIDTH = 5.25
+#: Inches that a letter of the table needs.
+LETTER = 0.064
+
+
+def table_rows(view: View) -> list[tuple[str, ...]]:
+    """Write the rows of the table of states; where there are too many, the longest times are kept."""
+    rows = list(view.summary.rows)
+    kept = rows
+    if len(rows) > MOST_ROWS:
+        least = sorted((row.duration_s.median for row in rows), reverse=True)[MOST_ROWS - 1]
+        kept = [row for row in rows if row.duration_s.median >= least][:MOST_ROWS]
+    return [cells(row) for row in (*kept, view.summary.whole)]
+
+
+class _Page:
+    """A figure whose parts are placed in inches from the top left."""
+
+    def __init__(self, height: float) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.height = height
+        self.figure: Figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+        self.renderer = FigureCanvasAgg(self.figure).get_renderer()  # type: ignore[no-untyped-call]
+
+    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
+        """Add axes."""
+        box = (left / WIDTH, (self.height - top - height) / self.height, width / WIDTH, height / self.height)
+        axes: Axes = self.figure.add_axes(box)
+        return axes
+
+    def text(self, left: float, top: float, text: str, **options: object) -> None:
+        """Write text whose upper left corner is there."""
+        self.figure.text(left / WIDTH, 1 - top / self.height, text, va="top", **options)  # type: ignore[arg-type]
+
+
+class _Plan:
+    """Where everything goes, in inches from the top left."""
+
+    def __init__(self, region: Region, table_width: float, rows: int, notes: int) -> None:
+        shape = region.width / region.height
+        self.wide = shape >= WIDE or table_width > TABLE_WIDTH
+        table = (rows + 1) * ROW
+        room = WIDTH - LEFT - RIGHT - (0.0 if self.wide else TABLE_WIDTH + 0.35)
+        self.map_width = min(room, TALLEST * shape)
+        self.map_height = self.map_width / shape
+        self.map_left = LEFT + (room - self.map_width) / 2
+        self.table_left = LEFT if self.wide else LEFT + room + 0.35
+        upper = self.map_height if self.wide else max(self.map_height, table)
+        self.series_top = HEADER + upper + 0.8
+        series = STRIP + 0.07 + sum(PANEL_HEIGHTS.values()) + GAP * len(PANEL_HEIGHTS)
+        below = self.series_top + series + 0.48
+        self.table_top = below if self.wide else HEADER
+        self.table_width = table_width if self.wide else TABLE_WIDTH
+        self.notes_top = below + (table + 0.25 if self.wide else 0.0)
+        self.height = self.notes_top + 0.165 * notes + 0.12
+
+
+def _lines(view: View) -> list[str]:
+    return [line for note in view.notes for line in textwrap.wrap(note, 165)]
+
+
+def _build(view: View) -> Figure:
+    region = region_of(view.scene)
+    rows = table_rows(view)
+    lines = _lines(view)
+    plan = _Plan(region, LETTER * sum(_widths(rows)), len(rows), len(lines))
+    page = _Page(plan.height)
+    page.text(LEFT - 0.45, 0.16, view.scene.title, fontsize=13, fontweight="bold")
+    page.text(LEFT - 0.45, 0.43, textwrap.shorten(view.subtitle, 170, placeholder=" …"), fontsize=9, color=FAINT)
+    axes = page.axes(plan.map_left, HEADER, plan.map_width, plan.map_height)
+    draw_map(axes, view.scene, region, view.walk, page.renderer)
+    _draw_table(page, plan, rows)
+    _draw_series(page, view, plan.series_top)
+    for number, line in enumerate(lines):
+        colour = "#8a3b00" if line.startswith("Warning") else FAINT
+        page.text(LEFT - 0.45, plan.notes_top + 0.165 * number, line, fontsize=8, color=colour)
+    return page.figure
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    """Letters that each column of the table needs."""
+    return [2 + max(len(row[column]) for row in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
+
+
+def _draw_table(page: _Page, plan: _Plan, rows: Sequence[tuple[str, ...]]) -> None:
+    left, width = plan.table_left, plan.table_width
+    widths = _widths(rows)
+    ends = [0.0, *(sum(widths[: column + 1]) / sum(widths) for column in range(1, len(widths)))]
+    for number, row in enumerate([COLUMNS, *rows]):
+        top = plan.table_top + number * ROW
+        if number == len(rows):
+            rule = page.axes(left, top - 0.035, width, 0.001)
+            rule.axhline(0, color="#9aa7b4", lw=0.8)
+            rule.set_axis_off()
+        for text, end in zip(row, ends, strict=True):
+            page.figure.text(
+                (left + end * width) / WIDTH,
+                1 - top / page.height,
+                text,
+                ha="left" if end == 0 else "right",
+                va="top",
+                fontsize=7.6,
+                color=FAINT if number == 0 else INK,
+                fontweight="bold" if end == 0 else "normal",
+            )
+
+
+def _draw_series(page: _Page, view: View, top: float) -> None:
+    width = WIDTH - LEFT - RIGHT
+    strip = page.axes(LEFT, top, width, STRIP)
+    _draw_strip(strip, view)
+    top += STRIP + 0.07
+    for number, panel in enumerate(view.panels):
+        height = PANEL_HEIGHTS[panel.name]
+        axes = page.axes(LEFT, top, width, height)
+        _draw_panel(axes, panel, view)
+        top += height + GAP
+        if number < len(view.panels) - 1:
+            axes.tick_params(labelbottom=False)
+        else:
+            axes.set_xlabel("time  (s)")
+
+
+def _shades(view: View) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield the states and their spans, as begin and length, none too narrow to be seen."""
+    least = view.scene.duration_s / 1500
+    for state, spans in view.spans.items():
+        yield state, [(start, max(end - start, least)) for start, end in drawable_outages(spans, least)]
+
+
+def _draw_strip(axes: Axes, view: View) -> None:
+    for state, spans in _shades(view):
+        axes.broken_barh(spans, (0, 1), color=STATE_COLOURS[state], lw=0, label=state)
+    axes.set_xlim(0, view.scene.duration_s)
+    axes.set_ylim(0, 1)
+    axes.set_axis_off()
+    axes.text(-0.008, 0.5, "radio", transform=axes.transAxes, ha="right", va="center", color=INK, fontsize=9.5)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=len(STATE_COLOURS),
+        frameon=False,
+        fontsize=9,
+        borderaxespad=0.35,
+        borderpad=0,
+        handlelength=1.4,
+    )
+
+
+def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
+    for state, spans in _shades(view):
+        if state != "los":
+            place = axes.get_xaxis_transform()
+            axes.broken_barh(
+                spans, (0, 1), transform=place, color=STATE_COLOURS[state], alpha=STATE_SHADE, lw=0, zorder=0.6
+            )
+    for (name, curve), colour in zip(panel.curves, COLOURS, strict=False):
+        if curve.banded:
+            axes.stairs(curve.high, curve.edges, baseline=curve.low, fill=True, color=colour, alpha=0.25, lw=0)
+        thin = 0.8 if len(curve.mean) > 600 else 1.3
+        axes.stairs(curve.mean, curve.edges, baseline=None, color=colour, lw=thin, label=name)
+    axes.set_xlim(0, view.scene.duration_s)
+    axes.set_ylim(panel.low, panel.high)
+    axes.set_ylabel(f"{panel.label}  ({panel.unit})" if panel.unit else panel.label)
+    axes.yaxis.set_label_coords(-0.048, 0.5)
+    axes.grid(axis="y")
+    axes.tick_params(length=3)
+    if panel.low < 0 < panel.high and panel.unit == "dB":
+        axes.axhline(0, color="#9aa7b4", lw=0.7, zorder=0.8)
+    if len(panel.curves) > 1:
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, frameon=False, fontsize=8.5, borderaxespad=0,
+            borderpad=0, handlelength=1.4,
+        )  # fmt: skip
+
+
+class styled:  # noqa: N801
+    """A context in which pictures have the project's style."""
+
+    def __enter__(self) -> None:
+        """Set the style."""
+        from matplotlib import rc_context, rc_params_from_file
+
+        with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as file:
+            self._context = rc_context(rc_params_from_file(file, use_default_template=False))
+        self._context.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        """Set the style back."""
+        self._context.__exit__(None, None, None)
+
+
+def _save(figure: Figure, kind: str, *, clear: bool = False) -> bytes:
+    out = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a name may have letters that the font lacks
+        figure.savefig(out, format=kind, dpi=DPI, facecolor="none" if clear else "white", metadata=metadata)
+    return out.getvalue()
+
+
+def render_picture(view: View, kind: str = "png") -> bytes:
+    """Draw everything into one picture; the same view makes the same bytes.
+
+    Parameters
+    ----------
+    kind : {"png", "svg"}
+        The file format.
+    """
+    with styled():
+        return _save(_build(view), kind)

@@ -1,0 +1,360 @@
+"""The map of a scene from above, in true scale: stations, obstacles with their movement, and the walk."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wavebed.channel.plot_labels import Labels, Patch
+from wavebed.pattern.model import STATES
+from wavebed.pattern.plot import FAINT, INK, STATE_COLOURS
+from wavebed.scene.model import Box
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
+    from numpy.typing import NDArray
+
+    from wavebed.channel.plot_data import Walk
+    from wavebed.scene.model import Obstacle, Scene, Screen, Station, Track
+
+    Place = tuple[float, float]
+    _Mark = tuple[str, Place]
+
+__all__ = ["Region", "draw_map", "region_of"]
+
+BUILDING = "#c9d1d9"
+BUILDING_EDGE = "#8b97a3"
+THING = "#4d3b63"
+STATION = "#1d2733"
+FALLBACK = "#00704f"
+#: Obstacles widen the map by at most this share of what the stations and the walk need.
+WIDEN = 0.35
+#: No side of the map is shorter than this share of the other.
+NARROWEST = 0.16
+MOST_TICKS = 9
+#: The beam of a 3GPP element is 65° wide (TR 38.901 Table 7.3-1).
+BEAM_DEG = 65.0
+
+
+class Region(NamedTuple):
+    """What the map shows, in metres."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def width(self) -> float:
+        """From left to right."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """From bottom to top."""
+        return self.top - self.bottom
+
+    def holds(self, place: Place) -> bool:
+        """Whether a place is on the map."""
+        return self.left <= place[0] <= self.right and self.bottom <= place[1] <= self.top
+
+
+def region_of(scene: Scene) -> Region:
+    """Choose what the map shows: stations and walk, and of the obstacles what is not far off."""
+    places = [station.position_m[:2] for station in scene.stations]
+    places += [position[:2] for position in scene.handset.track.position_m]
+    low, high = np.min(places, axis=0), np.max(places, axis=0)
+    span = max(float((high - low).max()), 0.5)
+    corners = [corner for obstacle in scene.obstacles for corner in _reach(obstacle)]
+    if scene.fallback is not None:
+        corners.append(scene.fallback.station.position_m[:2])
+    if corners:
+        low = np.minimum(low, np.maximum(np.min(corners, axis=0), low - WIDEN * span))
+        high = np.maximum(high, np.minimum(np.max(corners, axis=0), high + WIDEN * span))
+    size = high - low
+    longest, (width, height) = float(size.max()), size.tolist()
+    pad = np.array([0.05 * width + 0.1 * height + 1e-9, 0.07 * height + 0.02 * width + 1e-9])
+    lack = np.maximum(NARROWEST * longest - size, 0) / 2
+    left, bottom = (low - pad - lack).tolist()
+    right, top = (high + pad + lack).tolist()
+    return Region(left, bottom, right, top)
+
+
+def draw_map(axes: Axes, scene: Scene, region: Region, walk: Walk, renderer: RendererBase) -> None:
+    """Draw the map; the axes must already have their place in the figure, in the region's proportions."""
+    axes.set_xlim(region.left, region.right)
+    axes.set_ylim(region.bottom, region.top)
+    axes.set_aspect("equal", adjustable="box")
+    axes.set_xlabel("x  (m)")
+    axes.set_ylabel("y  (m)")
+    axes.grid(visible=True)
+    axes.tick_params(length=3)
+    labels = Labels(axes, renderer)
+    _draw_beams(axes, scene, region)
+    for obstacle in scene.obstacles:
+        _draw_obstacle(axes, obstacle, scene.stations[0], region, labels)
+    _draw_walk(axes, walk, labels)
+    _mark_stations(axes, scene, region, labels)
+    stops, passing = _marks(scene.handset.track, scene.duration_s, region)
+    _mark_times(axes, stops, labels)
+    for obstacle in scene.obstacles:
+        _name_obstacle(obstacle, scene.stations[0], region, labels)
+    _mark_times(axes, passing, labels)
+
+
+def _shifts(track: Track | None) -> list[Place]:
+    """Displacements from the described place, one for each waypoint; repeated ones once."""
+    if track is None:
+        return [(0.0, 0.0)]
+    first = track.position_m[0]
+    shifts = [(place[0] - first[0], place[1] - first[1]) for place in track.position_m]
+    return [shift for number, shift in enumerate(shifts) if number == 0 or shift != shifts[number - 1]]
+
+
+def _middle(shape: Box | Screen) -> Place:
+    if isinstance(shape, Box):
+        return (shape.low_m[0] + shape.high_m[0]) / 2, (shape.low_m[1] + shape.high_m[1]) / 2
+    return shape.centre_m[0], shape.centre_m[1]
+
+
+def _reach(obstacle: Obstacle) -> list[Place]:
+    shape = obstacle.shape
+    x, y = _middle(shape)
+    if isinstance(shape, Box):
+        half_x, half_y = x - shape.low_m[0], y - shape.low_m[1]
+    else:
+        half_x = half_y = shape.width_m / 2
+    shifts = _shifts(obstacle.track)
+    return [(x + a + sign * half_x, y + b + sign * half_y) for a, b in shifts for sign in (-1, 1)]
+
+
+def _screen_ends(screen: Screen, station: Station, shift: Place) -> tuple[Place, Place]:
+    """Two ends of a screen seen from above; one without a heading faces the station."""
+    x, y = screen.centre_m[0] + shift[0], screen.centre_m[1] + shift[1]
+    if screen.heading_deg is None:
+        normal = math.atan2(station.position_m[1] - y, station.position_m[0] - x)
+    else:
+        normal = math.radians(screen.heading_deg)
+    a, b = -math.sin(normal) * screen.width_m / 2, math.cos(normal) * screen.width_m / 2
+    return (x - a, y - b), (x + a, y + b)
+
+
+def _clipped(start: Place, end: Place, region: Region) -> tuple[Place, Place] | None:
+    """Return the part of a line that is on the map (Liang and Barsky's way)."""
+    first, last = 0.0, 1.0
+    step = (end[0] - start[0], end[1] - start[1])
+    for axis, (low, high) in enumerate(((region.left, region.right), (region.bottom, region.top))):
+        if step[axis] == 0:
+            if not low <= start[axis] <= high:
+                return None
+            continue
+        near, far = sorted(((low - start[axis]) / step[axis], (high - start[axis]) / step[axis]))
+        first, last = max(first, near), min(last, far)
+    if first >= last:
+        return None
+    near_end = (start[0] + first * step[0], start[1] + first * step[1])
+    return near_end, (start[0] + last * step[0], start[1] + last * step[1])
+
+
+def _ways(obstacle: Obstacle, region: Region) -> list[tuple[Place, Place]]:
+    """Return the parts of an obstacle's movement that are on the map."""
+    x, y = _middle(obstacle.shape)
+    places = [(x + a, y + b) for a, b in _shifts(obstacle.track)]
+    ways = [_clipped(start, end, region) for start, end in pairwise(places)]
+    return [way for way in ways if way is not None]
+
+
+def _shown_shift(obstacle: Obstacle, region: Region) -> Place | None:
+    """Return the displacement at which an obstacle is drawn: its first place, or where it comes onto the map."""
+    x, y = _middle(obstacle.shape)
+    ways = _ways(obstacle, region)
+    if region.holds((x, y)) or (isinstance(obstacle.shape, Box) and obstacle.track is None):
+        return 0.0, 0.0
+    if not ways:
+        return None
+    (start_x, start_y), (end_x, end_y) = ways[0]
+    return start_x + 0.25 * (end_x - start_x) - x, start_y + 0.25 * (end_y - start_y) - y
+
+
+def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: Station, region: Region, labels: Labels) -> None:
+    from matplotlib.patches import Rectangle
+
+    for start, end in _ways(obstacle, region):
+        axes.annotate(
+            "", end, start, arrowprops={"arrowstyle": "-|>", "color": THING, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
+        ).set_zorder(3)
+        for share in np.linspace(0, 1, 60).tolist():
+            x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+            labels.keep_free(labels.around(x, y, 4), rather=True)
+    shift = _shown_shift(obstacle, region)
+    if shift is None:
+        return
+    shape = obstacle.shape
+    if isinstance(shape, Box):
+        (left, bottom, _), (right, top, _) = shape.low_m, shape.high_m
+        fill, edge = (BUILDING, BUILDING_EDGE) if obstacle.decides_los else ("#b9a9cc", THING)
+        corner = (left + shift[0], bottom + shift[1])
+        axes.add_patch(Rectangle(corner, right - left, top - bottom, facecolor=fill, edgecolor=edge, lw=0.9, zorder=2))
+    else:
+        ends = _screen_ends(shape, station, shift)
+        axes.plot(*zip(*ends, strict=True), color=THING, lw=3.2, solid_capstyle="butt", zorder=4)
+    labels.keep_free(_patch(obstacle, station, shift, labels), rather=True)
+
+
+def _patch(obstacle: Obstacle, station: Station, shift: Place, labels: Labels) -> Patch:
+    shape = obstacle.shape
+    if isinstance(shape, Box):
+        low, high = shape.low_m, shape.high_m
+        return labels.pixels(low[0] + shift[0], low[1] + shift[1], high[0] + shift[0], high[1] + shift[1])
+    ends = _screen_ends(shape, station, shift)
+    xs, ys = sorted(end[0] for end in ends), sorted(end[1] for end in ends)
+    return labels.pixels(xs[0], ys[0], xs[1], ys[1])
+
+
+def _name_obstacle(obstacle: Obstacle, station: Station, region: Region, labels: Labels) -> None:
+    shift = _shown_shift(obstacle, region)
+    if shift is None:
+        return
+    patch = _patch(obstacle, station, shift, labels)
+    shown = labels.pixels(*region)
+    patch = Patch(
+        max(patch.left, shown.left),
+        max(patch.bottom, shown.bottom),
+        min(patch.right, shown.right),
+        min(patch.top, shown.top),
+    )
+    if patch.left >= patch.right and patch.bottom >= patch.top:
+        return
+    name = obstacle.name
+    if 0 < len(obstacle.present_s) <= 3:
+        name += " (" + ", ".join(f"{start:g}\N{EN DASH}{end:g}" for start, end in obstacle.present_s) + " s)"
+    if isinstance(obstacle.shape, Box) and labels.inside(name, patch, INK):
+        return
+    labels.beside(name, patch, INK if obstacle.decides_los else THING)
+
+
+def _draw_beams(axes: Axes, scene: Scene, region: Region) -> None:
+    """Draw where panels with a fixed direction look."""
+    from matplotlib.patches import Wedge
+
+    radius = 0.22 * max(region.width, region.height)
+    for station in scene.stations:
+        azimuth = station.array.azimuth_deg
+        if azimuth is None:
+            continue
+        x, y, _ = station.position_m
+        wedge = Wedge((x, y), radius, azimuth - BEAM_DEG / 2, azimuth + BEAM_DEG / 2, color=STATION, alpha=0.06, lw=0)
+        axes.add_patch(wedge)
+        tip = (x + radius * math.cos(math.radians(azimuth)), y + radius * math.sin(math.radians(azimuth)))
+        arrow = {"arrowstyle": "->", "color": FAINT, "lw": 0.9, "ls": (0, (4, 2)), "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", tip, (x, y), arrowprops=arrow).set_zorder(2.5)
+
+
+def _edge(middle: Place, place: Place, region: Region) -> Place:
+    """Return where the line from the middle of the map to a place beyond it comes near the edge."""
+    share = min(
+        0.47 * size / abs(far)
+        for size, far in zip((region.width, region.height), (place[0] - middle[0], place[1] - middle[1]), strict=True)
+        if far
+    )
+    return middle[0] + share * (place[0] - middle[0]), middle[1] + share * (place[1] - middle[1])
+
+
+def _mark_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> None:
+    named: dict[Place, list[str]] = {}
+    for station in scene.stations:
+        named.setdefault(station.position_m[:2], []).append(station.name)
+    if scene.fallback is not None:
+        station = scene.fallback.station
+        place = station.position_m[:2]
+        text = "fallback" if place in named else f"{station.name} (fallback)"
+        if not region.holds(place):
+            middle = ((region.left + region.right) / 2, (region.bottom + region.top) / 2)
+            text = f"{station.name} (fallback), {math.dist(place, scene.stations[0].position_m[:2]):.0f} m away"
+            place = _edge(middle, place, region)
+        named.setdefault(place, []).append(text)
+    own = {station.position_m[:2] for station in scene.stations}
+    for place in named:
+        colour = STATION if place in own else FALLBACK
+        axes.plot(*place, marker="^", ms=11, mfc=colour, mec="white", mew=1.2, zorder=7, clip_on=False)
+        labels.keep_free(labels.around(*place, 15))
+    for place, names in named.items():
+        colour = STATION if place in own else FALLBACK
+        labels.beside(" + ".join(dict.fromkeys(names)), labels.around(*place, 11), colour, size=9, weight="bold")
+
+
+def _draw_walk(axes: Axes, walk: Walk, labels: Labels) -> None:
+    """Draw the way in the colours of the states; outages lie above the rest."""
+    from matplotlib.collections import LineCollection
+
+    xy = walk.position_m[:, :2]
+    if len(xy) > 1 and bool((xy != xy[0]).any()):
+        segments = np.stack((xy[:-1], xy[1:]), axis=1)
+        axes.add_collection(LineCollection([xy], colors="white", linewidths=7.5, capstyle="round", zorder=4.8))
+        for code, state in enumerate(STATES):
+            mine = walk.state[:-1] == code
+            if mine.any():
+                lines = _joined(segments, mine)
+                colour = STATE_COLOURS[state]
+                axes.add_collection(
+                    LineCollection(lines, colors=colour, linewidths=5, capstyle="butt", zorder=5 + code / 10)
+                )
+    else:
+        axes.plot(*xy[0], marker="o", ms=10, mfc=STATE_COLOURS[STATES[walk.state[0]]], mec="white", mew=1.2, zorder=6)
+    for x, y in xy[:: max(1, len(xy) // 300)]:
+        labels.keep_free(labels.around(float(x), float(y), 5))
+
+
+def _joined(segments: NDArray[np.float64], mine: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
+    """Join neighbouring segments into lines."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mine.astype(np.int8), [0]))))
+    return [
+        np.concatenate((segments[start:end, 0], segments[end - 1 : end, 1]))
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    ]
+
+
+def _stops(track: Track, duration_s: float) -> list[tuple[float, float, Place]]:
+    """When and where the handset stands: from, to, place."""
+    stops: list[tuple[float, float, Place]] = []
+    times = [*track.time_s, max(duration_s, track.time_s[-1])]
+    places = [*track.position_m, track.position_m[-1]]
+    for start, end, here, there in zip(times[:-1], times[1:], places[:-1], places[1:], strict=True):
+        if here == there and end > start:
+            joined = bool(stops) and stops[-1][1] == start
+            stops[-1:] = [(stops[-1][0], end, here[:2])] if joined else [*stops[-1:], (start, end, here[:2])]
+    return stops
+
+
+_NICE_S = tuple(nice * 10.0**power for power in range(-3, 5) for nice in (1, 2, 5))
+
+
+def _short(time_s: float) -> str:
+    return f"{round(time_s, 2):g}"
+
+
+def _marks(track: Track, duration_s: float, region: Region) -> tuple[list[_Mark], list[_Mark]]:
+    """Return texts and places that say when the handset is where: stops, and whole times on the way."""
+    if len(set(track.position_m)) == 1:
+        return [("handset", track.position_m[0][:2])], []
+    stops = _stops(track, duration_s)
+    step = next((nice for nice in _NICE_S if duration_s / nice <= MOST_TICKS), duration_s)
+    axes = [np.array([place[axis] for place in track.position_m]) for axis in (0, 1)]
+    near = 0.03 * max(region.width, region.height)
+    passing: list[_Mark] = []
+    for number in range(int(duration_s / step) + 1):
+        time = number * step
+        x, y = (float(np.interp(time, track.time_s, values)) for values in axes)
+        if all(math.dist((x, y), place) > near for _, _, place in stops):
+            passing.append((f"{time:g} s", (x, y)))
+    return [(f"{_short(start)}\N{EN DASH}{_short(end)} s", place) for start, end, place in stops], passing
+
+
+def _mark_times(axes: Axes, marks: list[_Mark], labels: Labels) -> None:
+    for text, place in marks:
+        axes.plot(*place, marker="o", ms=3.6, mfc="white", mec=INK, mew=0.9, zorder=6.5)
+        labels.beside(text, labels.around(*place, 5), FAINT, size=8)

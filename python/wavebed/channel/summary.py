@@ -1,0 +1,219 @@
+"""Figures of realisations: by state of the geometry, and as a whole; over seeds, their spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wavebed.pattern.model import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.channel.realisation import Interval, Realisation
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Figures", "Gathering", "Spread", "Summary", "step_edges_s"]
+
+GEOMETRY = ("LOS", "NLOS", "OUTAGE")
+PERCENTILES = (5, 50, 95)
+
+
+class Spread(NamedTuple):
+    """A figure over seeds: its median, and the percentiles 5 and 95; all three are equal for one seed."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Means over some time of the walk; ``None`` where a mean has nothing to be taken of.
+
+    Parameters
+    ----------
+    state : str
+        State of the geometry, or ``all``.
+    start_s, end_s : float or None
+        When it holds; ``None`` where the times differ from seed to seed, and for ``all``.
+    duration_s : Spread
+        How long it holds, in all.
+    sinr_db : Spread or None
+        Mean of decibels.
+    rate_bps, up_rate_bps : Spread or None
+        Mean capacity of the downlink and the uplink.
+    bler : Spread or None
+        Mean share of first downlink transmissions that fail, of the time in which something is sent.
+    """
+
+    state: str
+    start_s: float | None
+    end_s: float | None
+    duration_s: Spread
+    sinr_db: Spread | None
+    rate_bps: Spread | None
+    up_rate_bps: Spread | None
+    bler: Spread | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a scene's realisations come to.
+
+    Parameters
+    ----------
+    states : tuple of Interval
+        States of the geometry of the first seed.
+    states_differ : bool
+        Whether other seeds have others, because LOS is drawn; then `rows` has one row for each kind of state.
+    rows : tuple of Figures
+        One for each state of the geometry, in their order.
+    whole : Figures
+        The whole time.
+    radio_shares : dict of str to Spread
+        Share of time in each state of the radio that occurs.
+    rate_percentiles_bps, up_rate_percentiles_bps : dict of int to Spread
+        The capacity that is not exceeded in that share of the time.
+    """
+
+    states: tuple[Interval, ...]
+    states_differ: bool
+    rows: tuple[Figures, ...]
+    whole: Figures
+    radio_shares: dict[str, Spread]
+    rate_percentiles_bps: dict[int, Spread]
+    up_rate_percentiles_bps: dict[int, Spread]
+
+
+def step_edges_s(realisation: Realisation) -> Floats:
+    """Where the steps begin, and where the last one ends, in seconds."""
+    return np.append(realisation.time_s, realisation.scene.duration_s)
+
+
+class Gathering:
+    """Takes in one realisation after the other and keeps only their figures."""
+
+    def __init__(self) -> None:
+        self._states: list[tuple[Interval, ...]] = []
+        self._by_interval: list[Floats] = []
+        self._by_kind: list[Floats] = []
+        self._whole: list[Floats] = []
+        self._shares: list[Floats] = []
+        self._rates: list[list[float]] = []
+        self._up_rates: list[list[float]] = []
+
+    def add(self, realisation: Realisation) -> None:
+        """Take in a realisation."""
+        columns = _Columns(realisation)
+        duration_s = realisation.scene.duration_s
+        intervals = realisation.intervals
+        self._states.append(intervals)
+        self._by_interval.append(np.array([columns.means([(i.start_s, i.end_s)]) for i in intervals]))
+        kinds = [[(i.start_s, i.end_s) for i in intervals if i.state == state] for state in GEOMETRY]
+        self._by_kind.append(np.array([columns.means(spans) for spans in kinds]))
+        self._whole.append(columns.means([(0.0, duration_s)]))
+        times_s = np.diff(step_edges_s(realisation))
+        self._shares.append(np.bincount(realisation.state, weights=times_s, minlength=len(STATES)) / duration_s)
+        self._rates.append(_percentiles(realisation.rate_bps, times_s))
+        self._up_rates.append(_percentiles(realisation.up_rate_bps, times_s))
+
+    def summary(self) -> Summary:
+        """Work out what all that was taken in comes to."""
+        first = self._states[0]
+        differ = any(states != first for states in self._states)
+        if differ:
+            table = np.array(self._by_kind)
+            rows = [_figures(state, None, None, table[:, row]) for row, state in enumerate(GEOMETRY)]
+            rows = [row for row in rows if row.duration_s.high > 0]
+        else:
+            table = np.array(self._by_interval)
+            rows = [_figures(i.state, i.start_s, i.end_s, table[:, row]) for row, i in enumerate(first)]
+        shares = np.array(self._shares)
+        return Summary(
+            states=first,
+            states_differ=differ,
+            rows=tuple(rows),
+            whole=_figures("all", None, None, np.array(self._whole)),
+            radio_shares={name: _spread(shares[:, code]) for code, name in enumerate(STATES) if shares[:, code].any()},
+            rate_percentiles_bps=_by_percentile(self._rates),
+            up_rate_percentiles_bps=_by_percentile(self._up_rates),
+        )
+
+
+class _Columns:
+    """Integrals of a realisation's series, from which means over any times follow."""
+
+    def __init__(self, realisation: Realisation) -> None:
+        edges = step_edges_s(realisation)
+        times = np.diff(edges)
+        sent = realisation.mcs >= 0
+        sinr = realisation.sinr_db
+        known = np.isfinite(sinr)
+        everywhere = np.ones(len(times), dtype=np.bool_)
+        columns = (
+            (np.where(known, sinr, 0.0), known),
+            (realisation.rate_bps.astype(np.float64), everywhere),
+            (realisation.up_rate_bps.astype(np.float64), everywhere),
+            (np.where(sent, realisation.bler, 0.0), sent),
+        )
+        self._edges = edges
+        self._sums = [_running(values * times) for values, _ in columns]
+        self._weights = [_running(np.where(where, times, 0.0)) for _, where in columns]
+
+    def means(self, spans: Sequence[tuple[float, float]]) -> Floats:
+        """Duration and the mean of each column over the spans; NaN where there is nothing to take a mean of."""
+        result = [sum((end - start for start, end in spans), 0.0)]
+        for sums, weights in zip(self._sums, self._weights, strict=True):
+            weight = self._over(weights, spans)
+            result.append(self._over(sums, spans) / weight if weight > 0 else np.nan)
+        return np.array(result)
+
+    def _over(self, running: Floats, spans: Sequence[tuple[float, float]]) -> float:
+        ends = np.interp(np.array(spans, dtype=np.float64).reshape(-1, 2), self._edges, running)
+        return float((ends[:, 1] - ends[:, 0]).sum())
+
+
+def _running(values: Floats) -> Floats:
+    return np.concatenate(([0.0], np.cumsum(values)))
+
+
+def _percentiles(rates_bps: NDArray[np.int64], times_s: Floats) -> list[float]:
+    order = np.argsort(rates_bps, kind="stable")
+    done = np.cumsum(times_s[order])
+    places = np.searchsorted(done, np.array(PERCENTILES) / 100 * done[-1] * (1 - 1e-12))
+    return [float(rate) for rate in rates_bps[order[places]]]
+
+
+def _by_percentile(rows: Sequence[Sequence[float]]) -> dict[int, Spread]:
+    table = np.array(rows)
+    return {percentile: _spread(table[:, column]) for column, percentile in enumerate(PERCENTILES)}
+
+
+def _spread(values: Floats) -> Spread:
+    low, median, high = np.percentile(values, PERCENTILES).tolist()
+    return Spread(median, low, high)
+
+
+def _spread_of_known(values: Floats) -> Spread | None:
+    known = values[np.isfinite(values)]
+    return _spread(known) if len(known) else None
+
+
+def _figures(state: str, start_s: float | None, end_s: float | None, table: Floats) -> Figures:
+    """Make figures of one row for each seed: duration and the four means."""
+    return Figures(
+        state,
+        start_s,
+        end_s,
+        _spread(table[:, 0]),
+        _spread_of_known(table[:, 1]),
+        _spread_of_known(table[:, 2]),
+        _spread_of_known(table[:, 3]),
+        _spread_of_known(table[:, 4]),
+    )

@@ -1,0 +1,220 @@
+"""``wavebed channel``: from a scene to the pattern of a link, a picture, a table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from wavebed.channel.plot_data import Album
+    from wavebed.channel.realisation import Mode, Realisation
+    from wavebed.pattern import Pattern
+    from wavebed.scene.model import Scene
+
+__all__ = ["register", "run"]
+
+PICTURES = ("png", "svg", "html")
+MODES = ("3gpp", "reference")
+MOST_SEEDS = 10_000
+LARGEST_SEED = 2**63 - 1
+#: Work that is over sooner needs no word.
+PATIENCE_S = 1.0
+
+_DESCRIPTION = "Turn a scene into what its link can carry: a pattern, a picture, a table of states."
+_EPILOG = (
+    "Without -o, --up-output, --plot and --json, a table is printed: the states of the geometry, and for each the"
+    " mean SINR, capacity and block error rate. Over several seeds, figures are medians with the percentiles 5 and 95."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("channel", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("scene", metavar="SCENE", help="a scene file, or the name of a shipped one, as kau-e5g-1")
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="3gpp",
+        help="3gpp: by the models of TR 38.901; reference: as the study that the scene is from did it (default: 3gpp)",
+    )
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="N", type=int, help="the realisation (default: 1)")
+    seeds.add_argument("--seeds", metavar="N", type=int, help="an ensemble: the seeds 1 to N")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="write the downlink's pattern; with --seeds, OUT.csv stands for OUT.seed-1.csv, OUT.seed-2.csv, …,"
+        " and a folder that exists gets SCENE.seed-1.csv, …",
+    )
+    parser.add_argument("--up-output", metavar="OUT", help="write the uplink's pattern; names as for -o")
+    parser.add_argument(
+        "--study",
+        action="store_true",
+        help="with --mode reference: write the pattern as the study made it, averages between changes of state",
+    )
+    parser.add_argument(
+        "--plot", metavar="OUT", help="draw the map, SINR, MCS, capacity and loss; ends in .png, .svg or .html"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked.
+
+    Raises
+    ------
+    UserError
+        If an argument or the scene is wrong, or a file cannot be written.
+    """
+    seeds = _seeds(args)
+    _check(args)
+    from wavebed.channel.plot_data import Album
+    from wavebed.scene import load
+
+    scene = load(args.scene)
+    album = Album()
+    for realisation in _watched(_realisations(scene, args.mode, seeds), scene, len(seeds)):
+        album.add(realisation)
+        _write_patterns(args, realisation, several=args.seeds is not None)
+    for warning in album.warnings:
+        print(f"wavebed channel: warning: {warning}", file=sys.stderr)
+    if args.plot is not None:
+        _plot(args.plot, album)
+    if args.json:
+        _print_json(scene, args.mode, album)
+    elif args.output is None and args.up_output is None and args.plot is None:
+        _print_table(scene, args.mode, album)
+    return 0
+
+
+def _seeds(args: argparse.Namespace) -> range:
+    if args.seeds is not None:
+        if not 1 <= args.seeds <= MOST_SEEDS:
+            raise UserError(f"--seeds {args.seeds}: must be from 1 to {MOST_SEEDS}")
+        return range(1, args.seeds + 1)
+    seed = 1 if args.seed is None else args.seed
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UserError(f"--seed {seed}: must be from 0 to {LARGEST_SEED}")
+    return range(seed, seed + 1)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse early what would fail after the work."""
+    if args.plot is not None and Path(args.plot).suffix.lower().removeprefix(".") not in PICTURES:
+        raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
+    if args.study and args.mode != "reference":
+        raise UserError("--study: only the mode reference has a study to follow: add --mode reference")
+    if args.study and args.output is None:
+        raise UserError("--study: says what -o writes: add -o FILE")
+    if args.study and args.up_output is not None:
+        raise UserError("--study: the studies had no uplink: leave --up-output out")
+    files = [Path(file).resolve() for file in (args.output, args.up_output, args.plot) if file is not None]
+    if len(set(files)) < len(files) and not any(file.is_dir() for file in files):
+        raise UserError("-o, --up-output and --plot: two of them name one file: write to different ones")
+    for option, name in (("-o", args.output), ("--up-output", args.up_output), ("--plot", args.plot)):
+        if name is not None and not Path(name).resolve().parent.is_dir():
+            raise UserError(f"{option} {name}: its folder does not exist: make it, or choose another")
+        if name is not None and Path(name).is_dir() and (option == "--plot" or args.seeds is None):
+            raise UserError(f"{option} {name}: is a folder: write the name of a file")
+
+
+def _realisations(scene: Scene, mode: Mode, seeds: range) -> Iterator[Realisation]:
+    from wavebed.channel import ensemble, realise
+
+    if len(seeds) == 1:
+        yield realise(scene, mode=mode, seed=seeds[0])
+    else:
+        yield from ensemble(scene, mode=mode, seeds=seeds)
+
+
+def _watched(realisations: Iterable[Realisation], scene: Scene, count: int) -> Iterator[Realisation]:
+    """Hand the realisations on, and say on standard error how long it will still take where it takes long."""
+    from wavebed.demo.progress import Progress
+
+    begin = time.monotonic()
+    with Progress("wavebed channel", PATIENCE_S) as progress:
+        progress.step(f"seed 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
+        for done, realisation in enumerate(realisations, start=1):
+            yield realisation
+            if done < count:
+                left_s = (time.monotonic() - begin) / done * (count - done)
+                progress.step(f"seed {done + 1} of {count}", left_s)
+
+
+#: A first guess: 40 000 steps take about 0.2 s.
+_STEP_COST_S = 5e-6
+
+
+def _write_patterns(args: argparse.Namespace, realisation: Realisation, *, several: bool) -> None:
+    from wavebed.channel import to_pattern
+
+    scene, seed = realisation.scene, realisation.seed
+    if args.output is not None:
+        pattern = _study(scene, seed) if args.study else to_pattern(realisation, "down")
+        _write(pattern, _file(args.output, scene.name, seed if several else None))
+    if args.up_output is not None:
+        folder = several and Path(args.up_output).is_dir()
+        name = f"{scene.name}.up" if folder else scene.name
+        _write(to_pattern(realisation, "up"), _file(args.up_output, name, seed if several else None))
+
+
+def _study(scene: Scene, seed: int) -> Pattern:
+    from wavebed.channel.reference import study_pattern
+
+    return study_pattern(scene, seed)
+
+
+def _file(output: str, name: str, seed: int | None) -> Path:
+    path = Path(output)
+    if seed is None:
+        return path
+    if path.is_dir():
+        return path / f"{name}.seed-{seed}.csv"
+    return path.with_name(f"{path.stem}.seed-{seed}{path.suffix or '.csv'}")
+
+
+def _write(pattern: Pattern, path: Path) -> None:
+    from wavebed.pattern import to_native
+    from wavebed.pattern.files import write_file
+
+    write_file(path, to_native(pattern).encode())
+
+
+def _plot(output: str, album: Album) -> None:
+    from wavebed.pattern.files import write_file
+
+    kind = Path(output).suffix.lower().removeprefix(".")
+    if kind == "html":
+        from wavebed.channel.plot_html import render_page
+
+        data = render_page(album.view())
+    else:
+        from wavebed.channel.plot import render_picture
+
+        data = render_picture(album.view(), kind)
+    write_file(output, data)
+
+
+def _print_json(scene: Scene, mode: str, album: Album) -> None:
+    import json
+
+    from wavebed.channel.table import as_json
+
+    result = as_json(album.summary(), scene.name, mode, album.seeds, scene.duration_s, album.warnings)
+    print(json.dumps(result, indent=2, allow_nan=False))
+
+
+def _print_table(scene: Scene, mode: str, album: Album) -> None:
+    from wavebed.channel.table import as_text
+
+    seeds = album.seeds
+    said = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}: medians (percentiles 5 to 95)"
+    print(as_text(f"{scene.title}; mode {mode}, {said}", album.summary()))
