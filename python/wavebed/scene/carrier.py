@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wavebed.channel.adaptation.carriers import resource_blocks
 from wavebed.path.problems import Problem
-from wavebed.scene.bandwidth import resource_blocks
 from wavebed.scene.model import Carrier
 from wavebed.scene.schema import CARRIER_KEYS, fields
 
@@ -67,14 +67,17 @@ def read_carrier(table: object) -> Carrier:
 
 
 def _blocks(found: Mapping[str, Any]) -> int:
-    of_table, rule = resource_blocks(
-        found["technology"], found["bandwidth_hz"], found["numerology"], found["frequency_hz"]
-    )
     given: int | None = found["resource_blocks"]
     if given is None:
-        if of_table is None:
-            raise Problem(f"{rule}, or give resource-blocks for carriers that are aggregated", "bandwidth")
-        return of_table
+        try:
+            return resource_blocks(
+                found["technology"], found["bandwidth_hz"], found["numerology"], found["frequency_hz"]
+            )
+        except ValueError as error:
+            key = "numerology" if str(error).startswith("numerology") else "bandwidth"
+            rule = str(error).removeprefix(key).strip()
+            more = ", or resource-blocks for carriers that are aggregated" if found["technology"] == "nr" else ""
+            raise Problem(f"{rule}: write one of them{more}", key) from None
     spacing_hz = 15_000 * 2 ** (found["numerology"] or 0)
     most = int(found["bandwidth_hz"] // (12 * spacing_hz))
     if given > most:

@@ -101,7 +101,7 @@ def _check_way(obstacle: Obstacle, scene: Scene) -> None:
 
 
 def _when(time_s: float) -> str:
-    return f" at {time_s:.3f} s"
+    return f" at {time_s:.3f} s" if time_s > 0 else ""
 
 
 def _touches(obstacle: Obstacle, screen: Screen, track: Track, duration_s: float) -> bool:
