@@ -18,6 +18,7 @@ fn bottleneck(rate: &str, queue: &str, rest: &str) -> String {
 
 const CONSTANT: &str = r#"{"kind":"constant","rate_bps":1000000}"#;
 const PACKETS: &str = r#"{"kind":"packets","packets_per_s":150000}"#;
+const WIFI: &str = r#"{"stage":"wifi","rate":{"kind":"constant","rate_bps":2500000000},"bler":null,"queue":{"kind":"infinite"},"aggregate_bytes":262143,"aggregate_frames":64,"overhead_ns":30000,"retries":7,"overhead_bytes":40}"#;
 const INFINITE: &str = r#"{"kind":"infinite"}"#;
 
 #[test]
@@ -58,6 +59,7 @@ fn every_form_of_the_laboratory_file_is_built() {
         r#"{"stage":"duplicate","probability":0.01}"#,
         r#"{"stage":"reorder","probability":0.01,"delay_ns":1000000}"#,
         r#"{"stage":"corrupt","probability":0.001}"#,
+        WIFI,
     ];
     for text in others {
         make(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -249,6 +251,82 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         assert!(message.starts_with(wanted), "{text}: {message}");
         assert!(!message.contains('\n'), "{message}");
     }
+}
+
+#[test]
+fn a_wifi_stage_that_breaks_a_rule_is_refused_by_key() {
+    let cases = [
+        (
+            r#""aggregate_bytes":262143"#,
+            r#""aggregate_bytes":1539"#,
+            "aggregate_bytes: is 1539: use at least the MTU with overhead_bytes, 1540",
+        ),
+        (
+            r#""aggregate_frames":64"#,
+            r#""aggregate_frames":0"#,
+            "aggregate_frames: is 0: use 1 to 1024",
+        ),
+        (
+            r#""overhead_ns":30000"#,
+            r#""overhead_ns":1000000001"#,
+            "overhead_ns: is 1000000001: use 0 to",
+        ),
+        (r#""retries":7"#, r#""retries":256"#, "retries: is 256: use"),
+        (
+            r#""overhead_bytes":40"#,
+            r#""overhead_bytes":1001"#,
+            "overhead_bytes: is 1001: use",
+        ),
+        (r#""bler":null"#, r#""bler":1.5"#, "bler: is 1.5: use"),
+        // 64 · 1540 bytes in 30 µs are 26.28 Gbit/s.
+        (
+            "2500000000",
+            "26282666666",
+            "rate.rate_bps: has the rate 26282666666, but full aggregates of 98560 bytes with overhead_ns 30000 carry \
+             less than 26282666666 bits per second",
+        ),
+        ("2500000000", "0", "rate.rate_bps: is 0"),
+        (
+            r#"{"kind":"constant","rate_bps":2500000000}"#,
+            r#"{"kind":"packets","packets_per_s":9}"#,
+            "rate.kind: does not fit wifi: use constant or pattern",
+        ),
+        (
+            r#"{"kind":"constant","rate_bps":2500000000}"#,
+            r#"{"kind":"pattern","file":"packets"}"#,
+            "rate.file: packets: this pattern of kind packets cannot",
+        ),
+        (
+            r#""overhead_ns":30000,"retries":7"#,
+            r#""retries":7"#,
+            "missing field `overhead_ns`",
+        ),
+        (
+            r#""retries":7"#,
+            r#""retries":7,"colour":1"#,
+            "unknown field `colour`",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        assert!(WIFI.contains(from), "{from}");
+        let message = make(&WIFI.replace(from, to))
+            .err()
+            .unwrap_or_else(|| panic!("{to} was built"));
+        assert!(message.starts_with(wanted), "{to}: {message}");
+    }
+    let slow = WIFI.replace("2500000000", "26282666665");
+    make(&slow).expect("a bit below the most is carried");
+    let pattern = WIFI
+        .replace(
+            r#"{"kind":"constant","rate_bps":2500000000}"#,
+            r#"{"kind":"pattern","file":"steps"}"#,
+        )
+        .replace(r#""overhead_ns":30000"#, r#""overhead_ns":78848"#);
+    let message = make(&pattern).err().expect("10 Gbit/s are too fast");
+    assert!(
+        message.starts_with("rate.file: has the rate 10000000000, but"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -219,10 +219,29 @@ pub fn radios() -> impl Strategy<Value = String> {
         })
 }
 
+/// A wifi link.
+pub fn wifis() -> impl Strategy<Value = String> {
+    let rates = prop_oneof![
+        (500_000_000u64..10_000_000_000)
+            .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}},"bler":0.3"#)),
+        (ends(), prop_oneof![Just("steps"), Just("radio")]).prop_map(|(end, file)| format!(
+            r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#
+        )),
+    ];
+    let aggregates = (1550u32..30_000, 1u32..20, 0u64..1000);
+    (rates, queues(), aggregates, 0u32..4, 0u32..50).prop_map(
+        |(rate, queue, (bytes, frames, overhead_ns), retries, overhead)| {
+            format!(
+                r#"{{"stage":"wifi","rate":{rate},"queue":{queue},"aggregate_bytes":{bytes},"aggregate_frames":{frames},"overhead_ns":{overhead_ns},"retries":{retries},"overhead_bytes":{overhead}}}"#
+            )
+        },
+    )
+}
+
 /// One to five stages of any kind.
 pub fn stages() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(
-        prop_oneof![2 => bottlenecks(), 2 => others(), 1 => radios()],
+        prop_oneof![2 => bottlenecks(), 2 => others(), 1 => radios(), 1 => wifis()],
         1..6,
     )
 }
