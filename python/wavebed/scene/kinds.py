@@ -41,8 +41,8 @@ _OPAQUE = "opaque"
 
 KINDS = {
     "building": Kind("a box that decides between LOS and NLOS", None, None, math.inf, _OPAQUE),
-    "person": Kind("0.3 m × 1.7 m (TR 38.901 Table 7.6.4.2-5)", 0.3, 1.7, math.inf, _OPAQUE),
-    "car": Kind("4.8 m × 1.4 m (TR 38.901 Table 7.6.4.2-5)", 4.8, 1.4, math.inf, _OPAQUE),
+    "person": Kind("0.3 m × 1.7 m (TR 38.901 7.6.4.2)", 0.3, 1.7, math.inf, _OPAQUE),
+    "car": Kind("4.8 m × 1.4 m (TR 38.901 7.6.4.2)", 4.8, 1.4, math.inf, _OPAQUE),
     "bus": Kind("12 m × 3 m (a usual city bus)", 12.0, 3.0, math.inf, _OPAQUE),
     "tree": Kind("a crown that lets something through", None, None, None, "to be given (see ITU-R P.833)"),
     "metal": Kind("a sheet of metal", None, None, math.inf, _OPAQUE),

@@ -228,7 +228,7 @@ STATION_KEYS = _table(
         values.gain_db,
         "RATIO",
         "5db",
-        "noise figure of its receiver (TR 36.942)",
+        "noise figure of its receiver (as in the LTE module of ns-3)",
     ),
     Key("array", "array", _raw, "{ … }", {}, "its antennas: keys below"),
 )
@@ -291,7 +291,7 @@ HANDSET_KEYS = _table(
         values.gain_db,
         "RATIO",
         "9db",
-        "noise figure of its receiver (TR 36.942)",
+        "noise figure of its receiver (as in the LTE module of ns-3)",
     ),
     Key("array", "array", _raw, "{ … }", {}, "its antennas: keys above"),
     Key(
