@@ -1,4 +1,4 @@
-"""Mode ``reference``: the channel of the study kau-e5g, rebuilt from described facts (docs/models/reference-mode.md)."""
+"""Mode ``reference``: the channel of the study kau-e5g, rebuilt from described facts."""
 
 from wavebed.channel.reference.chain import realise_reference
 from wavebed.channel.reference.study import study_pattern

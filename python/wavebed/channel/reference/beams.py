@@ -8,7 +8,7 @@ gain follow from them.
 References
 ----------
 M. R. Akdeniz et al., "Millimeter wave channel modeling and cellular capacity evaluation", IEEE JSAC 32(6), 2014,
-Table I: number of clusters max(Poisson(1.8), 1); power U^(r−1)·10^(−Z/10), r = 2.8, Z ~ N(0, 4 dB); rms angular
+Table I: number of clusters max(Poisson(1.8), 1); power U^(r - 1)·10^(-Z/10), r = 2.8, Z ~ N(0, 4 dB); rms angular
 spreads exponential with means 10.2° (base station, azimuth), 0° (base station, elevation), 15.5° and 6° (handset).
 """
 
@@ -34,7 +34,7 @@ SUBBAND_HZ = 13.889e6
 PATHS = 20
 MAX_CLUSTERS = 4
 CLUSTER_MEAN = 1.8
-POWER_EXPONENT = 1.8  # r − 1
+POWER_EXPONENT = 1.8  # r - 1
 POWER_SIGMA_DB = 4.0
 STATION_SPREAD_DEG = (10.2, 0.0)
 HANDSET_SPREAD_DEG = (15.5, 6.0)
@@ -66,11 +66,12 @@ def gains(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
     beam = _beam(rng, station, STATION_SPREAD_DEG, member, power) * _beam(
         rng, handset, HANDSET_SPREAD_DEG, member, power
     )
-    delay_s = rng.uniform(0.0, MAX_DELAY_S, power.shape)
     phase = rng.uniform(0.0, 2 * np.pi, power.shape)
-    turns = np.exp(-2j * np.pi * SUBBAND_HZ * delay_s[..., np.newaxis] * np.arange(SUBBANDS))
+    delay_s = rng.uniform(0.0, MAX_DELAY_S, power.shape)
+    turns = np.repeat(np.exp(-2j * np.pi * SUBBAND_HZ * delay_s)[..., np.newaxis], SUBBANDS, axis=-1)
     amplitude = np.sqrt(power) * beam * np.exp(1j * phase)
-    gain: Floats = np.abs(np.matmul(amplitude[:, np.newaxis, :], turns)[:, 0, :]) ** 2
+    response = np.matmul(amplitude[:, np.newaxis, :], np.cumprod(turns, axis=-1))[:, 0, :]
+    gain: Floats = np.abs(response) ** 2
     gain.setflags(write=False)
     return gain
 
@@ -97,12 +98,12 @@ def _beam(
     centre = rng.uniform(0.0, 2 * np.pi, shape)
     azimuth = np.take_along_axis(centre, member, axis=1) + _offsets(rng, spread_deg[0], member)
     elevation = _offsets(rng, spread_deg[1], member)
-    steering = _steering(elements, azimuth, elevation)
-    weighted = steering * np.sqrt(power)[..., np.newaxis]
-    _, vectors = np.linalg.eigh(np.matmul(weighted, weighted.conj().transpose(0, 2, 1)))
-    weights = np.matmul(vectors[:, :, -1].conj()[:, np.newaxis, :], weighted)[:, 0, :]
-    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
-    return np.asarray(np.matmul(steering, weights.conj()[..., np.newaxis])[..., 0])
+    alike = _likeness(elements, azimuth, elevation)
+    root = np.sqrt(power)
+    chosen = root * _strongest(alike * root[:, :, np.newaxis] * root[:, np.newaxis, :])
+    reach = np.matmul(alike, chosen[..., np.newaxis])[..., 0]
+    norm = np.sqrt(np.einsum("np,np->n", chosen.conj(), reach).real)
+    return np.asarray(reach / norm[:, np.newaxis])
 
 
 def _offsets(rng: np.random.Generator, mean_deg: float, member: NDArray[np.int64]) -> Floats:
@@ -111,9 +112,23 @@ def _offsets(rng: np.random.Generator, mean_deg: float, member: NDArray[np.int64
     return np.asarray(np.take_along_axis(spread, member, axis=1) * rng.normal(size=member.shape))
 
 
-def _steering(elements: tuple[int, int], azimuth: Floats, elevation: Floats) -> Complex:
-    """Phases of a wave at the elements of a planar array, half a wavelength apart."""
+def _likeness(elements: tuple[int, int], azimuth: Floats, elevation: Floats) -> Complex:
+    """Inner products of the paths' steering vectors on a planar array, elements half a wavelength apart.
+
+    The weights of a beam are a sum of steering vectors, so that these products are all that is needed of the array.
+    """
     rows, columns = elements
     across = np.exp(1j * np.pi * (np.cos(elevation) * np.sin(azimuth))[..., np.newaxis] * np.arange(columns))
     up = np.exp(1j * np.pi * np.sin(elevation)[..., np.newaxis] * np.arange(rows))
-    return np.asarray((up[..., :, np.newaxis] * across[..., np.newaxis, :]).reshape(*azimuth.shape, rows * columns))
+    products = [np.matmul(waves.conj(), waves.transpose(0, 2, 1)) for waves in (across, up)]
+    return np.asarray(products[0] * products[1])
+
+
+def _strongest(matrices: Complex) -> Complex:
+    """Strongest eigenvector of each covariance matrix, by squaring; exact unless two are equal within 1 %."""
+    power = matrices
+    for _ in range(8):
+        power = np.matmul(power, power)
+        power = power / np.abs(power).max(axis=(1, 2), keepdims=True)
+    best = np.argmax(np.abs(np.einsum("npp->np", power)), axis=1)
+    return np.asarray(power[np.arange(len(power)), :, best])

@@ -13,7 +13,7 @@ from wavebed.channel.reference.levels import mcs_numbers, needed_db, rates_bps
 from wavebed.channel.reference.transition import blockage_db
 from wavebed.errors import UserError
 from wavebed.pattern.model import STATES
-from wavebed.scene.geometry import intervals, positions, spans_of
+from wavebed.scene.geometry import intervals, positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +33,9 @@ CQI_DELAY_S = 0.001
 """Age of the report that the scheduler acts on."""
 
 FALL_DB = 0.1
-"""Standard deviation of the normal curve by which a block's errors fall with SINR: the normal approximation (Polyanskiy,
-Poor, Verdú 2010) for blocks of 6144 bits gives 0.08 dB at rate 0.44, QPSK. At its threshold a level fails in 10 %."""
+"""Standard deviation of the normal curve by which a block's errors fall with SINR: the normal approximation
+(Polyanskiy, Poor, Verdú 2010) for blocks of 6144 bits gives 0.08 dB at rate 0.44, QPSK. At its threshold a level fails
+in 10 %."""
 
 STAGE = 1
 """Key of the draws of this mode; another number for each further kind of draw."""
@@ -80,7 +81,7 @@ def realise_reference(scene: Scene, seeds: Sequence[int]) -> list[Realisation]:
 
 def _walk(scene: Scene) -> tuple[Floats, Floats]:
     steps = max(round(scene.duration_s / scene.step_s), 1)
-    time_s = np.arange(steps) * scene.step_s
+    time_s: Floats = np.arange(steps, dtype=np.float64) * scene.step_s
     return time_s, positions(scene.handset.track, time_s)
 
 
@@ -97,7 +98,7 @@ def _state(parts: tuple[Interval, ...], time_s: Floats) -> NDArray[np.uint8]:
 
 
 def _before_gain_db(scene: Scene, losses: Mapping[str, Floats]) -> Floats:
-    """SINR of a single path between single antennas: budget, less losses and thermal noise (−174 dBm/Hz)."""
+    """SINR of a single path between single antennas: budget, less losses and thermal noise (-174 dBm/Hz)."""
     station = scene.stations[0]
     noise_dbm = -174 + 10 * np.log10(SUBBANDS * SUBBAND_HZ) + scene.handset.noise_figure_db
     return np.asarray(station.power_dbm - noise_dbm - losses["path loss"] - losses["blockage"])

@@ -37,8 +37,9 @@ CODE_BLOCK_BITS = 6144
 UNCERTAINTY_DB = 0.5
 """A level begins within the dB below the one at which it was first seen; its middle is taken."""
 
-_LOWEST_DB, _HIGHEST_DB, _PER_DB = -40.0, 60.0, 20
-_SEARCH_DB = np.arange(0.0, 12.5, 1.5)
+_LOWEST_DB, _HIGHEST_DB, _PER_DB = -30.0, 40.0, 20
+_SEARCH_STEP_DB = 1.0
+_MOST_LOSS_DB = 15.0
 
 
 class Level(NamedTuple):
@@ -76,7 +77,7 @@ def rates_bps() -> NDArray[np.int64]:
 
 
 def mcs_numbers() -> NDArray[np.int16]:
-    """Return the MCS of each level; the first entry, −1, is that of no level."""
+    """Return the MCS of each level; the first entry, -1, is that of no level."""
     return np.array([-1, *(level.mcs for level in levels())], dtype=np.int16)
 
 
@@ -94,29 +95,29 @@ def needed_db(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
     (instances, levels) float64
         SINR of a single path between single antennas, in dB; it rises with the level.
     """
-    gain_db = 10 * np.log10(np.maximum(gains(station, handset), 1e-12))
-    mean_db = 10 * np.log10(gains(station, handset).mean(axis=1))
-    relative_db = gain_db - mean_db[:, np.newaxis]
+    gain = gains(station, handset)
+    mean_db = 10 * np.log10(gain.mean(axis=1))
+    relative_db = 10 * np.log10(np.maximum(gain, 1e-12)) - mean_db[:, np.newaxis]
+    starts_db = flat_thresholds_db()
     columns = []
-    for level, flat_db in zip(levels(), flat_thresholds_db(), strict=True):
-        wanted = float(_information(level.bits, np.array([flat_db]))[0])
-        reached = np.stack(
-            [_information(level.bits, relative_db + (flat_db + more_db)).mean(axis=1) for more_db in _SEARCH_DB]
-        )
-        columns.append(flat_db - mean_db + _first_crossing(reached, wanted))
-    return np.asarray(np.maximum.accumulate(np.stack(columns, axis=1), axis=1))
+    for bits in (2, 4, 6):
+        own_db = starts_db[[level.bits == bits for level in levels()]]
+        mean_sinr_db = np.arange(own_db[0], own_db[-1] + _MOST_LOSS_DB, _SEARCH_STEP_DB)
+        reached = np.stack([_information(bits, relative_db + at_db).mean(axis=1) for at_db in mean_sinr_db])
+        columns += [_crossing(mean_sinr_db, reached, float(_information(bits, flat_db))) for flat_db in own_db]
+    return np.asarray(np.maximum.accumulate(np.stack(columns, axis=1) - mean_db[:, np.newaxis], axis=1))
 
 
-def _first_crossing(reached: Floats, wanted: float) -> Floats:
-    """Return how many dB above the flat threshold the mean information gets to what is wanted."""
-    after = np.clip((reached < wanted).sum(axis=0), 1, len(_SEARCH_DB) - 1)
+def _crossing(mean_sinr_db: Floats, reached: Floats, wanted: float) -> Floats:
+    """Return the mean SINR at which each column of rising information gets to what is wanted."""
+    after = np.clip((reached < wanted).sum(axis=0), 1, len(mean_sinr_db) - 1)
     column = np.arange(reached.shape[1])
     low, high = reached[after - 1, column], reached[after, column]
     part = np.clip((wanted - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
-    return np.asarray(_SEARCH_DB[after - 1] + part * (_SEARCH_DB[after] - _SEARCH_DB[after - 1]))
+    return np.asarray(mean_sinr_db[after - 1] + part * (mean_sinr_db[after] - mean_sinr_db[after - 1]))
 
 
-def _information(bits: int, sinr_db: Floats) -> Floats:
+def _information(bits: int, sinr_db: Floats | float) -> Floats:
     """Mutual information per coded bit of QPSK, 16QAM or 64QAM at the given SINR, from the curve's nearest point."""
     place = np.rint((sinr_db - _LOWEST_DB) * _PER_DB).astype(np.int64)
     curve = _curve(bits)
@@ -125,7 +126,7 @@ def _information(bits: int, sinr_db: Floats) -> Floats:
 
 @cache
 def _curve(bits: int) -> Floats:
-    """Mutual information per coded bit (bit-interleaved coded modulation), by Gauss–Hermite quadrature.
+    """Mutual information per coded bit (bit-interleaved coded modulation), by Gauss-Hermite quadrature.
 
     Reference: G. Caire, G. Taricco, E. Biglieri, "Bit-interleaved coded modulation", IEEE Trans. IT 44(3), 1998,
     equation 18. A square constellation is two independent ones of half the bits.
@@ -134,7 +135,7 @@ def _curve(bits: int) -> Floats:
     points = np.arange(1 - size, size, 2.0)
     points /= np.sqrt(np.mean(points**2))
     labels = np.arange(size) ^ (np.arange(size) >> 1)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(48)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(32)
     weights = weights / weights.sum()
     sinr_db = np.arange(_LOWEST_DB, _HIGHEST_DB, 1.0)
     noise = 10 ** (-sinr_db / 20)[:, np.newaxis, np.newaxis]
@@ -148,4 +149,4 @@ def _curve(bits: int) -> Floats:
         right = (likelihood * same[:, np.newaxis, :]).sum(axis=-1)
         lost += (np.log2(total / right) * weights).sum(axis=-1).mean(axis=-1)
     fine_db = np.arange(_LOWEST_DB, _HIGHEST_DB - 1.0, 1 / _PER_DB)
-    return np.interp(fine_db, sinr_db, 1 - lost / (bits // 2))
+    return np.asarray(np.interp(fine_db, sinr_db, 1 - lost / (bits // 2)))

@@ -1,8 +1,8 @@
 """The study's blockage: not a path-loss law, but one measured transition, played whenever a box comes into the way.
 
-The measured series is not part of wavebed. Three facts of it fix a smooth one: it is 39 ms long, it ends 35.96 dB below
-the free path, and at 75 m (37 dB free) the SINR crosses 20 dB 31 ms after the geometry on the way down and 9 ms after it on
-the way up. With loss = depth · x^p, x from 0 to 1 in 39 ms, each crossing gives one exponent.
+The measured series is not part of wavebed. Three facts of it fix a smooth one: it is 39 ms long, it ends 35.96 dB
+below the free path, and at 75 m (37 dB free) the SINR crosses 20 dB 31 ms after the geometry on the way down and 9 ms
+after it on the way up. With loss = depth · x^p, x from 0 to 1 in 39 ms, each crossing gives one exponent.
 """
 
 from __future__ import annotations
