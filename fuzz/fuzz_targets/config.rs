@@ -13,7 +13,7 @@ use wavebed_link::{Change, Ecn, Link, Luck, Run, RunFlags};
 fn load(file: &Path) -> Result<Arc<Pattern>, String> {
     let text = match file.to_str().and_then(|name| name.chars().next()) {
         Some('s') => {
-            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,delay_s,loss\n0,1000000000,0.001,0\n0.005,0,0,0.5\n"
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,delay_s,loss,bler\n0,1000000000,0.001,0,0.1\n0.005,0,0,0.5,1\n"
         }
         Some('o') => "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.01\ntime_s,bytes\n0.001,3000\n",
         Some('p') => "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n",
