@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.channel.plot_map import draw_map, region_of
 from wavebed.channel.table import COLUMNS, cells
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from wavebed.channel.plot_data import Panel, View
     from wavebed.channel.plot_map import Region
 
-__all__ = ["DPI", "render_picture", "styled", "table_rows"]
+__all__ = ["MapPicture", "render_map", "render_picture", "table_rows"]
 
 DPI = 150
 WIDTH = 11.0
@@ -33,8 +34,10 @@ GAP = 0.16
 ROW = 0.185
 MOST_ROWS = 26
 #: A map at least this many times as wide as high gets the full width, and the table its place below the series.
-WIDE = 2.1
+WIDE = 1.75
 TALLEST = 5.2
+LOW = 4.2
+MAP_TOP, MAP_BELOW = 0.12, 0.5
 TABLE_WIDTH = 5.25
 #: Inches that a letter of the table needs.
 LETTER = 0.064
@@ -53,23 +56,24 @@ def table_rows(view: View) -> list[tuple[str, ...]]:
 class _Page:
     """A figure whose parts are placed in inches from the top left."""
 
-    def __init__(self, height: float) -> None:
+    def __init__(self, height: float, width: float = WIDTH) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         self.height = height
-        self.figure: Figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+        self.width = width
+        self.figure: Figure = Figure(figsize=(width, height), dpi=DPI)
         self.renderer = FigureCanvasAgg(self.figure).get_renderer()  # type: ignore[no-untyped-call]
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """Add axes."""
-        box = (left / WIDTH, (self.height - top - height) / self.height, width / WIDTH, height / self.height)
+        box = (left / self.width, (self.height - top - height) / self.height, width / self.width, height / self.height)
         axes: Axes = self.figure.add_axes(box)
         return axes
 
     def text(self, left: float, top: float, text: str, **options: object) -> None:
         """Write text whose upper left corner is there."""
-        self.figure.text(left / WIDTH, 1 - top / self.height, text, va="top", **options)  # type: ignore[arg-type]
+        self.figure.text(left / self.width, 1 - top / self.height, text, va="top", **options)  # type: ignore[arg-type]
 
 
 class _Plan:
@@ -80,7 +84,7 @@ class _Plan:
         self.wide = shape >= WIDE or table_width > TABLE_WIDTH
         table = (rows + 1) * ROW
         room = WIDTH - LEFT - RIGHT - (0.0 if self.wide else TABLE_WIDTH + 0.35)
-        self.map_width = min(room, TALLEST * shape)
+        self.map_width = min(room, (LOW if self.wide else TALLEST) * shape)
         self.map_height = self.map_width / shape
         self.map_left = LEFT + (room - self.map_width) / 2
         self.table_left = LEFT if self.wide else LEFT + room + 0.35
@@ -89,7 +93,7 @@ class _Plan:
         series = STRIP + 0.07 + sum(PANEL_HEIGHTS.values()) + GAP * len(PANEL_HEIGHTS)
         below = self.series_top + series + 0.48
         self.table_top = below if self.wide else HEADER
-        self.table_width = table_width if self.wide else TABLE_WIDTH
+        self.table_width = min(table_width, WIDTH - LEFT - RIGHT) if self.wide else TABLE_WIDTH
         self.notes_top = below + (table + 0.25 if self.wide else 0.0)
         self.height = self.notes_top + 0.165 * notes + 0.12
 
@@ -213,7 +217,7 @@ def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
         )  # fmt: skip
 
 
-class styled:  # noqa: N801
+class _Styled:
     """A context in which pictures have the project's style."""
 
     def __enter__(self) -> None:
@@ -238,6 +242,48 @@ def _save(figure: Figure, kind: str, *, clear: bool = False) -> bytes:
     return out.getvalue()
 
 
+class MapPicture(NamedTuple):
+    """The map alone, as SVG.
+
+    Parameters
+    ----------
+    svg : str
+        The drawing, without a background.
+    region : Region
+        What it shows, in metres.
+    box : (float, float, float, float)
+        Where the region lies in the drawing: left, top, width and height as shares of its width and height.
+    """
+
+    svg: str
+    region: Region
+    box: tuple[float, float, float, float]
+
+
+def render_map(view: View) -> MapPicture:
+    """Draw the map alone."""
+    with _Styled():
+        region = region_of(view.scene)
+        plan = _Plan(region, 0.0, 0, 0)
+        page = _Page(plan.map_height + MAP_TOP + MAP_BELOW, LEFT + plan.map_width + RIGHT)
+        axes = page.axes(LEFT, MAP_TOP, plan.map_width, plan.map_height)
+        draw_map(axes, view.scene, region, view.walk, page.renderer)
+        svg = _save(page.figure, "svg", clear=True).decode()
+        shares = (
+            LEFT / page.width,
+            MAP_TOP / page.height,
+            plan.map_width / page.width,
+            plan.map_height / page.height,
+        )
+        return MapPicture(_for_a_page(svg), region, shares)
+
+
+def _for_a_page(svg: str) -> str:
+    """Leave out what an SVG within a page does not need: the document's head, metadata and name spaces."""
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return re.sub(r"<!--.*?-->\s*", "", re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg), flags=re.DOTALL)
+
+
 def render_picture(view: View, kind: str = "png") -> bytes:
     """Draw everything into one picture; the same view makes the same bytes.
 
@@ -246,5 +292,5 @@ def render_picture(view: View, kind: str = "png") -> bytes:
     kind : {"png", "svg"}
         The file format.
     """
-    with styled():
+    with _Styled():
         return _save(_build(view), kind)

@@ -19,7 +19,7 @@ _DIRECTIONS = (
     (1, 0.5), (-1, 0.5), (1, -0.5), (-1, -0.5), (0.5, 1), (-0.5, 1), (0.5, -1), (-0.5, -1),
 )  # fmt: skip
 _GAP = 5.0
-_RINGS = 7
+_RINGS = 12
 #: A label this many of its heights away from its thing gets a line to it.
 _LEADER = 1.2
 

@@ -36,6 +36,12 @@ WIDEN = 0.35
 #: No side of the map is shorter than this share of the other.
 NARROWEST = 0.16
 MOST_TICKS = 9
+#: A stop of less than this share of the time is not written at the walk.
+SHORT_STOP = 0.04
+#: Obstacles of fewer pixels than this get a mark, so that they are seen.
+TINY = 7.0
+#: What a handset is called that never moves.
+STANDING = "handset"
 #: The beam of a 3GPP element is 65° wide (TR 38.901 Table 7.3-1).
 BEAM_DEG = 65.0
 
@@ -202,7 +208,11 @@ def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: Station, region: Reg
     else:
         ends = _screen_ends(shape, station, shift)
         axes.plot(*zip(*ends, strict=True), color=THING, lw=3.2, solid_capstyle="butt", zorder=4)
-    labels.keep_free(_patch(obstacle, station, shift, labels), rather=True)
+    patch = _patch(obstacle, station, shift, labels)
+    labels.keep_free(patch, rather=True)
+    if max(patch.right - patch.left, patch.top - patch.bottom) < TINY:
+        x, y = _middle(shape)
+        axes.plot(x + shift[0], y + shift[1], marker="s", ms=4.2, mfc=THING, mec="white", mew=0.7, zorder=6.2)
 
 
 def _patch(obstacle: Obstacle, station: Station, shift: Place, labels: Labels) -> Patch:
@@ -340,8 +350,8 @@ def _short(time_s: float) -> str:
 def _marks(track: Track, duration_s: float, region: Region) -> tuple[list[_Mark], list[_Mark]]:
     """Return texts and places that say when the handset is where: stops, and whole times on the way."""
     if len(set(track.position_m)) == 1:
-        return [("handset", track.position_m[0][:2])], []
-    stops = _stops(track, duration_s)
+        return [(STANDING, track.position_m[0][:2])], []
+    stops = [stop for stop in _stops(track, duration_s) if stop[1] - stop[0] >= SHORT_STOP * duration_s]
     step = next((nice for nice in _NICE_S if duration_s / nice <= MOST_TICKS), duration_s)
     axes = [np.array([place[axis] for place in track.position_m]) for axis in (0, 1)]
     near = 0.03 * max(region.width, region.height)
@@ -356,5 +366,6 @@ def _marks(track: Track, duration_s: float, region: Region) -> tuple[list[_Mark]
 
 def _mark_times(axes: Axes, marks: list[_Mark], labels: Labels) -> None:
     for text, place in marks:
-        axes.plot(*place, marker="o", ms=3.6, mfc="white", mec=INK, mew=0.9, zorder=6.5)
+        if text != STANDING:
+            axes.plot(*place, marker="o", ms=3.6, mfc="white", mec=INK, mew=0.9, zorder=6.5)
         labels.beside(text, labels.around(*place, 5), FAINT, size=8)

@@ -21,9 +21,13 @@ def _say(spread: Spread | None, write: Callable[[float], str]) -> str:
     """Write a figure, over several seeds with its percentiles 5 and 95."""
     if spread is None:
         return NOTHING
-    if spread.low == spread.high:
-        return write(spread.median)
-    return f"{write(spread.median)} ({write(spread.low)} to {write(spread.high)})"
+    median, low, high = (write(value) for value in spread)
+    if low == high:
+        return median
+    (number, unit), (lowest, low_unit), (highest, high_unit) = (text.rsplit(" ", 1) for text in (median, low, high))
+    if unit == low_unit == high_unit:
+        return f"{number} ({lowest} to {highest}) {unit}"
+    return f"{median} ({low} to {high})"
 
 
 def _seconds(value: float) -> str:

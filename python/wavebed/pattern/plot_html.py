@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.curves import Curve, Drawing
 
-__all__ = ["render_page"]
+__all__ = ["DARK", "curve_data", "render_page"]
 
 NOTHING = "\N{EN DASH}"
 
@@ -30,7 +30,8 @@ def _numbers(values: NDArray[np.float64], scale: float) -> list[float]:
     return [float(f"{value:.7g}") for value in (values / scale).tolist()]
 
 
-def _curve(curve: Curve, series: int, scale: float) -> dict[str, object]:
+def curve_data(curve: Curve, series: int, scale: float) -> dict[str, object]:
+    """Make what the page's program knows of a curve."""
     result: dict[str, object] = {
         "series": series,
         "edges": [float(f"{edge:.10g}") for edge in curve.edges.tolist()],
@@ -57,7 +58,7 @@ def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: 
         if alone is not None and key == "rate" and not alone.states
         else [],
         "states": [] if alone is None else _states(alone, float(alone.panels[key].edges[-1]) / 4000),
-        "curves": [_curve(drawing.panels[key], series, scale) for series, drawing in shown],
+        "curves": [curve_data(drawing.panels[key], series, scale) for series, drawing in shown],
     }
 
 
@@ -148,6 +149,8 @@ def render_page(drawings: Sequence[Drawing], *, stacked: bool = False) -> bytes:
     title = html.escape(drawings[0].title if len(drawings) == 1 else f"{len(drawings)} patterns")
     page = resources.files("wavebed.pattern").joinpath("plot_page.html").read_text(encoding="utf-8")
     fields = {
+        "__TOP__": "",
+        "__MAPWIDTH__": "none",
         "__TITLE__": title,
         "__TABLE__": _table(drawings),
         "__FOOT__": _foot(drawings),
