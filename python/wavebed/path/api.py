@@ -14,7 +14,7 @@ from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.layers import DIRECTED_KEYS, link_key
 from wavebed.path.problems import at, unknown_key
 from wavebed.path.scenario import read_path
-from wavebed.path.schema import LINK_KEYS, PATH_KEYS
+from wavebed.path.schema import AIR_KEYS, LINK_KEYS, PATH_KEYS
 from wavebed.path.traces import Traces
 from wavebed.path.values import name as read_name
 
@@ -123,8 +123,8 @@ class Path:
 def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
     named = {key.replace("_", "-"): value for key, value in options.items()}
     for key in named:
-        if link_key(key) is None and key not in PATH_KEYS:
-            raise unknown_key(key, (*PATH_KEYS, *LINK_KEYS), DIRECTED_KEYS)
+        if link_key(key) is None and key not in PATH_KEYS and key not in AIR_KEYS:
+            raise unknown_key(key, (*PATH_KEYS, *LINK_KEYS, *AIR_KEYS), DIRECTED_KEYS)
     traces = Traces()
     try:
         return read_path(scenario, named, traces)

@@ -1,7 +1,8 @@
 """Resolve a path into the laboratory file, which ``wavebed-core`` reads: every value explicit, every unit in its key.
 
-Stages of a link stand in this order: bottleneck, delay, loss, duplication, reordering, corruption. So what the radio
-loses has waited and used its time on air, as on a real radio; ``loss-at = "entry"`` puts the loss first.
+Stages of a link stand in this order: bottleneck or radio, device, delay, loss, duplication, reordering, corruption; in
+an uplink the device stands before the radio. So what the radio loses has waited and used its time on air, as on a real
+radio; ``loss-at = "entry"`` puts the loss first.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from wavebed.path.model import (
     IndependentLoss,
     PatternFile,
     Queue,
+    ScenePattern,
     TokenBucket,
 )
+from wavebed.radio.model import WifiSettings
+from wavebed.radio.stage import device_stage, queue_json, radio_stage, wifi_stage
 from wavebed.units import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path as FilePath
+    from typing import Literal
 
     from wavebed.path.model import Delay, Link, Loss, PathModel, Rate, Segment
     from wavebed.path.traces import Traces
@@ -134,28 +139,18 @@ def _segment(segment: Segment, path: PathModel, rtt_ns: int, traces: Traces) -> 
     return {
         "name": segment.name,
         "kind": segment.kind,
-        "down": _stages(segment.down, path, rtt_ns, traces),
-        "up": _stages(segment.up, path, rtt_ns, traces),
+        "down": _stages(segment.down, "down", path, rtt_ns, traces),
+        "up": _stages(segment.up, "up", path, rtt_ns, traces),
     }
 
 
-def _stages(link: Link, path: PathModel, rtt_ns: int, traces: Traces) -> list[Json]:
+def _stages(link: Link, direction: Literal["down", "up"], path: PathModel, rtt_ns: int, traces: Traces) -> list[Json]:
     stages: list[Json] = []
     if link.rate is not None:
-        queue = link.queue or Queue("droptail")
-        if queue.kind != "infinite" and queue.limit is None:
-            peak_bps = _peak_bps(link.rate, traces)
-            queue = replace(queue, limit=default_limit(queue.kind, peak_bps, rtt_ns, path.mtu))
-        stages.append(
-            {
-                "stage": "bottleneck",
-                "rate": _rate(link.rate, link.sampled, traces),
-                "queue": _queue(queue),
-                "overhead_bytes": link.overhead_bytes,
-                "unit": link.queue_unit,
-                "outage": link.outage,
-            }
-        )
+        stages.append(_server(link, link.rate, direction, path, rtt_ns, traces))
+    device = None if link.device is None else device_stage(link.device, direction)
+    if device is not None:
+        stages.insert(0 if direction == "up" else len(stages), device)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
         stages.append({"stage": "delay", "delay": _delay(link.delay, traces), "reorder": reorder})
@@ -172,15 +167,34 @@ def _stages(link: Link, path: PathModel, rtt_ns: int, traces: Traces) -> list[Js
     return stages
 
 
+def _server(
+    link: Link, rate: Rate, direction: Literal["down", "up"], path: PathModel, rtt_ns: int, traces: Traces
+) -> dict[str, Json]:
+    """Return what serves the link at its rate: its radio, or a bottleneck."""
+    served = _rate(rate, link.sampled, path.seed, traces)
+    if link.radio is not None:
+        if isinstance(link.radio, WifiSettings):
+            return wifi_stage(link.radio, served)
+        return radio_stage(link.radio, direction, served)
+    queue = link.queue or Queue("droptail")
+    if queue.kind != "infinite" and queue.limit is None:
+        peak_bps = rate.rate_bps if isinstance(rate, ConstantRate | TokenBucket) else traces.peak_bps(rate, path.seed)
+        queue = replace(queue, limit=default_limit(queue.kind, peak_bps, rtt_ns, path.mtu))
+    return {
+        "stage": "bottleneck",
+        "rate": served,
+        "queue": queue_json(queue),
+        "overhead_bytes": link.overhead_bytes,
+        "unit": link.queue_unit,
+        "outage": link.outage,
+    }
+
+
 def _pattern(pattern: PatternFile, traces: Traces) -> dict[str, Json]:
     return {"file": traces.engine_path(pattern), "end": pattern.end, "start_ns": pattern.start_ns}
 
 
-def _peak_bps(rate: Rate, traces: Traces) -> int:
-    return traces.peak_bps(rate) if isinstance(rate, PatternFile) else rate.rate_bps
-
-
-def _rate(rate: Rate, sampled: bool, traces: Traces) -> dict[str, Json]:
+def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> dict[str, Json]:
     match rate:
         case ConstantRate():
             return {"kind": "sampled" if sampled else "constant", "rate_bps": rate.rate_bps}
@@ -189,21 +203,13 @@ def _rate(rate: Rate, sampled: bool, traces: Traces) -> dict[str, Json]:
         case PatternFile():
             kind = "opportunities" if "bytes" in traces.columns(rate) else "pattern"
             return {"kind": "sampled" if sampled else kind, **_pattern(rate, traces)}
-
-
-def _queue(queue: Queue) -> dict[str, Json]:
-    resolved: dict[str, Json] = {"kind": queue.kind}
-    if queue.limit is not None:
-        resolved["limit"] = dict(queue.limit.as_json())
-    fields: Mapping[str, int | bool | None] = {
-        "target_ns": queue.target_ns,
-        "interval_ns": queue.interval_ns,
-        "ecn": queue.ecn,
-        "flows": queue.flows,
-        "quantum_bytes": queue.quantum_bytes,
-    }
-    resolved.update((key, value) for key, value in fields.items() if value is not None)
-    return resolved
+        case ScenePattern():
+            return {
+                "kind": "sampled" if sampled else "pattern",
+                "file": traces.realised_path(rate, seed),
+                "end": rate.end,
+                "start_ns": rate.start_ns,
+            }
 
 
 def _delay(delay: Delay, traces: Traces) -> dict[str, Json]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, Reorder, TokenBucket
+from wavebed.path.air import Air, check_link, with_link_keys
+from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, Reorder, ScenePattern, TokenBucket
 from wavebed.path.problems import Problem, at
 from wavebed.path.schema import LINK_KEYS
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.path.model import TraceEnd
+    from wavebed.path.traces import Traces
 
 __all__ = ["DIRECTED_KEYS", "DIRECTIONS", "Entry", "Links", "link_key"]
 
@@ -63,6 +65,7 @@ class Links:
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
+        self._air = Air()
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None = None) -> None:
         """Lay one source's values above those that are there.
@@ -81,6 +84,15 @@ class Links:
         Problem
             If a value is wrong, or a rate and a trace are given side by side.
         """
+        self._air.lay(given, place, base)
+        if "scene" in given:
+            for key in ("rate", "trace"):
+                if key in given:
+                    what = "a scene gives both links their rate: remove one of them, or write"
+                    raise Problem(f"{what} down-{key} or up-{key}", place(key))
+            for entries in self._entries.values():
+                for key in ("rate", "trace", "trace-format", "trace-end", "start-at"):
+                    entries.pop(key, None)
         for both in (True, False):
             step: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
             for name, raw in given.items():
@@ -106,32 +118,52 @@ class Links:
             entries.pop("trace-format", None)
         entries.update(step)
 
-    def build(self, trace_columns: Callable[[PatternFile], frozenset[str]]) -> tuple[Link, Link]:
+    def build(self, traces: Traces) -> tuple[Link, Link]:
         """Return the downlink and the uplink.
 
         Parameters
         ----------
-        trace_columns : callable
-            Gives the names of the columns of a trace.
+        traces : Traces
+            Reads the columns and headers of patterns.
 
         Raises
         ------
         Problem
             If a key has nothing to act on.
         """
-        links = {direction: _build(self._entries[direction], trace_columns) for direction in DIRECTIONS}
+        links = {
+            direction: _build(self._entries[direction], self._air.pattern(direction), traces.columns)
+            for direction in DIRECTIONS
+        }
+        self._check_needs(links)
+        places = {
+            direction: entries["trace"].place for direction, entries in self._entries.items() if "trace" in entries
+        }
+        radio = self._air.of_radio(links, traces, places)
+        for direction, link in links.items():
+            entries = self._entries[direction]
+            settings = None
+            if radio is not None and link.rate is not None:
+                check_link(link, traces, self._air.place_of_radio() or places.get(direction, "radio"))
+                overhead_bytes = link.overhead_bytes if "overhead" in entries else None
+                queue_place = entries["queue"].place if "queue" in entries else ""
+                settings = with_link_keys(radio, direction, link.queue, overhead_bytes, queue_place)
+            links[direction] = replace(link, radio=settings, device=self._air.of_device())
+        return links["down"], links["up"]
+
+    def _check_needs(self, links: Mapping[str, Link]) -> None:
         for direction in DIRECTIONS:
             for key, entry in self._entries[direction].items():
                 needs = LINK_KEYS[key].needs
                 able = DIRECTIONS if entry.both else (direction,)
                 if needs and not any(_has(needs, self._entries[each], links[each]) for each in able):
                     raise Problem(f"acts on a {needs}, and there is none: {_REMEDIES[needs]}", entry.place)
-        return links["down"], links["up"]
 
 
 _REMEDIES = {
-    "rate": "add a rate or a trace",
+    "rate": "add a rate, a trace or a scene",
     "trace": "add a trace",
+    "pattern": "add a trace or a scene",
     "loss": "add a loss",
 }
 
@@ -139,6 +171,8 @@ _REMEDIES = {
 def _has(needs: str, entries: Mapping[str, Entry], link: Link) -> bool:
     if needs == "trace":
         return "trace" in entries
+    if needs == "pattern":
+        return isinstance(link.rate, PatternFile | ScenePattern)
     return link.rate is not None if needs == "rate" else link.loss is not None
 
 
@@ -158,8 +192,14 @@ def _get(entries: Mapping[str, Entry], key: str, default: _Value) -> _Value:
     return cast("_Value", entries[key].value) if key in entries else default
 
 
-def _build(entries: Mapping[str, Entry], trace_columns: Callable[[PatternFile], frozenset[str]]) -> Link:
+def _build(
+    entries: Mapping[str, Entry],
+    scene: ScenePattern | None,
+    trace_columns: Callable[[PatternFile], frozenset[str]],
+) -> Link:
     rate: Rate | None = _get(entries, "rate", None)
+    if rate is None and scene is not None:
+        rate = replace(scene, end=_get(entries, "trace-end", "repeat"), start_ns=_get(entries, "start-at", 0))
     delay: Delay | None = _get(entries, "delay", None)
     loss: Loss | None = _get(entries, "loss", None)
     _check_pattern(entries, "delay", "delay_s", trace_columns)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.channel.realisation import Mode
+    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.scene.model import Scene
     from wavebed.units import Limit
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "Queue",
     "Rate",
     "Reorder",
+    "ScenePattern",
     "Segment",
     "TokenBucket",
 ]
@@ -76,7 +80,30 @@ class TokenBucket:
     burst_bytes: int
 
 
-Rate: TypeAlias = ConstantRate | TokenBucket | PatternFile
+@dataclass(frozen=True, slots=True)
+class ScenePattern:
+    """One direction of a scene, realised with the path's seed when the laboratory file is made.
+
+    Parameters
+    ----------
+    scene : Scene
+        The scene.
+    mode : str
+        ``3gpp`` or ``reference``.
+    direction : str
+        ``down`` or ``up``.
+    end, start_ns
+        As those of `PatternFile`.
+    """
+
+    scene: Scene
+    mode: Mode
+    direction: Literal["down", "up"]
+    end: TraceEnd = "repeat"
+    start_ns: int = 0
+
+
+Rate: TypeAlias = ConstantRate | TokenBucket | PatternFile | ScenePattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +181,15 @@ class Reorder:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One direction of a segment; the fields stand in the order in which packets meet the stages."""
+    """One direction of a segment; the fields stand in the order in which packets meet the stages.
+
+    With a `radio` the rate drives the radio stage, and `overhead_bytes` and `queue` are those in its settings. The
+    stage of the `device` comes after the radio in a downlink, and before it in an uplink.
+    """
 
     rate: Rate | None = None
+    radio: MacSettings | None = None
+    device: DeviceSettings | None = None
     sampled: bool = False
     overhead_bytes: int = 0
     outage: str = "hold"

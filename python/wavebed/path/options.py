@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.path.layers import DIRECTIONS
-from wavebed.path.schema import LINK_KEYS, PATH_KEYS
+from wavebed.path.schema import AIR_KEYS, LINK_KEYS, PATH_KEYS
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
             shown = f"the same, {direction}link only" if key.name in _SHOWN_BY_DIRECTION else argparse.SUPPRESS
             name = f"{direction}-{key.name}"
             group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=key.write, help=shown)
-    for key in PATH_KEYS.values():
+    for key in (*AIR_KEYS.values(), *PATH_KEYS.values()):
         summary = f"{key.meaning} (default: {key.default})".replace("`", "").replace("%", "%%")
         if key.write == "true|false":
             group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, action="store_const", const=True, help=summary)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
-from wavebed.path.schema import DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
+from wavebed.path.schema import AIR_KEYS, DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ def reference_page() -> str:
     sysctls = "".join(f"| `{name}` | `{value}` |\n" for name, value in DEFAULT_SYSCTLS.items())
     parts = {
         "link keys": _table(LINK_KEYS),
+        "air keys": _table(AIR_KEYS),
         "path keys": _table(PATH_KEYS),
         "segment keys": _table(SEGMENT_KEYS),
         "host keys": _table(HOST_KEYS),

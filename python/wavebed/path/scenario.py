@@ -14,6 +14,7 @@ from wavebed.path.layers import DIRECTED_KEYS, Links, link_key
 from wavebed.path.model import Host, Join, PathModel, Segment
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.schema import (
+    AIR_KEYS,
     DEFAULT_JOIN,
     DEFAULT_MTU,
     DEFAULT_SEED,
@@ -141,7 +142,7 @@ class _Reader:
         )
 
     def _check_keys(self) -> None:
-        known = (*PATH_KEYS, *LINK_KEYS, "segment", *HOSTS)
+        known = (*PATH_KEYS, *LINK_KEYS, *AIR_KEYS, "segment", *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED_KEYS).below(self.place())
@@ -165,7 +166,7 @@ class _Reader:
         target.lay(self.options, lambda key: f"--{key}")
         segments = []
         for name, kind, links in sketches:
-            down, up = links.build(self.traces.columns)
+            down, up = links.build(self.traces)
             segments.append(Segment(name, kind, down, up))
         return tuple(segments)
 
@@ -176,7 +177,7 @@ class _Reader:
         if not 1 <= len(tables) <= MAX_SEGMENTS:
             raise Problem(f"there are {len(tables)}: write 1 to {MAX_SEGMENTS}", self.place("segment"))
         for key in self.given:
-            if link_key(key) is not None:
+            if link_key(key) is not None or key in AIR_KEYS:
                 raise Problem("belongs to a segment when there are [[path.segment]]: move it there", self.place(key))
         sketches: list[tuple[str, str, Links]] = []
         for index, table in enumerate(tables, 1):
@@ -192,7 +193,7 @@ class _Reader:
         if name in taken:
             raise Problem(f"{name!r} is taken by another segment: choose another", self.place(where, "name"))
         kind = at(self.place(where, "kind"), SEGMENT_KEYS["kind"].read, table["kind"])
-        known = (*SEGMENT_KEYS, *LINK_KEYS)
+        known = (*SEGMENT_KEYS, *LINK_KEYS, *AIR_KEYS)
         for key in table:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED_KEYS).below(self.place(where))

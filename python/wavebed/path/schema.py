@@ -5,15 +5,21 @@ The scenario reader, the options of ``wavebed shell`` and the reference page all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wavebed.path import values
+from wavebed.path.problems import Problem, at, described
+from wavebed.radio.presets import PRESETS
+from wavebed.radio.read import device_settings, preset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from wavebed.radio.model import DeviceSettings
 
 __all__ = [
+    "AIR_KEYS",
     "DEFAULT_MTU",
     "DEFAULT_SEED",
     "DEFAULT_SYSCTLS",
@@ -23,6 +29,7 @@ __all__ = [
     "SEGMENT_KEYS",
     "SEGMENT_KINDS",
     "Key",
+    "RadioChoice",
 ]
 
 DEFAULT_JOIN = "125us"
@@ -55,7 +62,7 @@ class Key:
     meaning : str
         What it does.
     needs : str
-        The stage without which the key has no meaning: ``rate``, ``pattern``, ``loss`` or nothing.
+        What the key has no meaning without: ``rate``, ``trace``, ``pattern`` (a trace or a scene), ``loss`` or nothing.
     option : bool
         Whether ``wavebed shell`` has it.
     """
@@ -67,6 +74,38 @@ class Key:
     meaning: str
     needs: str = ""
     option: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RadioChoice:
+    """What a key ``radio`` says: off, or a preset (``None``: that which is below) and a table that changes it."""
+
+    off: bool = False
+    preset: str | None = None
+    table: Mapping[str, object] = field(default_factory=dict)
+
+
+def _radio(value: object) -> RadioChoice:
+    value = values.table_of(value)
+    if value == "off":
+        return RadioChoice(off=True)
+    if isinstance(value, dict):
+        table = {key: raw for key, raw in value.items() if key != "preset"}
+        return RadioChoice(
+            preset=at("preset", preset, value["preset"]).preset if "preset" in value else None, table=table
+        )
+    if isinstance(value, str) and value in PRESETS:
+        return RadioChoice(preset=value)
+    raise Problem(f"{described(value)} is not a choice: write one of {', '.join(PRESETS)}, off, or a table")
+
+
+def _device(value: object) -> DeviceSettings | None:
+    value = values.table_of(value)
+    if value == "off":
+        return None
+    if not isinstance(value, dict):
+        raise Problem(f"{described(value)} is not a table: write {{packets-per-second = …}}, or off")
+    return device_settings(value)
 
 
 LINK_KEYS = {
@@ -94,10 +133,18 @@ LINK_KEYS = {
             values.word(*values.TRACE_ENDS),
             "repeat|hold|stop",
             "repeat",
-            "what follows the end of the trace: it starts again, its last value holds, or nothing passes any more",
-            needs="trace",
+            "what follows the end of the trace or scene: it starts again, its last value holds, or nothing passes any"
+            " more",
+            needs="pattern",
         ),
-        Key("start-at", values.time_ns, "TIME", "0s", "where in the trace the laboratory's time begins", needs="trace"),
+        Key(
+            "start-at",
+            values.time_ns,
+            "TIME",
+            "0s",
+            "where in the trace or scene the laboratory's time begins",
+            needs="pattern",
+        ),
         Key(
             "rate-mode",
             values.word("live", "sampled"),
@@ -111,7 +158,7 @@ LINK_KEYS = {
             "overhead",
             values.number(0, 10_000),
             "BYTES",
-            "0",
+            "0, or that of the radio",
             "bytes that a lower layer adds to every segment",
             needs="rate",
         ),
@@ -128,8 +175,8 @@ LINK_KEYS = {
             values.queue,
             "KIND[:LIMIT]",
             "droptail, with the limit below",
-            "what waits for the bottleneck: droptail, drophead, codel, fq_codel, infinite; the limit is in bytes,"
-            " packets or time",
+            "what waits for the bottleneck, or with a radio the buffer of this user: droptail, drophead, codel,"
+            " fq_codel, infinite; the limit is in bytes, packets or time",
             needs="rate",
         ),
         Key(
@@ -170,6 +217,42 @@ LINK_KEYS = {
     )
 }
 """Keys of a link. Each also exists as ``down-KEY`` and ``up-KEY``, for one direction."""
+
+AIR_KEYS = {
+    key.name: key
+    for key in (
+        Key(
+            "scene",
+            values.text,
+            "SCENE",
+            "none",
+            "a scene, a file or one that is shipped; realised with the path's seed, it gives both links their rate,"
+            " the radio and the device, where these are not given",
+        ),
+        Key(
+            "mode",
+            values.word("3gpp", "reference"),
+            "3gpp|reference",
+            "3gpp",
+            "how the scene becomes a channel: by the standard's models, or as the study did that it is from",
+        ),
+        Key(
+            "radio",
+            _radio,
+            "PRESET|{…}|off",
+            "that of the scene or of the trace's header, else off",
+            "slots, HARQ, RLC and what else a radio does between the queue and the air",
+        ),
+        Key(
+            "device",
+            _device,
+            "{packets-per-second = N}|off",
+            "that of the scene, else off",
+            "what the device itself can handle, behind a shallow queue of its own",
+        ),
+    )
+}
+"""Keys of a segment that act on both its links at once."""
 
 PATH_KEYS = {
     key.name: key

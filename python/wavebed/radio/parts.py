@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.values import number, size_bytes, table_of, time_ns, word
-from wavebed.radio.model import Drx, Grants, Harq, Reordering, Rlc, Rrc
+from wavebed.radio.model import Drx, Grants, Harq, Reordering, Rlc, Rrc, SlotSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
+    "check_frame",
     "decibel",
     "drx_part",
     "frame",
@@ -37,6 +38,7 @@ _Fields: TypeAlias = "Mapping[str, tuple[str, Callable[[object], object]]]"
 MAX_FRAME_SLOTS = 160
 """Slots in 20 ms at 120 kHz: two patterns of 10 ms (TS 38.213 11.1)."""
 _SLOTS = number(0, 640)
+_LATER = number(1, 640)
 
 
 def decibel(value: object) -> float:
@@ -61,7 +63,7 @@ def _positive(value: object) -> int:
 _HARQ: _Fields = {
     "processes": ("processes", number(1, 32)),
     "feedback": ("feedback_slots", _SLOTS),
-    "schedule": ("schedule_slots", _SLOTS),
+    "schedule": ("schedule_slots", _LATER),
     "limit": ("limit", number(1, 16)),
     "combining-gain-db": ("combining_gain_db", decibel),
     "slope-per-db": ("slope_per_db", decibel),
@@ -76,7 +78,7 @@ _RLC: _Fields = {
 _GRANTS: _Fields = {
     "request": ("request_slots", number(1, 640)),
     "schedule": ("schedule_slots", _SLOTS),
-    "prepare": ("prepare_slots", _SLOTS),
+    "prepare": ("prepare_slots", _LATER),
     "first": ("first_bytes", size_bytes),
 }
 _CONFIGURED: _Fields = {
@@ -210,7 +212,7 @@ def frame(value: object) -> str:
     Raises
     ------
     Problem
-        If a slot is none of ``D``, ``S`` and ``U``, or a direction has no slot.
+        If a slot is none of ``D``, ``S`` and ``U``.
     """
     if value == "fdd":
         return ""
@@ -218,10 +220,21 @@ def frame(value: object) -> str:
         raise Problem(f"{described(value)} is no frame: write slots as D, S or U, such as DDDSU, or fdd")
     if len(value) > MAX_FRAME_SLOTS:
         raise Problem(f"has {len(value)} slots: write at most {MAX_FRAME_SLOTS}")
-    for letter, direction in (("U", "uplink"), ("D", "downlink")):
-        if letter not in value:
-            raise Problem(f"{value!r} has no {direction} slot: add a {letter}")
     return value
+
+
+def check_frame(slots: SlotSettings) -> None:
+    """Check that a frame has symbols for both directions.
+
+    Raises
+    ------
+    Problem
+        If it has not.
+    """
+    down, _, up = slots.special_symbols
+    for letter, direction, symbols in (("U", "uplink", up), ("D", "downlink", down)):
+        if slots.frame and letter not in slots.frame and not ("S" in slots.frame and symbols):
+            raise Problem(f"{slots.frame!r} has no {direction} slot: add a {letter}", "frame")
 
 
 def special_symbols(value: object) -> tuple[int, int, int]:

@@ -35,8 +35,6 @@ from wavebed.units import Limit
 
 __all__ = [
     "DEVICE_QUEUE",
-    "LTE_RLC",
-    "NR_RLC",
     "PRESETS",
     "SLEEP",
     "Technology",
@@ -50,12 +48,6 @@ _MS: Final = 1_000_000
 _MIB: Final = 1 << 20
 SPECIAL_SYMBOLS: Final = (10, 2, 2)
 """TS 38.101-4 Table A.1.3-2, FR2.120-1."""
-
-NR_RLC: Final = Rlc(mode="am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=0, retransmissions=8)
-"""TS 38.331 9.2.1: the only defaults that the standard has; it gives them to the signalling bearers."""
-
-LTE_RLC: Final = Rlc(mode="am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=0, retransmissions=4)
-"""TS 36.331 9.2.1.1, for the signalling bearers; `reassembly_ns` is t-Reordering."""
 
 DEVICE_QUEUE: Final = Queue("droptail", Limit(packets=100))
 """Packets that wait in the device: an assumption, shallow against every radio buffer here."""
@@ -90,6 +82,16 @@ def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
     )
 
 
+def _rlc(grants: Grants, slot_ns: int, retransmissions: int) -> Rlc:
+    """Return RLC AM with t-Reassembly (LTE: t-Reordering) and t-PollRetransmit as the standards give them by default.
+
+    TS 38.331 9.2.1 and TS 36.331 9.2.1.1 have no other defaults than these, of the signalling bearers; t-StatusProhibit
+    is 0 there, so that a report takes only its own way: a grant, the slot that is granted, and its length.
+    """
+    status_ns = (grants.schedule_slots + grants.prepare_slots + 1) * slot_ns
+    return Rlc("am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=status_ns, retransmissions=retransmissions)
+
+
 def _direction(
     buffer_bytes: int, overhead_bytes: int, rlc: Rlc, reordering: Reordering, grants: Grants | None
 ) -> DirectionSettings:
@@ -116,6 +118,7 @@ def _nr(numerology: int) -> RadioSettings:
     )
     # SDAP 1 (TS 37.324), PDCP 3 and RLC AM 3 (18-bit numbers, TS 38.323 6.2.2.3, TS 38.322 6.2.2.4), MAC 3 (TS 38.321).
     overhead_bytes = 10
+    rlc = _rlc(grants, slot_ns, retransmissions=8)  # TS 38.331 9.2.1
     reordering = Reordering(100 * _MS)  # OAI; more than t-Reassembly and a retransmission of RLC take
     return RadioSettings(
         preset=preset_name("nr", numerology),
@@ -129,8 +132,8 @@ def _nr(numerology: int) -> RadioSettings:
             harq=_harq(feedback_slots=2, schedule_slots=2, processes=16),  # 5G-LENA; TS 38.214 5.1: at most 16
         ),
         fallback=None,
-        down=_direction(20 * _MIB, overhead_bytes, NR_RLC, reordering, None),  # kau-e5g
-        up=_direction(20 * _MIB, overhead_bytes, NR_RLC, reordering, grants),  # kau-e5g
+        down=_direction(20 * _MIB, overhead_bytes, rlc, reordering, None),  # kau-e5g
+        up=_direction(20 * _MIB, overhead_bytes, rlc, reordering, grants),  # kau-e5g
         connection=None,
     )
 
@@ -144,6 +147,7 @@ def _lte() -> RadioSettings:
     )
     # PDCP 2 (12-bit numbers, TS 36.323 6.2.4), a length field of 12 bits in the RLC header (TS 36.322 6.2.2.5).
     overhead_bytes = 4
+    rlc = _rlc(grants, _MS, retransmissions=4)  # TS 36.331 9.2.1.1
     reordering = Reordering(None)  # TS 36.322 5.1.3.2.3: RLC AM waits until the gap is filled
     return RadioSettings(
         preset="lte",
@@ -156,8 +160,8 @@ def _lte() -> RadioSettings:
             harq=_harq(feedback_slots=4, schedule_slots=4, processes=8),  # TS 36.213 7: 8 processes, 8 ms in all
         ),
         fallback=None,
-        down=_direction(_MIB, overhead_bytes, LTE_RLC, reordering, None),  # ns-3 LENA
-        up=_direction(_MIB, overhead_bytes, LTE_RLC, reordering, grants),  # ns-3 LENA
+        down=_direction(_MIB, overhead_bytes, rlc, reordering, None),  # ns-3 LENA
+        up=_direction(_MIB, overhead_bytes, rlc, reordering, grants),  # ns-3 LENA
         connection=None,
     )
 

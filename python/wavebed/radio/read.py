@@ -160,7 +160,15 @@ def buffer_limited(queue: Queue, buffer: Queue) -> Queue:
     return queue if queue.limit is not None or queue.kind == "infinite" else replace(queue, limit=buffer.limit)
 
 
-def device_settings(table: Table, place: str) -> DeviceSettings:
+def _check_discard(settings: RadioSettings) -> None:
+    for side in (settings.down, settings.up):
+        if side.discard_ns is not None and side.queue.kind == "fq_codel":
+            raise Problem(
+                "does not fit an fq_codel queue, which has no single order: use codel, or write off", "discard"
+            )
+
+
+def device_settings(table: Table, place: str = "") -> DeviceSettings:
     """Read ``{packets-per-second = 60000, queue = "droptail:50p"}``.
 
     ``down-packets-per-second`` and ``up-packets-per-second`` stand for one direction; the queue is the same for both.
@@ -170,7 +178,7 @@ def device_settings(table: Table, place: str) -> DeviceSettings:
     Problem
         If the table is wrong; the message starts with `place`.
     """
-    return at(place, _device, table)
+    return at(place, _device, table) if place else _device(table)
 
 
 def _device(table: Table) -> DeviceSettings:
@@ -209,7 +217,9 @@ def _change_radio(base: RadioSettings, table: Table) -> RadioSettings:
         changed = replace(changed, up=replace(changed.up, grants=grants))
     if "fallback" in table:
         changed = replace(changed, fallback=at("fallback", _fallback, table["fallback"]))
-    return replace(changed, connection=_connection(changed, table), bler=_bler(base.bler, table))
+    changed = replace(changed, connection=_connection(changed, table), bler=_bler(base.bler, table))
+    _check_discard(changed)
+    return changed
 
 
 def _slots(base: SlotSettings, origin: RadioSettings, table: Table) -> SlotSettings:
@@ -219,6 +229,7 @@ def _slots(base: SlotSettings, origin: RadioSettings, table: Table) -> SlotSetti
         base = replace(base, special_symbols=at("special-symbols", parts.special_symbols, table["special-symbols"]))
         if "S" not in base.frame:
             raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
+    parts.check_frame(base)
     if "prepare" in table:
         base = replace(base, prepare_ns=at("prepare", time_ns, table["prepare"]))
     if "decode" in table:

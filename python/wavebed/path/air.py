@@ -1,0 +1,220 @@
+"""Scene, radio and device of a segment: what acts on both of its links.
+
+As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
+the radio that is below it: that of an earlier source, of the scene, or of the trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from wavebed.path.model import ConstantRate, PatternFile, ScenePattern
+from wavebed.path.problems import Problem, at
+from wavebed.path.schema import AIR_KEYS, RadioChoice
+from wavebed.radio.model import WifiSettings
+from wavebed.radio.read import buffer_limited, change_settings, preset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path as FilePath
+
+    from wavebed.path.model import Link, Queue
+    from wavebed.path.traces import Traces
+    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.scene.model import Scene
+
+__all__ = ["Air", "SceneChoice", "check_link", "with_link_keys"]
+
+_OFF_REMEDY = 'or write radio = "off"'
+
+
+@dataclass(frozen=True, slots=True)
+class SceneChoice:
+    """A scene that was named, and where."""
+
+    scene: Scene
+    name: str
+    place: str
+
+
+@dataclass(slots=True)
+class Air:
+    """The keys of `AIR_KEYS` while the values of one segment are collected."""
+
+    scene: SceneChoice | None = None
+    mode: tuple[str, str] | None = None
+    radio: list[tuple[RadioChoice, str]] = field(default_factory=list)
+    device: DeviceSettings | None = None
+    device_given: bool = False
+
+    def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None) -> None:
+        """Lay one source's values above those that are there; see `wavebed.path.layers.Links.lay`."""
+        read = {key: at(place(key), AIR_KEYS[key].read, given[key]) for key in AIR_KEYS if key in given}
+        if "scene" in read:
+            self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), cast("str", read["scene"]))
+            self.mode, self.radio, self.device, self.device_given = None, [], None, False
+        if "mode" in read:
+            self.mode = (cast("str", read["mode"]), place("mode"))
+        if "radio" in read:
+            choice = cast("RadioChoice", read["radio"])
+            replaces = choice.off or choice.preset is not None
+            self.radio = [*([] if replaces else self.radio), (choice, place("radio"))]
+        if "device" in read:
+            self.device, self.device_given = cast("DeviceSettings | None", read["device"]), True
+
+    def pattern(self, direction: str) -> ScenePattern | None:
+        """Return what drives a link of the scene; ``None`` without a scene."""
+        if self.scene is None:
+            if self.mode is not None:
+                raise Problem("acts on a scene, and there is none: add a scene", self.mode[1])
+            return None
+        mode = self.mode[0] if self.mode is not None else "3gpp"
+        if mode == "reference" and self.scene.scene.reference is None:
+            raise Problem(
+                f"the scene {self.scene.name!r} reproduces no study: write 3gpp", cast("tuple[str, str]", self.mode)[1]
+            )
+        return ScenePattern(
+            self.scene.scene, "reference" if mode == "reference" else "3gpp", "down" if direction == "down" else "up"
+        )
+
+    def of_device(self) -> DeviceSettings | None:
+        """Return the device's own stage."""
+        return self.device if self.device_given or self.scene is None else self.scene.scene.device
+
+    def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
+        """Return the radio of the segment; ``None``: it has none.
+
+        Parameters
+        ----------
+        links : mapping
+            The links by direction, without a radio.
+        traces : Traces
+            Reads the headers of their patterns.
+        places : mapping
+            Where the trace of each direction was given.
+
+        Raises
+        ------
+        Problem
+            If nothing says which radio it is, or there is no rate that it can act on.
+        """
+        if self.radio and self.radio[0][0].off and len(self.radio) == 1:
+            return None
+        settings = self._base(links, traces, places)
+        for choice, place in self.radio:
+            if settings is None and not choice.off:
+                raise Problem(
+                    'is missing: name the preset beside the other keys, as in preset = "nr-120khz"', f"{place}.preset"
+                )
+            if settings is not None:
+                settings = change_settings(settings, choice.table, place)
+        if settings is None:
+            _note_block_errors(links, traces)
+        elif all(link.rate is None for link in links.values()):
+            raise Problem("acts on a rate, and there is none: add a rate, a trace or a scene", self.radio[-1][1])
+        return settings
+
+    def place_of_radio(self) -> str | None:
+        """Return where the radio was given; ``None``: the trace or the scene brought it."""
+        return self.radio[-1][1] if self.radio else None
+
+    def _base(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
+        if self.radio:
+            choice, place = self.radio[0]
+            if choice.off:
+                raise Problem("there is no radio to change: name its preset", self.radio[1][1])
+            if choice.preset is not None:
+                return at(place, preset, choice.preset)
+        if self.scene is not None:
+            return self.scene.scene.radio
+        named: dict[str, str] = {}
+        for direction, link in links.items():
+            if isinstance(link.rate, PatternFile):
+                name = traces.header(link.rate).get("radio")
+                if name is not None:
+                    named[direction] = name
+        if len(set(named.values())) > 1:
+            raise Problem(
+                f"the downlink's pattern is of radio {named['down']!r}, the uplink's of {named['up']!r}: write radio",
+                places["up"],
+            )
+        for direction, name in named.items():
+            return at(f"{places[direction]}: header key radio", preset, name)
+        return None
+
+
+def _note_block_errors(links: Mapping[str, Link], traces: Traces) -> None:
+    files = {
+        link.rate.file
+        for link in links.values()
+        if isinstance(link.rate, PatternFile) and "bler" in traces.columns(link.rate)
+    }
+    for file in sorted(files):
+        traces.notes.append(f"{file}: block errors have no effect without a radio: its rate is carried as it stands")
+
+
+def _scene(name: str, place: str, base: FilePath | None) -> SceneChoice:
+    from wavebed.scene.files import load
+
+    file = None if base is None else base / name
+    return SceneChoice(load(file if file is not None and file.exists() else name), name, place)
+
+
+def check_link(link: Link, traces: Traces, place: str) -> None:
+    """Check that a radio can serve a link.
+
+    Raises
+    ------
+    Problem
+        If the link's rate or one of its keys is of a kind that a radio does not have.
+    """
+    rate = link.rate
+    if link.sampled:
+        raise Problem(f"cannot serve a sampled rate: use rate-mode live, {_OFF_REMEDY}", place)
+    if not isinstance(rate, ConstantRate | PatternFile | ScenePattern):
+        raise Problem(f"cannot serve a token bucket: use a rate or a trace, {_OFF_REMEDY}", place)
+    if isinstance(rate, PatternFile) and "rate_bps" not in traces.columns(rate):
+        raise Problem(f"cannot serve opportunities: use a trace of rates, {_OFF_REMEDY}", place)
+    if link.outage != "hold":
+        raise Problem(f"holds its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
+    if link.queue_unit != "packet":
+        raise Problem(f"holds wire segments: remove queue-unit, {_OFF_REMEDY}", place)
+
+
+def with_link_keys(
+    settings: MacSettings, direction: str, queue: Queue | None, overhead_bytes: int | None, place: str
+) -> MacSettings:
+    """Return the settings with what the keys of one link say: `queue` is the per-UE buffer.
+
+    Parameters
+    ----------
+    settings : MacSettings
+        The radio of the segment.
+    direction : str
+        ``down`` or ``up``.
+    queue, overhead_bytes
+        The link's own values; ``None``: not given.
+    place : str
+        Where the queue was given, for messages.
+
+    Raises
+    ------
+    Problem
+        If the queue does not suit the radio.
+    """
+    if isinstance(settings, WifiSettings):
+        return replace(
+            settings,
+            queue=settings.queue if queue is None else buffer_limited(queue, settings.queue),
+            overhead_bytes=settings.overhead_bytes if overhead_bytes is None else overhead_bytes,
+        )
+    side = settings.down if direction == "down" else settings.up
+    side = replace(
+        side,
+        queue=side.queue if queue is None else buffer_limited(queue, side.queue),
+        overhead_bytes=side.overhead_bytes if overhead_bytes is None else overhead_bytes,
+    )
+    if side.discard_ns is not None and side.queue.kind == "fq_codel":
+        raise Problem("has no single order, which the radio's discard timer needs: use codel, or turn that off", place)
+    return replace(settings, down=side) if direction == "down" else replace(settings, up=side)
