@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.scene.model import Propagation
 
-__all__ = ["arriving", "delay_spread_s", "diffuse", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
+__all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
 
 WAVES = 24
 """Waves that arrive, evenly around the handset: the correlation is that of J0 within 10⁻³ over six wavelengths."""
@@ -85,8 +85,8 @@ def subbands(bandwidth_hz: float, spread_s: float) -> int:
     """Return how many independent subbands average alike, at most `MOST_SUBBANDS`.
 
     With an exponential power delay profile of RMS width τ the correlation of two frequencies is
-    |R|² = 1/(1 + (2πΔfτ)²); the mean power over the bandwidth then varies as that of N = 1/(2·arctan(x)/x - ln(1 + x²)/x²) independent ones,
-    x = 2πBτ. For wide bands N is near 2Bτ.
+    |R|² = 1/(1 + (2πΔfτ)²). The mean power over the bandwidth then varies as that of
+    N = 1/(2·arctan(x)/x - ln(1 + x²)/x²) independent ones, x = 2πBτ. For wide bands N is near 2Bτ.
     """
     x = 2 * math.pi * bandwidth_hz * spread_s
     if x < 1e-3:
@@ -114,22 +114,7 @@ def wavelengths_moved(
     return np.concatenate(([0.0], np.cumsum(steps))) * (frequency_hz / LIGHT_M_PER_S)
 
 
-def diffuse(rng: np.random.Generator, waves: NDArray[np.complex64], count: int) -> NDArray[np.complex64]:
-    """Return `count` independent fading coefficients of unit power at each step, of shape (n, count).
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws the phase of each wave in each subband.
-    waves : (n, `WAVES`) complex64
-        The waves at each step, of `arriving`.
-    count : int
-        Subbands.
-    """
-    return waves @ _weights(rng, count)
-
-
-def arriving(moved: NDArray[np.float64]) -> NDArray[np.complex64]:
+def _arriving(moved: NDArray[np.float64]) -> NDArray[np.complex64]:
     """Return waves from all sides in the plane at each step, (n, `WAVES`): exp(2πj·cos(angle)·moved).
 
     Their angles are even, and turned by a quarter of their distance so that no two have the same Doppler shift.
@@ -185,7 +170,7 @@ def fading_db(
     los = np.broadcast_to(los, faded.shape)
     for start in range(0, time_s.size, CHUNK):
         part = slice(start, start + CHUNK)
-        waves = arriving(moved[part])
+        waves = _arriving(moved[part])
         cycles = direct_m[part] * (-frequency_hz / LIGHT_M_PER_S)
         direct = _phasor(cycles - np.rint(cycles))
         for seed, phases in enumerate(weights):

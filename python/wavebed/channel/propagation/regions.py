@@ -117,17 +117,20 @@ def region_blocking_db(
     crowd = _CROWDS[scenario]
     scale = math.pi / 2 * math.sqrt(math.pi * crowd.distance_m * frequency_hz / LIGHT_M_PER_S)
     moved = walked_m + BLOCKER_M_PER_S * (time_s - time_s[0])
+    level = np.flatnonzero(np.abs(zenith_deg - 90.0) < crowd.heights[1])
+    if level.size == 0:
+        return total
     for _ in range(REGIONS):
         width = np.array([[rng.uniform(*crowd.widths)] for rng in rngs])
         height = np.array([[rng.uniform(*crowd.heights)] for rng in rngs])
-        middle = 360.0 * normal_cdf(gaussian(rngs, moved, crowd.correlation_m))
-        aside = turn_deg(azimuth_deg - middle)
-        above = np.broadcast_to(zenith_deg - 90.0, aside.shape)
+        middle = 360.0 * normal_cdf(gaussian(rngs, moved, crowd.correlation_m)[:, level])
+        aside = turn_deg(azimuth_deg[level] - middle)
+        above = np.broadcast_to(zenith_deg[level] - 90.0, aside.shape)
         inside = (np.abs(aside) < width) & (np.abs(above) < height)
         seeds, steps = np.nonzero(inside)
         share = _covered(aside[seeds, steps], width[seeds, 0], scale)
         share *= _covered(above[seeds, steps], height[seeds, 0], scale)
-        total[seeds, steps] -= 20 * np.log10(1 - share)
+        total[seeds, level[steps]] -= 20 * np.log10(1 - share)
     return total
 
 

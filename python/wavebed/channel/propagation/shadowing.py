@@ -41,7 +41,7 @@ LOS_CORRELATION_M: Mapping[Propagation, float] = {"umi": 50.0, "uma": 50.0, "inh
 def shadowing_db(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
-    los: NDArray[np.bool_],
+    los: NDArray[np.bool_] | NDArray[np.float64],
     walked_m: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return shadow fading in dB (a loss, zero mean), of shape (seeds, n); zero in free space.
@@ -54,8 +54,8 @@ def shadowing_db(
         One for each seed.
     scenario : str
         The propagation scenario.
-    los : (n,) or (seeds, n) bool
-        Whether the line of sight is free of buildings.
+    los : (n,) or (seeds, n), bool or float64
+        Whether the line of sight is free of buildings; near a building's edge, the share from 0 to 1 that is LOS.
     walked_m : (n,) float64
         Distance walked until each step.
     """
@@ -66,7 +66,12 @@ def shadowing_db(
     behind = gaussian(rngs, walked_m, values.nlos_m)
     line *= values.los_db
     behind *= values.nlos_db
-    np.copyto(behind, line, where=los)
+    if los.dtype == np.bool_:
+        np.copyto(behind, line, where=los)
+    else:
+        line -= behind
+        line *= los
+        behind += line
     return behind
 
 
