@@ -92,8 +92,8 @@ def slope_per_db(technology: Technology = "nr", mcs_table: McsTable = "64qam") -
 def waterfall(technology: Technology, mcs_table: McsTable = "64qam") -> Waterfall:
     """Return the curves of a technology.
 
-    LTE takes those of NR at the same MCS index: its tables have the same modulations, and code rates within 10 % where
-    136 resource elements of a pair of blocks carry data.
+    LTE takes those of NR at the same MCS index: its tables have the same modulations, and code rates within 3 % where
+    120 resource elements of a pair of blocks carry data (three control symbols, two antenna ports).
     """
     if technology == "802.11ad":
         return _dmg_waterfall()
