@@ -9,7 +9,7 @@ two of them nothing changes, and one look in the middle decides.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,18 +145,15 @@ def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height
     assert isinstance(box, Box), "screens attenuate; they do not decide"
     axes = 2 if ignore_height else 3
     low, high = np.array(box.low_m)[:axes], np.array(box.high_m)[:axes]
-    spans: list[Span] = []
-    for start_s, end_s in _pieces(scene.duration_s, scene.handset.track, obstacle):
-        ends = np.array([start_s, end_s])
-        shift = displacement(obstacle.track, ends)
-        mast = (np.asarray(scene.stations[station].position_m) - shift)[:, :axes]
-        phone = (positions(scene.handset.track, ends) - shift)[:, :axes]
-        at = np.array([0.0, *_changes(mast, phone, low, high), 1.0])
-        middle = (at[1:] + at[:-1])[:, None] / 2
-        hit = _crosses(mast[0] + middle * (mast[1] - mast[0]), phone[0] + middle * (phone[1] - phone[0]), low, high)
-        time_s = start_s + at * (end_s - start_s)
-        spans += [(float(time_s[index]), float(time_s[index + 1])) for index in np.flatnonzero(hit)]
-    return _joined(spans)
+    pieces = _pieces(scene.duration_s, scene.handset.track, obstacle)
+    shift = _at_ends(displacement(obstacle.track, pieces.ravel()))
+    mast = (np.asarray(scene.stations[station].position_m) - shift)[..., :axes]
+    phone = (_at_ends(positions(scene.handset.track, pieces.ravel())) - shift)[..., :axes]
+    at = _changes(mast, phone, low, high)
+    middle = (at[:, 1:, None] + at[:, :-1, None]) / 2
+    hit = _crosses(_between(mast, middle), _between(phone, middle), low, high) & (np.diff(at) > 0)
+    time_s = pieces[:, :1] + at * (pieces[:, 1:] - pieces[:, :1])
+    return _joined(list(zip(time_s[:, :-1][hit].tolist(), time_s[:, 1:][hit].tolist(), strict=True)))
 
 
 def inside(obstacle: Obstacle, track: Track, duration_s: float) -> list[Span]:
@@ -164,15 +161,12 @@ def inside(obstacle: Obstacle, track: Track, duration_s: float) -> list[Span]:
     box = obstacle.shape
     assert isinstance(box, Box), "a screen has no inside"
     low, high = np.array(box.low_m), np.array(box.high_m)
-    spans: list[Span] = []
-    for start_s, end_s in _pieces(duration_s, track, obstacle):
-        ends = np.array([start_s, end_s])
-        place = positions(track, ends) - displacement(obstacle.track, ends)
-        entry, leave = _slabs(place[:1], place[1:], low, high)
-        if entry[0] < leave[0]:
-            length_s = end_s - start_s
-            spans.append((start_s + float(entry[0]) * length_s, start_s + float(leave[0]) * length_s))
-    return _joined(spans)
+    pieces = _pieces(duration_s, track, obstacle)
+    place = _at_ends(positions(track, pieces.ravel()) - displacement(obstacle.track, pieces.ravel()))
+    entry, leave = _slabs(place[:, 0], place[:, 1], low, high)
+    at = np.stack([entry, leave], axis=1)[entry < leave]
+    spans = pieces[entry < leave, :1] + at * np.diff(pieces)[entry < leave]
+    return _joined([(start_s, end_s) for start_s, end_s in spans.tolist()])
 
 
 def distance_m(track: Track, box: Box, moved: Floats, time_s: Floats, axes: int = 3) -> Floats:
@@ -186,23 +180,20 @@ def distance_m(track: Track, box: Box, moved: Floats, time_s: Floats, axes: int 
 def _passes_within(obstacle: Obstacle, track: Track, span: Span, near_m: float) -> bool:
     """Return whether a track comes nearer than this to a box in a span of time, seen from above.
 
-    Each coordinate's distance is convex and piecewise linear between the corners of the tracks; the least distance is
-    bracketed by golden sections.
+    Between the corners of the tracks the distance is a convex function of time, so that the neighbours of the least of
+    a few values bracket the least of all.
     """
     box = obstacle.shape
     assert isinstance(box, Box), "only boxes shadow"
-
-    def apart(time_s: Floats) -> Floats:
-        return distance_m(track, box, displacement(obstacle.track, time_s), time_s, axes=2)
-
-    for start_s, end_s in _pieces(span[1], track, obstacle):
+    for start_s, end_s in _pieces(span[1], track, obstacle).tolist():
         low_s, high_s = max(start_s, span[0]), end_s
         while high_s - low_s > _SAME_S:
-            third = (high_s - low_s) / 3
-            one, other = apart(np.array([low_s + third, high_s - third]))
-            low_s, high_s = (low_s, high_s - third) if one <= other else (low_s + third, high_s)
-        if low_s <= high_s and apart(np.array([(low_s + high_s) / 2]))[0] < near_m:
-            return True
+            time_s = np.linspace(low_s, high_s, 65)
+            apart_m = distance_m(track, box, displacement(obstacle.track, time_s), time_s, axes=2)
+            nearest = int(apart_m.argmin())
+            if apart_m[nearest] < near_m:
+                return True
+            low_s, high_s = float(time_s[max(nearest - 1, 0)]), float(time_s[min(nearest + 1, 64)])
     return False
 
 
@@ -211,42 +202,57 @@ def spans_of(parts: Iterable[Interval], state: str) -> list[Span]:
     return [(part.start_s, part.end_s) for part in parts if part.state == state]
 
 
-def _pieces(duration_s: float, track: Track, obstacle: Obstacle) -> list[Span]:
-    """Return the spans in which the obstacle is there and everything moves straight and evenly."""
+def _pieces(duration_s: float, track: Track, obstacle: Obstacle) -> Floats:
+    """Return the spans in which the obstacle is there and everything moves straight and evenly, (pieces, 2)."""
     corners = {0.0, duration_s, *track.time_s, *(obstacle.track.time_s if obstacle.track else ())}
-    times = np.array(
-        sorted(time for time in corners | {t for p in obstacle.present_s for t in p} if time <= duration_s)
-    )
-    there = present(obstacle, (times[1:] + times[:-1]) / 2)
-    return [(float(times[index]), float(times[index + 1])) for index in np.flatnonzero(there)]
+    corners |= {time for period in obstacle.present_s for time in period}
+    times = np.array(sorted(time for time in corners if time <= duration_s))
+    pieces = np.stack([times[:-1], times[1:]], axis=1)
+    return np.asarray(pieces[present(obstacle, pieces.mean(axis=1))])
+
+
+def _at_ends(values: Floats) -> Floats:
+    """Return (2·pieces, axes) as (pieces, 2, axes): what holds at the beginning and at the end of each piece."""
+    return values.reshape(-1, 2, values.shape[-1])
+
+
+def _between(ends: Floats, share: Floats) -> Floats:
+    return np.asarray(ends[:, :1] + share * (ends[:, 1:] - ends[:, :1]))
 
 
 def _changes(mast: Floats, phone: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the moments in (0, 1), in order, at which a separating plane may begin or cease to part.
+    """Return the moments at which a separating plane may begin or cease to part, in order, as shares of each piece.
 
     Parameters
     ----------
-    mast, phone : (2, axes) array
-        The ends of the line of sight at the moments 0 and 1, as seen from the box.
+    mast, phone : (pieces, 2, axes) array
+        The ends of the line of sight at the beginning and the end of each piece, as seen from the box.
     low, high : (axes,) array
         The box.
+
+    Returns
+    -------
+    (pieces, k) array
+        From 0 to 1; moments that a piece does not need are 0.
     """
     axes = len(low)
     sides = np.stack([low, high])
-    linear = np.concatenate([(ends[0] - sides).ravel() for ends in (mast, phone)])
-    slope = np.concatenate([np.broadcast_to(ends[1] - ends[0], sides.shape).ravel() for ends in (mast, phone)])
-    squares, slopes, constants = [np.zeros_like(linear)], [slope], [linear]
-    for one in range(axes):
-        for other in range(one + 1, axes):
-            plane = [one, other]
-            corner = np.array([[x, y] for x in sides[:, one] for y in sides[:, other]])
-            ray, turn = (phone[0] - mast[0])[plane], ((phone[1] - phone[0]) - (mast[1] - mast[0]))[plane]
-            reach, drift = corner - mast[0][plane], -(mast[1] - mast[0])[plane]
-            # cross(ray + turn·s, reach + drift·s) = 0: the ray passes through the corner
-            squares.append(np.full(len(corner), _cross(turn, drift)))
-            slopes.append(_cross(turn, reach) + _cross(ray, drift))
-            constants.append(_cross(ray, reach))
-    return _roots(np.concatenate(squares), np.concatenate(slopes), np.concatenate(constants))
+    steps = [(ends[:, 1] - ends[:, 0]) for ends in (mast, phone)]
+    constants = [ends[:, 0, None] - sides for ends in (mast, phone)]
+    slopes = [np.broadcast_to(step[:, None], constant.shape) for step, constant in zip(steps, constants, strict=True)]
+    flat = (len(mast), -1)
+    terms = [(np.zeros((len(mast), 2 * axes)), *(part.reshape(flat) for part in pair))
+             for pair in zip(slopes, constants, strict=True)]  # fmt: skip
+    for plane in combinations(range(axes), 2):
+        corner = np.array(list(product(*sides[:, plane].T)))
+        ray, turn = (phone[:, 0] - mast[:, 0])[:, None, plane], (steps[1] - steps[0])[:, None, plane]
+        reach, drift = corner - mast[:, 0][:, None, plane], -steps[0][:, None, plane]
+        # cross(ray + turn·s, reach + drift·s) = 0: the ray passes through the corner
+        square = np.broadcast_to(_cross(turn, drift), (len(mast), len(corner)))
+        terms.append((square, _cross(turn, reach) + _cross(ray, drift), _cross(ray, reach)))
+    roots = _roots(*(np.concatenate(parts, axis=1) for parts in zip(*terms, strict=True)))
+    ends = np.broadcast_to([0.0, 1.0], (len(mast), 2))
+    return np.sort(np.concatenate([roots, ends], axis=1), axis=1)
 
 
 def _cross(one: Floats, other: Floats) -> Floats:
@@ -254,12 +260,12 @@ def _cross(one: Floats, other: Floats) -> Floats:
 
 
 def _roots(square: Floats, slope: Floats, constant: Floats) -> Floats:
-    """Return the roots of ``square·s² + slope·s + constant`` in (0, 1), in order, by the stable formula."""
+    """Return the roots of ``square·s² + slope·s + constant`` in (0, 1) by the stable formula, and 0 for the others."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         discriminant = slope**2 - 4 * square * constant
         half = -(slope + np.where(slope >= 0, 1.0, -1.0) * np.sqrt(discriminant)) / 2
-        found = np.concatenate([half / square, constant / half])
-    return np.unique(found[(found > 0) & (found < 1)])
+        found = np.concatenate([half / square, constant / half], axis=1)
+        return np.where((found > 0) & (found < 1), found, 0.0)
 
 
 def _slabs(start: Floats, end: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
