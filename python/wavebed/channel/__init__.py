@@ -1,1 +1,33 @@
 """The channel: from a scene to what a link can carry, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavebed.channel.export import Direction, to_pattern
+    from wavebed.channel.modes import ensemble, realise
+    from wavebed.channel.realisation import Interval, Mode, Realisation
+
+__all__ = ["Direction", "Interval", "Mode", "Realisation", "ensemble", "realise", "to_pattern"]
+
+_HOMES = {
+    "Direction": "export",
+    "Interval": "realisation",
+    "Mode": "realisation",
+    "Realisation": "realisation",
+    "ensemble": "modes",
+    "realise": "modes",
+    "to_pattern": "export",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first used: the models take a moment to load."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -95,7 +95,7 @@ def follow_sectors(
 
 def _lost(bad: NDArray[np.bool_], most: int) -> NDArray[np.bool_]:
     """Whether this and the periods before it, `most` in all, are bad."""
-    count = np.cumsum(bad, axis=-1)
+    count = np.cumsum(bad, axis=-1, dtype=np.int64)
     in_window = count.copy()
     in_window[:, most:] -= count[:, :-most]
     return np.asarray(in_window >= most, dtype=np.bool_)

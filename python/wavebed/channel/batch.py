@@ -1,0 +1,206 @@
+"""Mode ``3gpp``: from a scene and seeds to realisations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from wavebed.channel.adaptation import adapt
+from wavebed.channel.course import courses, drawn_intervals, seen_intervals
+from wavebed.channel.realisation import Realisation
+from wavebed.channel.serving import Link
+from wavebed.channel.signal import fading, signal, uplink_offset_db
+from wavebed.pattern.model import STATES
+from wavebed.radio.model import WifiSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.course import Course
+    from wavebed.channel.signal import Signal
+
+    Floats = NDArray[np.float64]
+    Whole = NDArray[np.int64]
+
+__all__ = ["realise_batch"]
+
+Number = TypeVar("Number", bound=np.generic)
+
+BLOCKED_DB = 3.0
+"""Obstacles that cost the direct path more than this make the state ``blocked``: half of its power is gone."""
+
+
+class _Air(NamedTuple):
+    """What a carrier offers, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
+
+    sinr_db: Floats
+    mcs: NDArray[np.int16]
+    rate_bps: Whole
+    bler: Floats
+    up_rate_bps: Whole
+    up_bler: Floats
+
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Return all of them."""
+        return tuple(self)
+
+    def put(self, rows: NDArray[np.intp], where: NDArray[np.bool_], other: _Air) -> None:
+        """Take over another carrier's values in some rows."""
+        for mine, theirs in zip(self.columns(), other.columns(), strict=True):
+            mine[rows] = np.where(where[rows], theirs, mine[rows])
+
+    def silence(self, where: NDArray[np.bool_]) -> None:
+        """Send nothing there."""
+        for values, nothing in zip(self.columns()[1:], (-1, 0, 0.0, 0, 0.0), strict=True):
+            values[where] = nothing
+
+
+def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
+    """Realise a scene for some seeds at once; each result is what that seed alone gives.
+
+    Parameters
+    ----------
+    budget : Budget
+        What the seeds share.
+    seeds : sequence of int
+        Not negative.
+    """
+    signals = [signal(budget, sight, seeds, str(place)) for place, sight in enumerate(budget.sights)]
+    followed = courses(budget, signals, len(seeds))
+    link = np.stack([course.link for course in followed])
+    station = np.stack([course.station for course in followed])
+    beam = np.stack([course.beam for course in followed])
+    large_db = _beams(signals, station, beam)
+    fade_db = [_faded(budget, place, signals, station, seeds, "") for place in range(len(signals))]
+    up_fade_db = fade_db
+    if not _reciprocal(budget):
+        up_fade_db = [_faded(budget, place, signals, station, seeds, " up") for place in range(len(signals))]
+    offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
+    down_db = large_db + _pick(fade_db, station)
+    up_db = large_db + _pick(up_fade_db, station) + offsets[station]
+    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_share)
+    fallen = link == Link.FALLBACK
+    if fallen.any():
+        _fall_back(budget, seeds, fallen, air)
+    los = _pick([each.los for each in signals], station)
+    blockage_db = _pick([each.blockage_db for each in signals], station)
+    state = _states(link, los, blockage_db, air.mcs)
+    air.silence((state == STATES.index("outage")) | (state == STATES.index("handover")))
+    if budget.scene.reflection_loss_db is not None:
+        blockage_db = np.where(beam > 0, budget.scene.reflection_loss_db, blockage_db)
+    losses = {
+        "path loss": _pick([each.path_loss_db for each in signals], station),
+        "shadowing": _pick([each.shadowing_db for each in signals], station),
+        "blockage": blockage_db,
+        "gain": _pick([each.gain_db for each in signals], station),
+        "fading": _pick(fade_db, station),
+    }
+    return [_row(budget, seed, row, followed[row], air, los, state, losses) for row, seed in enumerate(seeds)]
+
+
+def _row(
+    budget: Budget,
+    seed: int,
+    row: int,
+    course: Course,
+    air: _Air,
+    los: NDArray[np.bool_],
+    state: NDArray[np.uint8],
+    losses: dict[str, Floats],
+) -> Realisation:
+    """One seed of a batch."""
+    scene = budget.scene
+    drawn = drawn_intervals(los[row], budget.time_s, scene.duration_s) if scene.draws_los else None
+    return Realisation(
+        scene=scene,
+        mode="3gpp",
+        seed=seed,
+        time_s=budget.time_s,
+        position_m=budget.position_m,
+        serving=course.station,
+        los=los[row],
+        state=state[row],
+        sinr_db=air.sinr_db[row],
+        mcs=air.mcs[row],
+        rate_bps=air.rate_bps[row],
+        bler=air.bler[row],
+        up_rate_bps=air.up_rate_bps[row],
+        up_bler=air.up_bler[row],
+        losses_db={name: values[row] for name, values in losses.items()},
+        intervals=seen_intervals(budget, course) if drawn is None else drawn,
+        warnings=budget.warnings,
+    )
+
+
+def _reciprocal(budget: Budget) -> bool:
+    """Whether both directions share one carrier frequency, and therefore their fading: TDD and 802.11ad."""
+    carrier = budget.scene.carrier
+    return carrier.technology == "802.11ad" or bool(carrier.frame)
+
+
+def _faded(
+    budget: Budget, place: int, signals: Sequence[Signal], station: NDArray[np.int16], seeds: Sequence[int], way: str
+) -> Floats:
+    """Fading of one station, where it serves anyone."""
+    if not (station == place).any():
+        return np.zeros((1, station.shape[1]))
+    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{way}")
+
+
+def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArray[Number]:
+    """Choose among arrays of shape (seeds, n) or (1, n), step by step."""
+    picked = np.broadcast_to(arrays[0], index.shape)
+    for place, values in enumerate(arrays[1:], start=1):
+        picked = np.where(index == place, values, picked)
+    return picked
+
+
+def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[np.int16]) -> Floats:
+    """SINR of the serving beam, without fading."""
+    direct = _pick([each.direct_db for each in signals], station)
+    reflected = [each.reflected_db for each in signals if each.reflected_db is not None]
+    if not reflected or not beam.any():
+        return direct
+    return np.where(beam > 0, _pick(reflected, station), direct)
+
+
+def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_share: Floats | float) -> _Air:
+    """Adapt both directions; the layers of a direction share its power."""
+    carrier = sight.carrier
+    wifi = budget.scene.radio if isinstance(budget.scene.radio, WifiSettings) else None
+    down_db = down_db - 10 * np.log10(carrier.layers)
+    down = adapt(down_db, budget.scene.step_s, carrier, "down", wifi=wifi)
+    up = adapt(up_db - 10 * np.log10(carrier.uplink_layers), budget.scene.step_s, carrier, "up", wifi=wifi)
+    rates = [(each.rate_bps * own_share).astype(np.int64) for each in (down, up)]
+    return _Air(down_db, down.mcs, rates[0], down.bler, rates[1], up.bler)
+
+
+def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], air: _Air) -> None:
+    """Put the fall-back carrier's values where it serves; its reflected path, if any, is as good as a beam."""
+    fallback, sight = budget.scene.fallback, budget.fallback
+    assert fallback is not None, "only a scene with a fall-back carrier falls back"
+    assert sight is not None, "it has a station"
+    rows = np.flatnonzero(fallen.any(axis=1))
+    some = [seeds[row] for row in rows.tolist()]
+    received = signal(budget, sight, some, "fallback")
+    large_db = np.maximum.reduce(received.beams())
+    ways = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
+    down_db, up_db = (large_db + fading(budget, sight, received.los, some, way) for way in ways)
+    up_db = up_db + uplink_offset_db(budget, sight)
+    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.share))
+
+
+def _states(
+    link: NDArray[np.uint8], los: NDArray[np.bool_], blockage_db: Floats, mcs: NDArray[np.int16]
+) -> NDArray[np.uint8]:
+    """Name what the radio does at each step."""
+    code = {name: np.uint8(STATES.index(name)) for name in STATES}
+    state = np.where(los, np.where(blockage_db > BLOCKED_DB, code["blocked"], code["los"]), code["nlos"])
+    state[link == Link.FALLBACK] = code["fallback"]
+    state[(link == Link.OUTAGE) | (mcs < 0)] = code["outage"]
+    state[link == Link.HANDOVER] = code["handover"]
+    return state

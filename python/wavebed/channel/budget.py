@@ -1,0 +1,183 @@
+"""What of a link budget is the same for every seed: places, path loss, edges of buildings, described obstacles.
+
+Buildings decide between LOS and NLOS. At a building's edge the direct path does not end at once: it is diffracted, and
+its loss grows over the Fresnel zone (model B of TR 38.901 7.6.4.2 with the building as the screen) until it reaches the
+NLOS path loss, which already counts every other way around. Everything else attenuates the direct path by model B. It
+leaves NLOS paths alone: they arrive from directions that the scene does not describe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.channel.propagation.blockage import blockage_db
+from wavebed.channel.propagation.correlated import walked_m
+from wavebed.channel.propagation.noise import noise_dbm
+from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
+from wavebed.scene.geometry import heading_deg, intervals, los, positions
+from wavebed.scene.model import Box
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wavebed.channel.realisation import Interval
+    from wavebed.scene.model import Carrier, Obstacle, Propagation, Scene, Station
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Budget", "Sight", "sight", "step_times_s"]
+
+UNDERGROUND_M = 100.0
+"""Nothing passes below a building: its screen reaches this far into the ground."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """One station as the handset sees it, at each of `n` steps.
+
+    Parameters
+    ----------
+    station : Station
+        The station.
+    carrier, propagation
+        What it transmits, and the scenario of TR 38.901.
+    los : (n,) bool
+        Whether no building stands in the direct path; all true where LOS is drawn.
+    intervals : tuple of Interval
+        The same, with exact edges.
+    probability : (n,) float64 or None
+        Probability of LOS, where it is drawn.
+    los_loss_db : (n,) float64
+        Path loss, had the direct path been free.
+    behind_db : (n,) float64
+        What NLOS loses beyond that, at least 0.
+    edge_db : (n,) float64
+        What buildings cost beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
+    blockage_db : (n,) float64
+        What the other obstacles cost the direct path.
+    """
+
+    station: Station
+    carrier: Carrier
+    propagation: Propagation
+    los: NDArray[np.bool_]
+    intervals: tuple[Interval, ...]
+    probability: Floats | None
+    los_loss_db: Floats
+    behind_db: Floats
+    edge_db: Floats
+    blockage_db: Floats
+
+
+class Budget:
+    """All that the realisations of a scene share; each part is worked out when it is first needed."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.time_s = step_times_s(scene)
+        self.position_m = positions(scene.handset.track, self.time_s)
+        self.walked_m = walked_m(self.position_m)
+        self.heading_deg = heading_deg(scene.handset, self.time_s)
+        self.sights = tuple(
+            sight(self, station, scene.carrier, scene.propagation, index)
+            for index, station in enumerate(scene.stations)
+        )
+
+    @cached_property
+    def fallback(self) -> Sight | None:
+        """The station of the fall-back carrier."""
+        fallback = self.scene.fallback
+        if fallback is None:
+            return None
+        return sight(self, fallback.station, fallback.carrier, fallback.propagation, None)
+
+    @cached_property
+    def own_share(self) -> Floats:
+        """Share of the cell that is left by others, at each step."""
+        others = self.scene.others
+        if not others:
+            return np.ones(len(self.time_s))
+        index = np.searchsorted([share.time_s for share in others], self.time_s, side="right") - 1
+        used = np.array([share.share for share in others])[np.maximum(index, 0)]
+        return np.where(index < 0, 1.0, 1.0 - used)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Where the path loss is used outside its range, once per station."""
+        seen: dict[str, None] = {}
+        sights = (*self.sights, *(() if self.fallback is None else (self.fallback,)))
+        for each in sights:
+            place = each.station.position_m
+            plane = np.hypot(self.position_m[:, 0] - place[0], self.position_m[:, 1] - place[1])
+            name = f"{each.station.name}: " if len(sights) > 1 else ""
+            height = self.position_m[:, 2]
+            for line in range_warnings(each.propagation, plane, place[2], height, each.carrier.frequency_hz):
+                seen[name + line] = None
+        return tuple(seen)
+
+    def noise_dbm(self, noise_figure_db: float) -> float:
+        """Noise of a receiver of the scene's carrier over its whole bandwidth."""
+        return noise_dbm(self.scene.carrier.bandwidth_hz, noise_figure_db)
+
+
+def step_times_s(scene: Scene) -> Floats:
+    """Beginning of each step; the last one may be shorter."""
+    count = max(1, int(np.ceil(scene.duration_s / scene.step_s - 1e-9)))
+    return np.asarray(np.arange(count) * scene.step_s)
+
+
+def sight(budget: Budget, station: Station, carrier: Carrier, propagation: Propagation, index: int | None) -> Sight:
+    """Work out how the handset sees a station.
+
+    Parameters
+    ----------
+    budget : Budget
+        Times and places.
+    station, carrier, propagation
+        What is seen.
+    index : int or None
+        Place of the station in the scene; ``None`` for one that is not among them.
+    """
+    scene, place = budget.scene, budget.position_m
+    if index is None:
+        scene, index = replace(scene, stations=(station,)), 0
+    plane = np.hypot(place[:, 0] - station.position_m[0], place[:, 1] - station.position_m[1])
+    both = [
+        path_loss_db(propagation, state, plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
+        for state in (True, False)
+    ]
+    free = los(scene, "3gpp", budget.time_s, index)
+    behind = np.maximum(both[1] - both[0], 0.0)
+    return Sight(
+        station,
+        carrier,
+        propagation,
+        free,
+        intervals(scene, "3gpp", index),
+        los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
+        both[0],
+        behind,
+        _edge_db(budget, station, carrier, free, behind),
+        blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
+    )
+
+
+def _edge_db(budget: Budget, station: Station, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats) -> Floats:
+    """Loss around the buildings, up to the NLOS path loss; free space has none, so there diffraction is all."""
+    screens = [_as_screen(obstacle) for obstacle in budget.scene.obstacles if obstacle.decides_los]
+    if not screens:
+        return np.where(free, 0.0, behind_db)
+    around = blockage_db(station.position_m, budget.position_m, budget.time_s, screens, carrier.frequency_hz)
+    return np.minimum(around, behind_db) if behind_db.any() else around
+
+
+def _as_screen(building: Obstacle) -> Obstacle:
+    """Make a building one of the obstacles at which model B diffracts, standing on opaque ground."""
+    box = building.shape
+    assert isinstance(box, Box), "buildings are boxes"
+    low = (box.low_m[0], box.low_m[1], box.low_m[2] - UNDERGROUND_M)
+    return replace(building, kind="box", shape=Box(low, box.high_m), transmission_loss_db=float("inf"))

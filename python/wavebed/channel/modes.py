@@ -1,0 +1,80 @@
+"""One realisation of a scene, or many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.channel.batch import realise_batch
+from wavebed.channel.budget import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wavebed.channel.realisation import Mode, Realisation
+    from wavebed.scene.model import Scene
+
+__all__ = ["ensemble", "realise"]
+
+BATCH_SEEDS = 8
+BATCH_STEPS = 400_000
+"""Most steps of a batch: some thirty arrays of 3 MB each. Larger batches save nothing more and leave the cache."""
+
+
+def realise(scene: Scene, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
+    """Return what the channel of a scene does with one seed.
+
+    Parameters
+    ----------
+    scene : Scene
+        What stands where.
+    mode : {"3gpp", "reference"}
+        ``3gpp``: TR 38.901. ``reference``: what the study did whose scene it is.
+    seed : int
+        Not negative.
+
+    Raises
+    ------
+    UserError
+        If the mode is ``reference`` and the scene belongs to no study.
+    """
+    return next(ensemble(scene, mode, (seed,)))
+
+
+def ensemble(
+    scene: Scene,
+    mode: Mode = "3gpp",
+    seeds: Sequence[int] = range(1, 101),
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Realisation]:
+    """Yield one realisation for each seed, in order; each equals what `realise` gives for its seed.
+
+    Parameters
+    ----------
+    scene, mode
+        As for `realise`.
+    seeds : sequence of int
+        Not negative.
+    progress : callable, optional
+        Is told how many seeds are done, and how many there are.
+
+    Raises
+    ------
+    UserError
+        As `realise`.
+    """
+    budget = Budget(scene) if mode == "3gpp" else None
+    steps = max(1, round(scene.duration_s / scene.step_s))
+    size = max(1, min(BATCH_SEEDS, BATCH_STEPS // steps))
+    for start in range(0, len(seeds), size):
+        some = seeds[start : start + size]
+        yield from _batch(scene, budget, some)
+        if progress is not None:
+            progress(start + len(some), len(seeds))
+
+
+def _batch(scene: Scene, budget: Budget | None, seeds: Sequence[int]) -> list[Realisation]:
+    if budget is not None:
+        return realise_batch(budget, seeds)
+    from wavebed.channel.reference import realise_reference
+
+    return realise_reference(scene, seeds)
