@@ -9,6 +9,8 @@ import warnings
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from wavebed.channel.plot_map import draw_map, region_of
 from wavebed.channel.table import COLUMNS, cells
 from wavebed.pattern.plot import COLOURS, FAINT, INK, STATE_COLOURS, STATE_SHADE, drawable_outages
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from wavebed.channel.plot_data import Panel, View
     from wavebed.channel.plot_map import Region
@@ -108,7 +111,9 @@ def _build(view: View) -> Figure:
     lines = _lines(view)
     plan = _Plan(region, LETTER * sum(_widths(rows)), len(rows), len(lines))
     page = _Page(plan.height)
-    page.text(LEFT - 0.45, 0.16, view.scene.title, fontsize=13, fontweight="bold")
+    page.text(
+        LEFT - 0.45, 0.16, textwrap.shorten(view.scene.title, 105, placeholder=" …"), fontsize=13, fontweight="bold"
+    )
     page.text(LEFT - 0.45, 0.43, textwrap.shorten(view.subtitle, 170, placeholder=" …"), fontsize=9, color=FAINT)
     axes = page.axes(plan.map_left, HEADER, plan.map_width, plan.map_height)
     draw_map(axes, view.scene, region, view.walk, page.renderer)
@@ -190,6 +195,11 @@ def _draw_strip(axes: Axes, view: View) -> None:
     )
 
 
+def _held(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Repeat the last value, for the edge where it ends."""
+    return np.concatenate((values, values[-1:]))
+
+
 def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
     for state, spans in _shades(view):
         if state != "los":
@@ -198,10 +208,12 @@ def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
                 spans, (0, 1), transform=place, color=STATE_COLOURS[state], alpha=STATE_SHADE, lw=0, zorder=0.6
             )
     for (name, curve), colour in zip(panel.curves, COLOURS, strict=False):
+        # Lines and areas in steps: `stairs` would spend more time on its limits than the rest of the picture takes.
         if curve.banded:
-            axes.stairs(curve.high, curve.edges, baseline=curve.low, fill=True, color=colour, alpha=0.25, lw=0)
+            low, high = _held(curve.low), _held(curve.high)
+            axes.fill_between(curve.edges, low, high, step="post", color=colour, alpha=0.25, lw=0)
         thin = 0.8 if len(curve.mean) > 600 else 1.3
-        axes.stairs(curve.mean, curve.edges, baseline=None, color=colour, lw=thin, label=name)
+        axes.plot(curve.edges, _held(curve.mean), drawstyle="steps-post", color=colour, lw=thin, label=name)
     axes.set_xlim(0, view.scene.duration_s)
     axes.set_ylim(panel.low, panel.high)
     axes.set_ylabel(f"{panel.label}  ({panel.unit})" if panel.unit else panel.label)
