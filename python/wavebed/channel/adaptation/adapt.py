@@ -167,13 +167,20 @@ def _follow(
     begins = np.arange(reported.size) * period + delay
     early, late = (row[np.minimum(begins + (period * part) // 4, row.size - 1)] for part in (1, 3))
     chosen = np.array(_outer_loop(reported.tolist(), early.tolist(), late.tolist(), curves, settings), dtype=np.int16)
-    # What is used in a step: the report of `delay` steps ago or before; at first, the first one.
-    place = chosen[np.clip((np.arange(row.size) - delay) // period, 0, None)]
-    odds = (1 / TABLE_ERROR_RATE - 1) * np.exp(
-        np.array(curves.slope_per_db)[place] * (row - np.array(curves.snr_db)[place])
+    # Each report holds for a period, the first one also until it is there.
+    holds = np.full(chosen.size, period)
+    holds[0] += delay
+    slope, needed, mcs = (
+        np.repeat(values, holds)[: row.size]
+        for values in (
+            np.array(curves.slope_per_db)[chosen],
+            np.array(curves.snr_db)[chosen],
+            np.where(chosen < 0, -1, chosen + curves.first).astype(np.int16),
+        )
     )
-    bler = np.where(place < 0, 0.0, np.round(1 / (1 + odds), 4))
-    return np.where(place < 0, -1, place + curves.first).astype(np.int16), bler
+    bler = 1 / (1 + (1 / TABLE_ERROR_RATE - 1) * np.exp(slope * (row - needed)))
+    bler[mcs < 0] = 0.0
+    return mcs, np.round(bler, 4)
 
 
 def _outer_loop(
