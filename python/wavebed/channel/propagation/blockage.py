@@ -197,7 +197,7 @@ def _edge_up(rays: _Rays, height_m: Floats, ahead_m: Floats, scale: float) -> Fl
 
 
 def _angle(high: Floats, low: Floats) -> Floats:
-    """Return arctan(high) - arctan(low), which is π·(F1 + F2) with the signs of Table 7.6.4.2-2; never negative."""
+    """Return arctan(high) - arctan(low), which is π·(F1 + F2) with the signs of 7.6.4.2; never negative."""
     return np.maximum(np.arctan2(high - low, 1 + high * low), 0)
 
 

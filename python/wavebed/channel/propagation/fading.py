@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
 
+Number = TypeVar("Number", np.float64, np.bool_)
+
 WAVES = 24
 """Waves that arrive, evenly around the handset: the correlation is that of J0 within 10⁻³ over six wavelengths."""
 SURROUNDINGS_M_PER_S = 0.089 / 3.6
@@ -27,7 +29,10 @@ MOST_SUBBANDS = 12
 """Above this, each further subband costs time and takes less than 0.1 dB from the spread of the fading."""
 SINR_OVER_BETA = 1.0
 """Illustrative γ/β of the exponential effective SINR: link adaptation keeps γ near what its scheme needs, as β is."""
-CHUNK = 4096
+ROW = 64
+"""Steps of one matrix product: so small that the linear algebra library starts no threads, which would fight for a
+busy machine's processors (a hundred times slower was seen)."""
+CHUNK = 64 * ROW
 """Steps that are computed at once, so that they stay in the processor's cache."""
 
 
@@ -115,12 +120,12 @@ def wavelengths_moved(
 
 
 def _arriving(moved: NDArray[np.float64]) -> NDArray[np.complex64]:
-    """Return waves from all sides in the plane at each step, (n, `WAVES`): exp(2πj·cos(angle)·moved).
+    """Return waves from all sides in the plane, (rows, `WAVES`, `ROW`): exp(2πj·cos(angle)·moved) of (rows, 1, `ROW`).
 
     Their angles are even, and turned by a quarter of their distance so that no two have the same Doppler shift.
     """
     cosines = np.cos(2 * np.pi * (np.arange(WAVES) + 0.25) / WAVES)
-    cycles = moved[:, None] * cosines
+    cycles = moved * cosines[:, None]
     cycles -= np.rint(cycles)
     return _phasor(cycles)
 
@@ -170,29 +175,30 @@ def fading_db(
     los = np.broadcast_to(los, faded.shape)
     for start in range(0, time_s.size, CHUNK):
         part = slice(start, start + CHUNK)
-        waves = _arriving(moved[part])
-        cycles = direct_m[part] * (-frequency_hz / LIGHT_M_PER_S)
+        waves = _arriving(_rows(moved[part]))
+        cycles = _rows(direct_m[part]) * (-frequency_hz / LIGHT_M_PER_S)
         direct = _phasor(cycles - np.rint(cycles))
         for seed, phases in enumerate(weights):
-            state = los[seed, part]
-            faded[seed, part] = _effective(waves @ phases, direct, ratio[seed, part], state, counts, sinr_over_beta)
+            state, share = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
+            own = faded[seed, part]
+            own[:] = _effective(phases @ waves, direct, share, state, counts, sinr_over_beta).ravel()[: own.size]
     return np.multiply(10, np.log10(faded, out=faded), out=faded)
 
 
 def _effective(
     scattered: NDArray[np.complex64],
     direct: NDArray[np.complex64],
-    ratio: NDArray[np.float64],
+    share: NDArray[np.float64],
     los: NDArray[np.bool_],
     counts: tuple[int, int],
     sinr_over_beta: float,
 ) -> NDArray[np.float32]:
-    """Return the effective power of one seed's subbands at each step."""
-    behind = _average(_power(scattered[:, : counts[0]]), sinr_over_beta) if not los.all() else None
-    if behind is not None and not los.any():
-        return behind
-    share = (1 / (1 + ratio)).astype(np.float32)
-    line = scattered[:, : counts[1]] * np.sqrt(share)[:, None] + (direct * np.sqrt(1 - share))[:, None]
+    """Return the effective power of one seed, (rows, 1, `ROW`); `share` is what the scattered waves have in LOS."""
+    if not los.any():
+        return _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
+    behind = None if los.all() else _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
+    small = np.sqrt(share).astype(np.float32)
+    line = scattered[:, : counts[1]] * small + direct * np.sqrt(1 - share).astype(np.float32)
     line_power = _average(_power(line), sinr_over_beta)
     return line_power if behind is None else np.where(los, line_power, behind)
 
@@ -200,11 +206,15 @@ def _effective(
 def _average(power: NDArray[np.float32], sinr_over_beta: float) -> NDArray[np.float32]:
     """Return -ln(mean(exp(-s·p)))/s over the subbands, s the SINR over β: the exponential effective SINR mapping."""
     if power.shape[1] == 1:
-        return power[:, 0]
-    count = power.shape[1]
+        return power
     power *= -sinr_over_beta
     np.exp(power, out=power)
-    return np.log(power @ np.full(count, 1 / count, dtype=np.float32)) * np.float32(-1 / sinr_over_beta)
+    return np.asarray(np.log(power.mean(axis=1, keepdims=True)) * np.float32(-1 / sinr_over_beta))
+
+
+def _rows(steps: NDArray[Number]) -> NDArray[Number]:
+    """Return steps in rows, (rows, 1, `ROW`); the last value fills the last row."""
+    return np.pad(steps, (0, -steps.size % ROW), mode="edge").reshape(-1, 1, ROW)
 
 
 def _power(amplitude: NDArray[np.complex64]) -> NDArray[np.float32]:
@@ -213,8 +223,8 @@ def _power(amplitude: NDArray[np.complex64]) -> NDArray[np.float32]:
 
 
 def _weights(rng: np.random.Generator, count: int) -> NDArray[np.complex64]:
-    """Return the phase of each wave in each subband, (`WAVES`, count), of unit power together."""
-    return _phasor(rng.random((count, WAVES)).T) / np.float32(math.sqrt(WAVES))
+    """Return the phase of each wave in each subband, (count, `WAVES`), of unit power together."""
+    return _phasor(rng.random((count, WAVES))) / np.float32(math.sqrt(WAVES))
 
 
 def _phasor(cycles: NDArray[np.float64]) -> NDArray[np.complex64]:
