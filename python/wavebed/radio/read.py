@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from wavebed.path.problems import Problem, at, choose, described, unknown_key
-from wavebed.path.values import QUEUE_KINDS, number, share, size_bytes, table_of, time_ns, word
+from wavebed.path.values import number, share, size_bytes, table_of, time_ns, word
 from wavebed.path.values import queue as read_queue
 from wavebed.radio import parts
 from wavebed.radio.model import (
@@ -282,7 +282,7 @@ def _direction(base: DirectionSettings, table: Table) -> DirectionSettings:
 def _buffer(value: object, base: Queue) -> Queue:
     """Read a size, which keeps the kind of queue, or a queue, which keeps the limit if it has none."""
     value = table_of(value)
-    if isinstance(value, str) and value.partition(":")[0] not in QUEUE_KINDS and value[:1].isdigit():
+    if isinstance(value, str) and not value[:1].isalpha():
         from wavebed.units import Limit
 
         limit_bytes = size_bytes(value)

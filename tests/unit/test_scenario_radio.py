@@ -1,0 +1,256 @@
+"""A radio, a device and a scene reach the laboratory file as the scenario and the options say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wavebed.cli import main
+from wavebed.errors import UserError
+from wavebed.path.api import Path
+from wavebed.radio.model import RadioSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEAD = "# wavebed pattern 1\n# kind = steps\n# duration_s = 2\n"
+PLAIN = HEAD + "time_s,rate_bps\n0,1000000\n1,9000000\n"
+AIR = (
+    HEAD + "# radio = nr-120khz\n# direction = down\ntime_s,rate_bps,bler,state\n0,1000000,0.1,los\n1,9000000,0,nlos\n"
+)
+
+
+@pytest.fixture
+def laboratory(tmp_path: FilePath) -> Callable[..., dict[str, Any]]:
+    (tmp_path / "plain.csv").write_text(PLAIN)
+    (tmp_path / "air.csv").write_text(AIR)
+    (tmp_path / "lte.csv").write_text(AIR.replace("nr-120khz", "lte"))
+    (tmp_path / "unnamed.csv").write_text(AIR.replace("# radio = nr-120khz\n", ""))
+    (tmp_path / "wrong.csv").write_text(AIR.replace("nr-120khz", "6g"))
+
+    def read(text: str, **options: object) -> dict[str, Any]:
+        file = tmp_path / "scenario.toml"
+        file.write_text("[path]\n" + text)
+        return Path.load(file, **options).laboratory()
+
+    return read
+
+
+def links(laboratory: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    segment = laboratory["hops"][0]["segments"][0]
+    return segment["down"], segment["up"]
+
+
+def stages(link: list[Any]) -> list[str]:
+    return [stage["stage"] for stage in link]
+
+
+def test_a_radio_takes_the_place_of_the_bottleneck_in_both_links(laboratory: Any) -> None:
+    down, up = links(laboratory('rate = "100mbit"\nup-rate = "20mbit"\nradio = "nr-30khz"\ndelay = "5ms"\n'))
+    assert stages(down) == stages(up) == ["radio", "delay"]
+    assert (down[0]["direction"], up[0]["direction"]) == ("down", "up")
+    assert up[0]["rate"] == {"kind": "constant", "rate_bps": 20_000_000}
+    assert down[0]["slots"]["slot_ns"] == 500_000
+    assert (down[0]["grants"], up[0]["grants"]["first_bytes"]) == (None, 512)
+
+
+def test_a_link_without_a_rate_has_no_radio(laboratory: Any) -> None:
+    down, up = links(laboratory('down-rate = "100mbit"\nradio = "lte"\n'))
+    assert (stages(down), up) == (["radio"], [])
+
+
+def test_wifi_has_its_own_stage(laboratory: Any) -> None:
+    down, _ = links(laboratory('rate = "1gbit"\nradio = { preset = "802.11ad", retries = "off" }\n'))
+    assert (down[0]["stage"], down[0]["retries"], down[0]["aggregate_frames"]) == ("wifi", 0, 64)
+
+
+@pytest.mark.parametrize(
+    ("queue", "down", "up"),
+    [
+        ('queue = "droptail:64kb"', {"kind": "droptail", "limit": {"bytes": 64_000}}, 64_000),
+        ('queue = "drophead"', {"kind": "drophead", "limit": {"bytes": 20 << 20}}, 20 << 20),
+        ('up-queue = "droptail:64kb"', {"kind": "droptail", "limit": {"bytes": 20 << 20}}, 64_000),
+    ],
+)
+def test_the_queue_is_the_buffer_of_the_user(laboratory: Any, queue: str, down: object, up: int) -> None:
+    links_of = links(laboratory(f'rate = "100mbit"\nradio = "nr-120khz"\n{queue}\n'))
+    assert links_of[0][0]["queue"] == down
+    assert links_of[1][0]["queue"]["limit"] == {"bytes": up}
+
+
+def test_overhead_replaces_the_headers_of_the_preset(laboratory: Any) -> None:
+    down, up = links(laboratory('rate = "100mbit"\nradio = "nr-120khz"\nup-overhead = 24\n'))
+    assert (down[0]["overhead_bytes"], up[0]["overhead_bytes"]) == (10, 24)
+
+
+def test_the_device_stands_after_the_radio_in_a_downlink_and_before_it_in_an_uplink(laboratory: Any) -> None:
+    down, up = links(
+        laboratory(
+            'rate = "1gbit"\nradio = "nr-120khz"\ndelay = "1ms"\n'
+            'device = { packets-per-second = 60000, queue = "droptail:50p" }\n'
+        )
+    )
+    assert stages(down) == ["radio", "bottleneck", "delay"]
+    assert stages(up) == ["bottleneck", "radio", "delay"]
+    assert down[1]["rate"] == up[0]["rate"] == {"kind": "packets", "packets_per_s": 60_000}
+
+
+def test_a_device_stands_without_a_radio_too(laboratory: Any) -> None:
+    down, up = links(laboratory("device = { down-packets-per-second = 1000 }\n"))
+    assert (stages(down), up) == (["bottleneck"], [])
+    assert laboratory("device = { packets-per-second = 1000 }\n", device="off")["hops"][0]["segments"][0]["down"] == []
+
+
+def test_a_trace_brings_the_radio_of_its_header(laboratory: Any, tmp_path: FilePath) -> None:
+    down, up = links(laboratory('trace = "air.csv"\n'))
+    assert stages(down) == stages(up) == ["radio"]
+    assert down[0]["slots"]["slot_ns"] == 125_000
+    assert down[0]["bler"] is None, "the pattern's column"
+    expected = {"kind": "pattern", "file": str(tmp_path / "air.csv"), "end": "repeat", "start_ns": 0}
+    assert down[0]["rate"] == expected
+
+
+def test_a_trace_brings_no_radio_where_that_is_off(laboratory: Any) -> None:
+    for text, options in (('trace = "air.csv"\nradio = "off"\n', {}), ('trace = "air.csv"\n', {"radio": "off"})):
+        assert stages(links(laboratory(text, **options))[0]) == ["bottleneck"]
+
+
+def test_a_table_without_a_preset_changes_the_radio_below(laboratory: Any) -> None:
+    down, _ = links(laboratory('trace = "air.csv"\nradio = { harq = "off" }\n', radio='{buffer = "4mib"}'))
+    assert down[0]["slots"]["harq"] is None
+    assert down[0]["slots"]["slot_ns"] == 125_000
+    assert down[0]["queue"]["limit"] == {"bytes": 4 << 20}
+
+
+def test_a_table_with_a_preset_starts_anew(laboratory: Any) -> None:
+    text = 'rate = "10mbit"\nradio = { preset = "nr-120khz", harq = "off" }\n'
+    down, _ = links(laboratory(text, radio={"preset": "lte"}))
+    assert down[0]["slots"]["slot_ns"] == 1_000_000
+    assert down[0]["slots"]["harq"]["processes"] == 8
+
+
+def test_block_errors_without_a_radio_are_pointed_out(tmp_path: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "unnamed.csv"
+    file.write_text(AIR.replace("# radio = nr-120khz\n", ""))
+    assert main(["shell", "--trace", str(file), "--print-laboratory"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["hops"][0]["segments"][0]["down"][0]["stage"] == "bottleneck"
+    assert shown.err.splitlines() == [
+        f"wavebed: note: {file}: block errors have no effect without a radio: its rate is carried as it stands"
+    ]
+
+
+SCENE = 'scene = "kau-e5g-1"\n'
+
+
+def scene_radio() -> RadioSettings:
+    from wavebed.scene.files import load
+
+    radio = load("kau-e5g-1").radio
+    assert isinstance(radio, RadioSettings)
+    return radio
+
+
+def pattern_of(laboratory_of: Path, direction: str, seed: int | None = None) -> str:
+    """Return the text that the engine would read for one link."""
+    from wavebed.path.laboratory import LabPlan, laboratory_file
+    from wavebed.path.traces import Traces
+
+    traces = Traces()
+    try:
+        made: Any = laboratory_file(laboratory_of.model, LabPlan("x"), traces)
+        link = made["hops"][0]["segments"][0][direction]
+        rate = next(stage["rate"] for stage in link if stage["stage"] in ("radio", "wifi", "bottleneck"))
+        return FilePath(rate["file"]).read_text(encoding="utf-8")
+    finally:
+        traces.close()
+
+
+def test_a_scene_gives_both_links_their_pattern_and_their_radio() -> None:
+    path = Path.of(scene="kau-e5g-1", seed="3")
+    down, up = links(path.laboratory())
+    assert down[0]["stage"] == up[0]["stage"] == "radio"
+    assert down[0]["rate"]["kind"] == up[0]["rate"]["kind"] == "pattern"
+    preset = scene_radio().preset
+    for direction in ("down", "up"):
+        text = pattern_of(path, direction)
+        assert f"# radio = {preset}\n" in text
+        assert f"# direction = {direction}\n" in text
+        assert "# seed = 3\n" in text
+        assert "# mode = 3gpp\n" in text
+
+
+def test_a_scene_follows_the_seed_and_the_mode_of_the_path() -> None:
+    patterns = {pattern_of(Path.of(scene="kau-e5g-1", seed=str(seed)), "down") for seed in (1, 1, 2)}
+    assert len(patterns) == 2
+    assert "# mode = reference\n" in pattern_of(Path.of(scene="kau-e5g-1", mode="reference"), "down")
+
+
+def test_options_override_a_scene(laboratory: Any) -> None:
+    down, up = links(laboratory(SCENE, up_rate="10mbit", radio={"buffer": "1mib"}, device={"packets-per-second": 9}))
+    assert down[0]["rate"]["kind"] == "pattern"
+    assert up[-1]["rate"] == {"kind": "constant", "rate_bps": 10_000_000}
+    assert up[0]["rate"] == {"kind": "packets", "packets_per_s": 9}
+    assert down[0]["queue"]["limit"] == {"bytes": 1 << 20}
+    down, _ = links(laboratory(SCENE, rate="10mbit"))
+    assert (down[0]["stage"], down[0]["rate"]["kind"]) == ("radio", "constant")
+    down, _ = links(laboratory('rate = "10mbit"\nradio = "lte"\n', scene="kau-e5g-1", trace_end="hold", start_at="2s"))
+    assert (down[0]["rate"]["kind"], down[0]["rate"]["end"], down[0]["rate"]["start_ns"]) == (
+        "pattern",
+        "hold",
+        2 * 10**9,
+    )
+    assert down[0]["slots"]["slot_ns"] == scene_radio().slots.slot_ns
+
+
+def test_a_scene_without_its_radio_is_a_bottleneck_with_a_queue_for_its_peak(laboratory: Any) -> None:
+    down, _ = links(laboratory(SCENE + 'radio = "off"\ndelay = "50ms"\n'))
+    assert stages(down)[0] == "bottleneck"
+    assert down[0]["queue"]["limit"]["packets"] > 1000
+
+
+def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: FilePath) -> None:
+    shipped = FilePath(__file__).resolve().parents[2] / "scenarios" / "scenes" / "kau-e5g-1.toml"
+    (tmp_path / "mine.toml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    assert stages(links(laboratory('scene = "mine.toml"\n'))[0])[0] == "radio"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('radio = "lte"\n', "path.radio: acts on a rate, and there is none: add a rate, a trace or a scene"),
+        ('rate = "1mbit"\nradio = "5g"\n', "path.radio: '5g' is not a choice"),
+        ('rate = "1mbit"\nradio = { harq = "off" }\n', "path.radio.preset: is missing"),
+        ('rate = "1mbit"\nradio = "lte"\nrate-mode = "sampled"\n', "path.radio: cannot serve a sampled rate"),
+        ('rate = "1mbit"\nradio = "lte"\noutage = "drop"\n', "path.radio: holds its buffer in an outage"),
+        ('rate = "1mbit"\nradio = "lte"\nqueue-unit = "superpacket"\n', "path.radio: holds wire segments"),
+        ('trace = "air.csv"\nrate-mode = "sampled"\n', "path.trace: cannot serve a sampled rate"),
+        ('trace = "wrong.csv"\n', "path.trace: header key radio: '6g' is not a choice"),
+        ('down-trace = "air.csv"\nup-trace = "lte.csv"\n', "path.up-trace: the downlink's pattern is of radio"),
+        ('scene = "kau-e5g-1"\nrate = "1mbit"\n', "path.rate: a scene gives both links their rate"),
+        ('mode = "3gpp"\n', "path.mode: acts on a scene"),
+        ('scene = "no-such-scene"\n', "path.scene: "),
+        (
+            'rate = "1mbit"\nradio = { preset = "lte", discard = "1s" }\nqueue = "fq_codel"\n',
+            "path.queue: has no single",
+        ),
+        ("device = 5\n", "path.device: 5 is not a table"),
+    ],
+)
+def test_what_does_not_fit_is_refused(laboratory: Any, text: str, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        laboratory(text)
+    assert str(refused.value).partition("scenario.toml: ")[2].startswith(message)
+
+
+def test_a_scene_of_no_study_has_no_reference_mode(laboratory: Any) -> None:
+    with pytest.raises(UserError, match=r"path\.mode: the scene 'street-canyon-bus' reproduces no study: write 3gpp"):
+        laboratory('scene = "street-canyon-bus"\nmode = "reference"\n')
+
+
+def test_a_later_off_and_a_table_after_it_name_no_radio(laboratory: Any) -> None:
+    with pytest.raises(UserError, match=r"^--radio: there is no radio to change"):
+        laboratory('rate = "1mbit"\nradio = "off"\n', radio='{harq = "off"}')
