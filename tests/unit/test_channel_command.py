@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import types
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -158,7 +159,10 @@ def test_a_study_is_written_as_the_study_made_it(folder, monkeypatch) -> None:
     made.study_pattern = lambda scene, seed: to_pattern(made_up(scene, mode="reference", seed=seed), "down").merged()
     monkeypatch.setitem(sys.modules, "wavebed.channel.reference", made)
     assert command(SCENE, "--mode", "reference", "--study", "-o", "s.csv", "--seed", "2") == 0
-    assert dict(read_trace("s.csv").header)["mode"] == "reference"
+    header = dict(read_trace("s.csv").header)
+    assert (header["mode"], header["seed"]) == ("reference", "2")
+    assert "study" in header
+    assert "radio" not in header
 
 
 @pytest.mark.parametrize(
@@ -300,6 +304,12 @@ def test_no_word_of_progress_for_work_that_is_soon_over(folder, capsys) -> None:
 
 
 def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 0.0)
+    def slow(scene, *, mode, seeds):
+        for seed in seeds:
+            time.sleep(0.6)  # longer than the display needs to be refreshed
+            yield made_up(scene, mode=mode, seed=seed)
+
+    monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 0.6)
+    monkeypatch.setattr(wavebed.channel, "ensemble", slow)
     assert command(SCENE, "--seeds", "2") == 0
     assert re.search(r"wavebed channel: seed 2 of 2 \(about \d+ s left\)", capsys.readouterr().err)

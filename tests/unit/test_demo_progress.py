@@ -28,3 +28,9 @@ def test_a_terminal_gets_one_line_that_is_cleared(
     assert "\n" not in text
     assert text.startswith("\r\x1b[Kwavebed demo: download (about 90 s left)")
     assert text.endswith("\r\x1b[K")
+
+
+def test_nothing_is_said_before_patience_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("wavebed channel", patience_s=60) as progress:
+        progress.step("seed 1 of 2", 9)
+    assert capsys.readouterr().err == ""

@@ -77,7 +77,12 @@ def region_of(scene: Scene) -> Region:
     span = max(float((high - low).max()), 0.5)
     corners = [corner for obstacle in scene.obstacles for corner in _reach(obstacle)]
     if scene.fallback is not None:
-        corners.append(scene.fallback.station.position_m[:2])
+        x, y = scene.fallback.station.position_m[:2]
+        if (
+            low[0] - WIDEN * span <= x <= high[0] + WIDEN * span
+            and low[1] - WIDEN * span <= y <= high[1] + WIDEN * span
+        ):
+            corners.append((x, y))
     if corners:
         low = np.minimum(low, np.maximum(np.min(corners, axis=0), low - WIDEN * span))
         high = np.maximum(high, np.minimum(np.max(corners, axis=0), high + WIDEN * span))

@@ -141,12 +141,12 @@ def _watched(realisations: Iterable[Realisation], scene: Scene, count: int) -> I
 
     begin = time.monotonic()
     with Progress("wavebed channel", PATIENCE_S) as progress:
-        progress.step(f"seed 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
+        progress.go_on(f"seed 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
         for done, realisation in enumerate(realisations, start=1):
             yield realisation
             if done < count:
                 left_s = (time.monotonic() - begin) / done * (count - done)
-                progress.step(f"seed {done + 1} of {count}", left_s)
+                progress.go_on(f"seed {done + 1} of {count}", left_s)
 
 
 #: A first guess: 40 000 steps take about 0.2 s.
@@ -158,7 +158,9 @@ def _write_patterns(args: argparse.Namespace, realisation: Realisation, *, sever
 
     scene, seed = realisation.scene, realisation.seed
     if args.output is not None:
-        pattern = _study(scene, seed) if args.study else to_pattern(realisation, "down")
+        pattern = to_pattern(realisation, "down")
+        if args.study:
+            pattern = _study(scene, seed, pattern.header)
         _write(pattern, _file(args.output, scene.name, seed if several else None))
     if args.up_output is not None:
         folder = several and Path(args.up_output).is_dir()
@@ -166,10 +168,15 @@ def _write_patterns(args: argparse.Namespace, realisation: Realisation, *, sever
         _write(to_pattern(realisation, "up"), _file(args.up_output, name, seed if several else None))
 
 
-def _study(scene: Scene, seed: int) -> Pattern:
+def _study(scene: Scene, seed: int, header: tuple[tuple[str, str], ...]) -> Pattern:
+    """Make the study's pattern, with the header of the realisation's; no radio stage suits it."""
+    from dataclasses import replace
+
     from wavebed.channel.reference import study_pattern
 
-    return study_pattern(scene, seed)
+    kept = tuple((key, value) for key, value in header if key != "radio")
+    note = ("study", "average rates between changes of state, as the study made them")
+    return replace(study_pattern(scene, seed), header=(*kept, note))
 
 
 def _file(output: str, name: str, seed: int | None) -> Path:

@@ -55,6 +55,11 @@ class Progress:
         self._end_s = time.monotonic() + left_s
         self._say(force=True)
 
+    def go_on(self, text: str, left_s: float) -> None:
+        """Take note of one of many small steps; it is said when it is time for a word."""
+        self._step = text
+        self._end_s = time.monotonic() + left_s
+
     def _refresh(self) -> None:
         while not self._end.wait(_REFRESH_S):
             self._say(force=False)
