@@ -32,6 +32,8 @@ SINR_OVER_BETA = 1.0
 ROW = 64
 """Steps of one matrix product: so small that the linear algebra library starts no threads, which would fight for a
 busy machine's processors (a hundred times slower was seen)."""
+DEEPEST = 1e-6
+"""Least power, -60 dB: single precision resolves no deeper fades of an effective SINR."""
 CHUNK = 64 * ROW
 """Steps that are computed at once, so that they stay in the processor's cache."""
 
@@ -182,6 +184,7 @@ def fading_db(
             state, share = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
             own = faded[seed, part]
             own[:] = _effective(phases @ waves, direct, share, state, counts, sinr_over_beta).ravel()[: own.size]
+    np.maximum(faded, DEEPEST, out=faded)
     return np.multiply(10, np.log10(faded, out=faded), out=faded)
 
 
