@@ -5,14 +5,16 @@ A state machine over indication periods. It is told the SINR of each station's b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from wavebed.channel.failure import BeamMonitor, LinkMonitor, indications
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from wavebed.scene.model import Timers
@@ -43,12 +45,19 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class _Lists:
-    """The indications as plain lists, [station][beam][period]: quicker to read one by one."""
+    """The indications as plain lists, [station][beam][period]: quicker to read one by one.
+
+    `best_beam` is [station][period], `best_station` is [period]; `eventful` are the periods in which a link that was
+    well until then, by this station and beam, has anything to decide.
+    """
 
     sinr_db: list[list[list[float]]]
     out_of_sync: list[list[list[bool]]]
     in_sync: list[list[list[bool]]]
     beam_out: list[list[list[bool]]]
+    best_beam: list[list[int]]
+    best_station: list[int]
+    eventful: list[list[list[int]]]
 
 
 def follow(
@@ -73,7 +82,18 @@ def follow(
         In order; the first starts at 0.
     """
     judged = indications(sinr_db, timers)
-    lists = _Lists(*(array.tolist() for array in (sinr_db, judged.out_of_sync, judged.in_sync, judged.beam_out)))
+    margin_db = min(BEAM_HYSTERESIS_DB, timers.handover_offset_db)
+    rivalled = sinr_db.max(axis=(0, 1)) > sinr_db + margin_db
+    eventful = judged.out_of_sync | judged.beam_out | rivalled
+    lists = _Lists(
+        sinr_db=sinr_db.tolist(),
+        out_of_sync=judged.out_of_sync.tolist(),
+        in_sync=judged.in_sync.tolist(),
+        beam_out=judged.beam_out.tolist(),
+        best_beam=sinr_db.argmax(axis=1).tolist(),
+        best_station=sinr_db.max(axis=1).argmax(axis=0).tolist(),
+        eventful=[[np.flatnonzero(beam).tolist() for beam in station] for station in eventful],
+    )
     connection = _Connection(lists, timers, falls_back, timers.reestablish_s if setup_s is None else setup_s)
     return connection.run(sinr_db.shape[-1])
 
@@ -100,11 +120,24 @@ class _Connection:
         """Take every indication in turn."""
         self._enter(0.0, Link.CONNECTED)
         step = {Link.CONNECTED: self._connected, Link.OUTAGE: self._failed, Link.FALLBACK: self._fallen_back}
-        for k in range(periods):
+        k = 0
+        while k < periods:
+            if self._calm():
+                events = self.lists.eventful[self.station][self.beam]
+                place = bisect_left(events, k)
+                if place == len(events):
+                    break
+                k = events[place]
             now_s = k * self.timers.indication_s
             if now_s >= self.busy_until_s - 1e-9:
                 step[self.link](k, now_s)
+            k += 1
         return tuple(self.phases)
+
+    def _calm(self) -> bool:
+        """Whether nothing is counted or timed: periods without an event then change nothing."""
+        counting = self.monitor.out or self.monitor.expires_s is not None or self.beams.count
+        return self.link is Link.CONNECTED and not counting and self.recovering_s is None and self.better is None
 
     def _enter(self, start_s: float, link: Link) -> None:
         self.link = link
@@ -124,13 +157,8 @@ class _Connection:
 
     def _best(self, k: int) -> tuple[int, int]:
         """Station and beam with the best SINR."""
-        sinr = self.lists.sinr_db
-        places = [(s, b) for s in range(len(sinr)) for b in range(len(sinr[s]))]
-        return max(places, key=lambda place: sinr[place[0]][place[1]][k])
-
-    def _best_beam(self, station: int, k: int) -> int:
-        beams = self.lists.sinr_db[station]
-        return max(range(len(beams)), key=lambda beam: beams[beam][k])
+        station = self.lists.best_station[k]
+        return station, self.lists.best_beam[station][k]
 
     # --- connected ---
 
@@ -148,7 +176,7 @@ class _Connection:
 
     def _switch_beam(self, k: int, now_s: float) -> None:
         """Beam management of a live link (TS 38.214 5.2.1): no interruption."""
-        best = self._best_beam(self.station, k)
+        best = self.lists.best_beam[self.station][k]
         beams = self.lists.sinr_db[self.station]
         if beams[best][k] > beams[self.beam][k] + BEAM_HYSTERESIS_DB:
             self.beam = best
@@ -159,7 +187,7 @@ class _Connection:
         """Event A3 (TS 38.331 5.5.4.4): another station is better by an offset for the time to trigger."""
         station, beam = self._best(k)
         sinr = self.lists.sinr_db
-        own = max(beam_sinr[k] for beam_sinr in sinr[self.station])
+        own = sinr[self.station][self.lists.best_beam[self.station][k]][k]
         if station == self.station or sinr[station][beam][k] <= own + self.timers.handover_offset_db:
             self.better = None
             return False
@@ -177,7 +205,7 @@ class _Connection:
             self.recovering_s = now_s
             self._enter(now_s, Link.OUTAGE)
             self.link = Link.CONNECTED
-        best = self._best_beam(self.station, k)
+        best = self.lists.best_beam[self.station][k]
         if self.lists.sinr_db[self.station][best][k] > self.timers.in_sync_db:
             self.beam = best
             self._pass(now_s, Link.OUTAGE, self.timers.beam_recovery_s, Link.CONNECTED)
