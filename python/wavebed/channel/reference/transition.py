@@ -39,16 +39,22 @@ def blockage_db(time_s: Floats, spans: Iterable[tuple[float, float]]) -> Floats:
     time_s : (n,) float64
         Times, rising.
     spans : iterable of (float, float)
-        When a box stands in the direct path, in seconds. A span shorter than the transition is left from the loss
-        that was reached; where two transitions meet, the deeper one counts.
+        When a box stands in the direct path, in seconds, in order and apart. A transition begins from the loss at which
+        the one before it was left.
     """
     loss = np.zeros(len(time_s))
+    ended_s, left = -np.inf, 0.0
     for start_s, end_s in spans:
-        first, last = np.searchsorted(time_s, (start_s, end_s + LENGTH_S))
-        here = time_s[first:last]
-        down = np.clip((np.minimum(here, end_s) - start_s) / LENGTH_S, 0.0, 1.0) ** DOWN_EXPONENT
-        reached = min((end_s - start_s) / LENGTH_S, 1.0) ** DOWN_EXPONENT
-        left = np.clip(reached ** (1 / UP_EXPONENT) - np.maximum(here - end_s, 0.0) / LENGTH_S, 0.0, 1.0)
-        part = np.where(here < end_s, down, left**UP_EXPONENT)
-        loss[first:last] = np.maximum(loss[first:last], DEPTH_DB * part)
-    return loss
+        begun = float(_rising(left, np.array(start_s - ended_s))) ** (1 / DOWN_EXPONENT)
+        here = (time_s >= start_s) & (time_s < end_s)
+        loss[here] = np.minimum(begun + (time_s[here] - start_s) / LENGTH_S, 1.0) ** DOWN_EXPONENT
+        ended_s, left = end_s, min(begun + (end_s - start_s) / LENGTH_S, 1.0) ** DOWN_EXPONENT
+        after = (time_s >= end_s) & (time_s < end_s + LENGTH_S)
+        loss[after] = _rising(left, time_s[after] - end_s)
+    return DEPTH_DB * loss
+
+
+def _rising(left: float, since_s: Floats) -> Floats:
+    """Return the share of the depth that is still there, so long after the path was free again at the share `left`."""
+    remaining: Floats = np.maximum(left ** (1 / UP_EXPONENT) - since_s / LENGTH_S, 0.0) ** UP_EXPONENT
+    return remaining

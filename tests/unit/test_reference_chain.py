@@ -1,0 +1,112 @@
+"""Mode reference as a whole: realisations, the queue, and the cut at the threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wavebed.channel.reference import realise_reference, study_pattern
+from wavebed.channel.reference.study import TRAFFIC_STARTS_S, received_bps
+from wavebed.errors import UserError
+from wavebed.scene import load
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return load("kau-e5g-1")
+
+
+@pytest.fixture(scope="module")
+def walk(scene):
+    return realise_reference(scene, [1])[0]
+
+
+def test_a_seed_gives_the_same_alone_and_among_others(scene, walk) -> None:
+    among = realise_reference(scene, [3, 1])[1]
+    assert among.seed == 1
+    assert np.array_equal(among.sinr_db, walk.sinr_db)
+    assert np.array_equal(among.rate_bps, walk.rate_bps)
+
+
+def test_another_seed_gives_another_gain_over_the_same_geometry(scene, walk) -> None:
+    other = realise_reference(scene, [2])[0]
+    assert not np.array_equal(other.sinr_db, walk.sinr_db)
+    assert other.intervals == walk.intervals
+    assert np.array_equal(other.losses_db["blockage"], walk.losses_db["blockage"])
+
+
+def test_the_gain_holds_for_100_ms(walk) -> None:
+    gain = walk.losses_db["gain"].reshape(-1, 100)
+    assert np.all(gain == gain[:, :1])
+    assert len(set(gain[:, 0].tolist())) > 100
+
+
+def test_losses_and_gain_make_up_the_sinr(walk) -> None:
+    noise_dbm = -174 + 10 * np.log10(72 * 13.889e6) + 5
+    assert walk.sinr_db == pytest.approx(30 - noise_dbm - sum(walk.losses_db.values()))
+
+
+def test_the_uplink_is_given_the_pattern_of_the_downlink_as_in_the_testbed(walk) -> None:
+    assert np.array_equal(walk.up_rate_bps, walk.rate_bps)
+    assert np.array_equal(walk.up_bler, walk.bler)
+
+
+def test_the_rate_is_capacity_and_the_errors_stand_beside_it(walk) -> None:
+    assert set(walk.rate_bps[walk.time_s < 1].tolist()) <= {3_135_000_000}
+    assert 0 < walk.bler.max() <= 1
+    assert walk.bler.mean() < 0.02
+
+
+def test_a_report_that_is_too_good_fails_the_first_blocks_of_a_worse_channel(walk) -> None:
+    late = np.flatnonzero(walk.bler > 0.5)
+    assert len(late) > 10
+    in_transition = (walk.time_s > 2.13) & (walk.time_s < 2.18)
+    redrawn = np.isclose(np.round(walk.time_s * 1e3) % 100, 0)
+    assert np.all((redrawn | in_transition)[late])
+
+
+def test_a_scene_without_the_table_is_refused_in_one_line(scene) -> None:
+    with pytest.raises(UserError, match=r"no \[reference\] table"):
+        realise_reference(replace(scene, reference=None), [1])
+    with pytest.raises(UserError, match=r"no \[reference\] table"):
+        study_pattern(replace(scene, reference=None), 1)
+
+
+def test_a_scene_outside_the_range_is_realised_with_warnings(scene) -> None:
+    carrier = replace(scene.carrier, frequency_hz=39e9, bandwidth_hz=4e8)
+    warnings = realise_reference(replace(scene, carrier=carrier), [1])[0].warnings
+    assert any("28 GHz" in warning for warning in warnings)
+    assert any("1 GHz" in warning for warning in warnings)
+
+
+def test_what_is_received_is_neither_more_than_offered_nor_than_served(scene, walk) -> None:
+    step_s = scene.step_s
+    received = received_bps(walk, scene.reference)
+    assert np.all(received <= walk.rate_bps)
+    assert received.sum() * step_s <= scene.reference.offered_bps * (scene.duration_s - TRAFFIC_STARTS_S) + 1
+    assert not received[walk.time_s < TRAFFIC_STARTS_S - step_s / 2].any()
+
+
+def test_the_full_queue_drains_at_the_capacity_after_the_building(scene, walk) -> None:
+    received = received_bps(walk, scene.reference)
+    seen_again = 22.134 + 0.039
+    draining = (walk.time_s > seen_again) & (walk.time_s < seen_again + 0.03)
+    assert np.all(received[draining] == pytest.approx((walk.rate_bps * (1 - walk.bler))[draining]))
+    steady = (walk.time_s > 23) & (walk.time_s < 24)
+    assert received[steady] == pytest.approx(scene.reference.offered_bps)
+    beyond = np.maximum(received - scene.reference.offered_bps, 0.0)
+    extra = beyond[walk.time_s > 22.134].sum() * scene.step_s / 8
+    assert extra == pytest.approx(scene.reference.rlc_buffer_bytes, rel=1e-6)
+
+
+def test_the_pattern_keeps_what_was_received(scene, walk) -> None:
+    pattern = study_pattern(scene, 1)
+    total = received_bps(walk, scene.reference).sum() * scene.step_s
+    assert pattern.total_bits() == pytest.approx(total, rel=1e-6)
+
+
+def test_switches_are_at_least_a_millisecond_apart(scene) -> None:
+    fine = replace(scene, step_s=0.0002, duration_s=4.0)
+    assert np.diff(study_pattern(fine, 1).index).min() >= 1_000_000
