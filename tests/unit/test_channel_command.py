@@ -179,6 +179,7 @@ def test_a_study_is_written_as_the_study_made_it(folder, monkeypatch) -> None:
         ([SCENE, "-o", "no/where.csv"], "-o no/where.csv: its folder does not exist"),
         ([SCENE, "--plot", "no/where.png"], "--plot no/where.png: its folder does not exist"),
         ([SCENE, "-o", "."], "-o .: is a folder"),
+        ([SCENE, "--seeds", "2", "-o", "walks/"], "-o walks/: no such folder"),
         ([SCENE, "-o", "a.csv", "--up-output", "a.csv"], "two of them name one file"),
         ([SCENE, "--study", "-o", "a.csv"], "add --mode reference"),
         ([SCENE, "--study", "--mode", "reference"], "add -o FILE"),
