@@ -124,4 +124,14 @@ proptest! {
             prop_assert_eq!(&lazy.delivered, &other.delivered);
         }
     }
+
+    #[test]
+    fn a_radio_holds_nothing_for_ever(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
+        let arrivals: Vec<Event> = (0..20u32)
+            .map(|packet| Event::Arrival(link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
+            .collect();
+        let mut link = link(&[stage], 3);
+        drive(&mut link, &arrivals, 5_000_000, false);
+        prop_assert_eq!(link.backlog(), Backlog::default());
+    }
 }

@@ -149,7 +149,7 @@ impl Air {
         self.since_ns = at_ns;
     }
 
-    /// How long to look ahead before it is sure that what was not found never comes: two passes of the pattern.
+    /// How far to look ahead at once: two passes of the pattern, so that every row is seen.
     #[must_use]
     pub fn scan_ns(&self) -> u64 {
         self.played

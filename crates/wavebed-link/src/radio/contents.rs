@@ -13,6 +13,8 @@ pub struct Chunk {
     pub bytes: u64,
     /// From when on it may be sent.
     pub ready_ns: u64,
+    /// The slot of the block that HARQ gave up on, while nothing sent after it has shown the gap to the receiver.
+    pub unnoticed_ns: Option<u64>,
     /// How often RLC has sent it again.
     pub retries: u8,
     /// What it is.

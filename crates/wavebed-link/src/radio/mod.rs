@@ -18,7 +18,7 @@ pub use air::{Air, Now};
 pub use block::BlockRecord;
 pub use connection::{Connection, Drx, Rrc};
 pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
-pub use slots::{Carriers, Slot};
+pub use slots::{Carriers, Found, Slot};
 
 use crate::books::Reason;
 use crate::luck::Luck;
@@ -225,11 +225,7 @@ impl Radio {
             block.phase = Phase::Done { from_ns: then_ns };
             let first_ns = block.first.start_ns;
             let chunks = std::mem::take(&mut block.chunks);
-            for other in &mut self.blocks {
-                if !other.chunks.is_empty() && other.first.start_ns < first_ns {
-                    other.noticed_ns.get_or_insert(at_ns);
-                }
-            }
+            self.show_gaps(first_ns, at_ns);
             for chunk in chunks {
                 self.arrive(chunk, at_ns, out);
             }
@@ -243,6 +239,32 @@ impl Radio {
         }
         let block = self.blocks.swap_remove(place);
         self.give_up(block, at_ns, out);
+    }
+
+    /// At `at_ns` the receiver has a block first sent at `first_ns`, and sees what is missing before it.
+    fn show_gaps(&mut self, first_ns: u64, at_ns: u64) {
+        for other in &mut self.blocks {
+            if !other.chunks.is_empty() && other.first.start_ns < first_ns {
+                other.noticed_ns.get_or_insert(at_ns);
+            }
+        }
+        let Rlc::Acknowledged(timers) = self.config.rlc else {
+            return;
+        };
+        let noticed = |chunk: &Chunk| chunk.unnoticed_ns.is_some_and(|lost_ns| lost_ns < first_ns);
+        if !self.resend.iter().any(noticed) {
+            return;
+        }
+        let reported_ns = at_ns
+            .saturating_add(timers.reassembly_ns)
+            .saturating_add(timers.status_ns);
+        for chunk in self.resend.iter_mut().filter(|chunk| noticed(chunk)) {
+            chunk.ready_ns = chunk.ready_ns.min(reported_ns);
+            chunk.unnoticed_ns = None;
+        }
+        self.resend
+            .make_contiguous()
+            .sort_by_key(|chunk| (chunk.ready_ns, chunk.count));
     }
 
     /// The receiver has `chunk`.
@@ -281,6 +303,7 @@ impl Radio {
             }
             let chunk = Chunk {
                 ready_ns,
+                unnoticed_ns: block.noticed_ns.is_none().then_some(block.first.start_ns),
                 retries: chunk.retries + 1,
                 ..chunk
             };
@@ -323,6 +346,7 @@ impl Radio {
             if keeps {
                 again.push_back(Chunk {
                     ready_ns: at_ns,
+                    unnoticed_ns: None,
                     ..chunk
                 });
             } else {

@@ -3,7 +3,7 @@
 use super::block::{Block, BlockRecord, Phase};
 use super::contents::{Chunk, Part};
 use super::settings::Slots;
-use super::slots::Slot;
+use super::slots::{Found, Slot};
 use super::{NEVER, Radio};
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
@@ -13,9 +13,16 @@ use crate::stage::{Backlog, Outlet};
 pub struct Plan {
     /// When its block is made up.
     pub at_ns: u64,
-    slot: Slot,
+    /// The slot; `None`: none was found, look for one again.
+    slot: Option<Slot>,
     /// The block that is sent again in it; `None`: a new one.
     again: Option<usize>,
+}
+
+impl Plan {
+    fn start_ns(&self) -> u64 {
+        self.slot.map_or(self.at_ns, |slot| slot.start_ns)
+    }
 }
 
 impl Radio {
@@ -35,10 +42,10 @@ impl Radio {
 
     /// Decides at `now_ns` what slot comes next.
     pub(super) fn make_plan(&mut self, now_ns: u64) {
-        let again = self.plan_again();
+        let again = self.plan_again(now_ns);
         let new = self.plan_new(now_ns);
         self.plan = match (again, new) {
-            (Some(again), Some(new)) if new.slot.start_ns < again.slot.start_ns => Some(new),
+            (Some(again), Some(new)) if new.start_ns() < again.start_ns() => Some(new),
             (None, new) => new,
             (again, _) => again,
         };
@@ -47,7 +54,7 @@ impl Radio {
         }
     }
 
-    fn plan_again(&mut self) -> Option<Plan> {
+    fn plan_again(&mut self, now_ns: u64) -> Option<Plan> {
         let waiting = self.blocks.iter().enumerate().filter_map(|(place, block)| {
             let Phase::Again { from_ns } = block.phase else {
                 return None;
@@ -55,25 +62,28 @@ impl Radio {
             Some((from_ns, block.first.start_ns, place))
         });
         let (from_ns, _, place) = waiting.min()?;
-        let from_ns = from_ns.max(self.free_ns);
-        let slot = self.config.carriers.find(&mut self.air, from_ns, false)?;
-        Some(self.plan_of(slot, Some(place)))
+        let from_ns = from_ns.max(self.free_ns).max(now_ns);
+        let found = self.config.carriers.find(&mut self.air, from_ns, false);
+        self.plan_of(found, Some(place))
     }
 
-    fn plan_of(&self, slot: Slot, again: Option<usize>) -> Plan {
-        let prepare_ns = self.config.carriers.slots(slot).prepare_ns;
-        Plan {
-            at_ns: slot.start_ns.saturating_sub(prepare_ns),
-            slot,
-            again,
-        }
+    fn plan_of(&self, found: Found, again: Option<usize>) -> Option<Plan> {
+        let (at_ns, slot) = match found {
+            Found::Slot(slot) => {
+                let prepare_ns = self.config.carriers.slots(slot).prepare_ns;
+                (slot.start_ns.saturating_sub(prepare_ns), Some(slot))
+            }
+            Found::LookAgain(at_ns) => (at_ns, None),
+            Found::Never => return None,
+        };
+        Some(Plan { at_ns, slot, again })
     }
 
     fn plan_new(&mut self, now_ns: u64) -> Option<Plan> {
         if !self.has_data() {
             return None;
         }
-        let mut from_ns = self.free_ns.max(self.process_free_ns()?);
+        let mut from_ns = self.free_ns.max(self.process_free_ns()?).max(now_ns);
         let (slots, _) = self.config.carriers.of(self.air.at(now_ns).state);
         if self.pending.is_empty() {
             // Data that comes at the very moment when a block is made up is too late for it.
@@ -84,10 +94,10 @@ impl Radio {
             from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
         }
         if let Some(scheduler) = &mut self.scheduler {
-            from_ns = scheduler.earliest_ns(from_ns.max(now_ns), slots);
+            from_ns = scheduler.earliest_ns(from_ns, slots);
         }
-        let slot = self.config.carriers.find(&mut self.air, from_ns, true)?;
-        Some(self.plan_of(slot, None))
+        let found = self.config.carriers.find(&mut self.air, from_ns, true);
+        self.plan_of(found, None)
     }
 
     /// From when on a HARQ process is free; `None` while that is not known.
@@ -111,6 +121,9 @@ impl Radio {
     /// Uses the slot that was planned.
     pub(super) fn use_slot(&mut self, out: &mut Outlet<'_>) {
         let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
+            return;
+        };
+        let Some(slot) = slot else {
             return;
         };
         let place = match again {
@@ -223,6 +236,7 @@ impl Radio {
             count: self.next_count,
             bytes: run.bytes() + segments * u64::from(self.config.overhead_bytes),
             ready_ns: 0,
+            unnoticed_ns: None,
             retries: 0,
             part: Part::Whole(run),
         });

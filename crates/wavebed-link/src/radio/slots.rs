@@ -104,16 +104,18 @@ impl Carriers {
 
     /// The first slot of this direction that begins at or after `at_ns`, outside handovers and, where it `needs`
     /// capacity, with a rate above zero.
-    pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: bool) -> Option<Slot> {
+    pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: bool) -> Found {
         let give_up_ns = at_ns.saturating_add(air.scan_ns());
+        let mut hope = false;
         while at_ns <= give_up_ns {
             let now = air.at(at_ns);
             if now.state != State::Handover && (now.rate_bps > 0 || !needs) {
+                hope = true;
                 let (slots, fallback) = self.of(now.state);
                 let index = slots.next_own(at_ns.div_ceil(slots.slot_ns));
                 let start_ns = index * slots.slot_ns;
                 if start_ns < now.until_ns {
-                    return Some(Slot {
+                    return Found::Slot(Slot {
                         fallback,
                         index,
                         start_ns,
@@ -121,10 +123,25 @@ impl Carriers {
                 }
             }
             if now.until_ns == u64::MAX {
-                return None;
+                return Found::Never;
             }
             at_ns = now.until_ns;
         }
-        None
+        if hope {
+            Found::LookAgain(at_ns)
+        } else {
+            Found::Never
+        }
     }
+}
+
+/// What [`Carriers::find`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// This slot.
+    Slot(Slot),
+    /// None up to this time: service and slots miss each other so far.
+    LookAgain(u64),
+    /// There is none.
+    Never,
 }

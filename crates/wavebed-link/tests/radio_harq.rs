@@ -1,0 +1,267 @@
+//! HARQ: delays, residual losses, combining, and the luck that treatments share.
+#![allow(missing_docs)]
+
+mod radio_support;
+
+use std::collections::BTreeMap;
+
+use radio_support::{
+    RATE_BPS, SLOT_NS, air, burst, decoded, drive, harq, plain, radio, radio_with_seed, segment,
+    slots,
+};
+use wavebed_link::radio::{Air, BlockRecord, Carriers, Harq, RadioConfig, Slots};
+use wavebed_link::{Reason, Run};
+
+fn with_harq(harq: Harq) -> RadioConfig {
+    RadioConfig {
+        carriers: Carriers {
+            primary: Slots {
+                harq: Some(harq),
+                ..slots()
+            },
+            fallback: None,
+        },
+        ..plain()
+    }
+}
+
+/// One segment every second millisecond, so that repetitions are out of the way.
+fn sparse(count: u32) -> Vec<Run> {
+    (0..count)
+        .map(|packet| segment(u64::from(packet) * 2_000_000 + 10, packet))
+        .collect()
+}
+
+#[test]
+fn a_failed_block_comes_back_after_the_round_trip() {
+    // It fails for sure while the rate is zero, which begins with the slot after the first transmission was planned.
+    let air = air(
+        "1",
+        &[
+            "0,768000000,0,los",
+            "0.000125,0,0,outage",
+            "0.00025,768000000,0,los",
+        ],
+    );
+    let mut link = radio(with_harq(harq()), air);
+    let fate = drive(&mut link, &[segment(10, 0)], 2_000_000);
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(2))],
+        "new data waits for a rate"
+    );
+
+    let always = Air::constant(RATE_BPS, 0.5);
+    let fate = drive(
+        &mut radio(with_harq(harq()), always),
+        &sparse(200),
+        300_000_000,
+    );
+    for (packet, at_ns) in fate.delivered {
+        let delay_slots = (at_ns - decoded(u64::from(packet) * 16 + 1)) / SLOT_NS;
+        assert!(
+            delay_slots.is_multiple_of(4) && delay_slots <= 8,
+            "{delay_slots} slots"
+        );
+    }
+}
+
+#[test]
+fn delays_and_residual_losses_follow_the_formula() {
+    let p: f64 = 0.3;
+    let count = 20_000;
+    let air = Air::constant(RATE_BPS, p);
+    let fate = drive(&mut radio(with_harq(harq()), air), &sparse(count), 1 << 45);
+    let mut times: BTreeMap<u64, u32> = BTreeMap::new();
+    for (packet, at_ns) in &fate.delivered {
+        let slots = (at_ns - decoded(u64::from(*packet) * 16 + 1)) / SLOT_NS;
+        *times.entry(slots).or_default() += 1;
+    }
+    let n = f64::from(count);
+    for (attempt, slots) in [(0, 0), (1, 4), (2, 8)] {
+        let share = p.powi(attempt) * (1.0 - p);
+        let expected = n * share;
+        let five_sigma = 5.0 * (n * share * (1.0 - share)).sqrt();
+        let found = f64::from(times[&slots]);
+        assert!(
+            (found - expected).abs() < five_sigma,
+            "{slots}: {found}, not {expected}"
+        );
+    }
+    let share = p.powi(3);
+    #[expect(clippy::cast_precision_loss, reason = "a small count")]
+    let lost = fate.dropped(Reason::Block) as f64;
+    assert!(
+        (lost - n * share).abs() < 5.0 * (n * share).sqrt(),
+        "{lost}"
+    );
+}
+
+#[test]
+fn combining_lowers_the_error_of_a_repetition_by_the_gain_and_the_slope() {
+    let harq = Harq {
+        combining_gain_db: 3.0,
+        slope_per_db: 1.5,
+        ..harq()
+    };
+    let odds = |p: f64| p / (1.0 - p);
+    let second = harq.error_probability(0.1, 2);
+    assert!((odds(second) / odds(0.1) - (-4.5f64).exp()).abs() < 1e-12);
+    let fourth = harq.error_probability(0.1, 4);
+    assert!((odds(fourth) / odds(0.1) - (-9.0f64).exp()).abs() < 1e-12);
+    assert!(
+        (harq.error_probability(1.0, 4) - 1.0).abs() < f64::EPSILON,
+        "nothing helps"
+    );
+}
+
+#[test]
+fn a_lost_block_takes_all_that_it_carried() {
+    let certain = Air::constant(RATE_BPS, 1.0);
+    let fate = drive(&mut radio(plain(), certain), &burst(10, 16), 2_000_000);
+    assert!(fate.delivered.is_empty());
+    let expected: Vec<(u32, u64)> = (0..16)
+        .map(|packet| (packet, decoded(1 + u64::from(packet) / 8)))
+        .collect();
+    assert_eq!(fate.lost, expected);
+    assert_eq!(fate.dropped(Reason::Block), 16);
+}
+
+#[test]
+fn a_segment_in_two_blocks_is_lost_with_either() {
+    // 2250 bytes a slot: the second segment of each pair lies in two blocks.
+    let air = Air::constant(144_000_000, 0.5);
+    let fate = drive(
+        &mut radio_with_seed(plain(), air, 3),
+        &burst(10, 1000),
+        1 << 40,
+    );
+    let failed = |index: u64| {
+        let record = fate.blocks.iter().find(|block| block.slot.index == index);
+        record.expect("every slot is used").failed
+    };
+    for (packet, _) in &fate.delivered {
+        let from = u64::from(*packet) * 1500 / 2250 + 1;
+        let to = (u64::from(*packet) * 1500 + 1499) / 2250 + 1;
+        assert!(!failed(from) && !failed(to), "{packet}");
+    }
+    assert_eq!(fate.delivered.len() + fate.lost.len(), 1000);
+    assert!(fate.delivered.len() > 300 && fate.lost.len() > 300);
+}
+
+#[test]
+fn retransmissions_take_their_slots_from_new_data() {
+    let p = 0.25;
+    let unlimited = Harq {
+        limit: 64,
+        processes: 256,
+        ..harq()
+    };
+    let air = Air::constant(RATE_BPS, p);
+    let slots = 8000;
+    let fate = drive(
+        &mut radio(with_harq(unlimited), air),
+        &burst(10, 8 * slots),
+        u64::from(slots) * SLOT_NS,
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a small count")]
+    let goodput = fate.delivered.len() as f64 / f64::from(8 * slots);
+    let sigma = (p * (1.0 - p) / f64::from(slots)).sqrt();
+    assert!(
+        (goodput - (1.0 - p)).abs() < 5.0 * sigma + 0.01,
+        "{goodput}"
+    );
+}
+
+#[test]
+fn too_few_processes_stop_and_wait() {
+    // A process is free again four slots after its block: two processes fill two slots of four.
+    let config = with_harq(Harq {
+        processes: 2,
+        ..harq()
+    });
+    let air = Air::constant(RATE_BPS, 0.0);
+    let fate = drive(&mut radio(config, air), &burst(10, 48), 10_000_000);
+    let used: Vec<u64> = fate.blocks.iter().map(|block| block.slot.index).collect();
+    assert_eq!(used, [1, 2, 5, 6, 9, 10]);
+}
+
+#[test]
+fn acknowledgements_and_repetitions_wait_for_their_slots_in_the_frame() {
+    // DDDSU, S with 10 downlink and 2 uplink symbols: a failure in slot 5 (D) is acknowledged at the earliest in slot
+    // 7, which is D, so in slot 8 (S), and the block comes back two slots later, in slot 10 (D).
+    let frame = Slots {
+        own_symbols: vec![14, 14, 14, 10, 0],
+        other_symbols: vec![0, 0, 0, 2, 14],
+        harq: Some(harq()),
+        ..slots()
+    };
+    assert_eq!(frame.retransmission(5, &harq()), 10);
+    // Slot 7 (D): earliest 9 (U), back in slot 11 (D).
+    assert_eq!(frame.retransmission(7, &harq()), 11);
+    // Slot 6 (D): earliest 8 (S), back in slot 10.
+    assert_eq!(frame.retransmission(6, &harq()), 10);
+}
+
+/// Slot, process and attempt: what happened there.
+fn verdicts(blocks: &[BlockRecord]) -> BTreeMap<(u64, u32, u32), bool> {
+    blocks
+        .iter()
+        .map(|block| {
+            (
+                (block.slot.index, block.process, block.attempt),
+                block.failed,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn two_treatments_with_one_seed_meet_the_same_errors_slot_by_slot() {
+    let air = Air::constant(RATE_BPS, 0.2);
+    let config = with_harq(harq());
+    let full = drive(
+        &mut radio_with_seed(config.clone(), air.clone(), 9),
+        &burst(10, 8 * 4000),
+        4000 * SLOT_NS,
+    );
+    let arrivals = sparse(250);
+    let thin = drive(
+        &mut radio_with_seed(config.clone(), air.clone(), 9),
+        &arrivals,
+        4000 * SLOT_NS,
+    );
+    let (full, thin) = (verdicts(&full.blocks), verdicts(&thin.blocks));
+    let shared: Vec<_> = thin
+        .iter()
+        .filter(|(key, _)| full.contains_key(key))
+        .collect();
+    assert!(shared.len() > 200, "{} shared transmissions", shared.len());
+    assert!(shared.iter().any(|&(_, &failed)| failed));
+    for (key, failed) in shared {
+        assert_eq!(full[key], *failed, "{key:?}");
+    }
+    let other = drive(
+        &mut radio_with_seed(config, air, 10),
+        &arrivals,
+        4000 * SLOT_NS,
+    );
+    assert_ne!(thin, verdicts(&other.blocks), "another seed, other errors");
+}
+
+#[test]
+fn saturating_treatments_meet_identical_errors_throughout() {
+    let air = Air::constant(RATE_BPS, 0.2);
+    let run = |size: u32| {
+        let arrivals = burst(10, size);
+        let fate = drive(
+            &mut radio_with_seed(with_harq(harq()), air.clone(), 5),
+            &arrivals,
+            1000 * SLOT_NS,
+        );
+        verdicts(&fate.blocks)
+    };
+    let (one, other) = (run(20_000), run(9_000));
+    assert_eq!(one, other);
+    assert!(one.len() > 900);
+}

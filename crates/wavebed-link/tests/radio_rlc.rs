@@ -1,0 +1,306 @@
+//! RLC and in-order delivery against the timelines of `docs/models/radio.md`.
+#![allow(missing_docs)]
+
+mod radio_support;
+
+use radio_support::{
+    DECODE_NS, RATE_BPS, SLOT_NS, air, burst, decoded, drive, plain, radio, segment, slots,
+};
+use wavebed_link::radio::{Acknowledged, Air, Carriers, Handover, Harq, RadioConfig, Rlc, Slots};
+use wavebed_link::{Reason, Run};
+
+const AM: Rlc = Rlc::Acknowledged(Acknowledged {
+    reassembly_ns: 2_000_000,
+    poll_ns: 5_000_000,
+    status_ns: 300_000,
+    retransmissions: 2,
+});
+
+/// One segment fills a slot of 1500 bytes; the block of slot 2 fails, the others do not.
+fn slot_two_fails() -> Air {
+    air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.00025,96000000,1,los",
+            "0.000375,96000000,0,los",
+        ],
+    )
+}
+
+fn sent_at(rows: &[(u64, u32)]) -> Vec<Run> {
+    rows.iter()
+        .map(|&(at_ns, packet)| segment(at_ns, packet))
+        .collect()
+}
+
+#[test]
+fn unacknowledged_mode_loses_the_block_and_nr_delivers_the_others_at_once() {
+    let fate = drive(
+        &mut radio(plain(), slot_two_fails()),
+        &burst(10, 4),
+        50_000_000,
+    );
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(1)), (2, decoded(3)), (3, decoded(4))]
+    );
+    assert_eq!(fate.lost, [(1, decoded(2))]);
+}
+
+#[test]
+fn acknowledged_mode_sends_again_after_reassembly_and_status() {
+    // Packet 2 tells at decoded(3) that packet 1 is missing; 2 ms later the receiver says so; 0.3 ms later the sender
+    // knows. That is 2.825 ms, so slot 23, which begins at 2.875 ms.
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let fate = drive(
+        &mut radio(config, slot_two_fails()),
+        &burst(10, 4),
+        50_000_000,
+    );
+    assert_eq!(decoded(3) + 2_300_000, 2_825_000);
+    assert_eq!(
+        fate.delivered,
+        [
+            (0, decoded(1)),
+            (2, decoded(3)),
+            (3, decoded(4)),
+            (1, decoded(23))
+        ]
+    );
+}
+
+#[test]
+fn with_nothing_behind_it_the_poll_timer_finds_the_loss() {
+    // The last block, sent in slot 2 at 0.25 ms: 5 ms until the poll, 0.3 ms for the answer, so slot 45 at 5.625 ms.
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let fate = drive(
+        &mut radio(config, slot_two_fails()),
+        &burst(10, 2),
+        50_000_000,
+    );
+    assert_eq!(fate.delivered, [(0, decoded(1)), (1, decoded(45))]);
+}
+
+#[test]
+fn pdcp_holds_back_what_follows_a_gap_until_it_is_filled() {
+    let config = RadioConfig {
+        rlc: AM,
+        reordering: Some(Some(20_000_000)),
+        ..plain()
+    };
+    let fate = drive(
+        &mut radio(config, slot_two_fails()),
+        &burst(10, 4),
+        50_000_000,
+    );
+    let filled = decoded(23);
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(1)), (1, filled), (2, filled), (3, filled)]
+    );
+}
+
+#[test]
+fn t_reordering_ends_the_wait_and_what_comes_later_is_too_late() {
+    let config = RadioConfig {
+        rlc: AM,
+        reordering: Some(Some(1_000_000)),
+        ..plain()
+    };
+    let fate = drive(
+        &mut radio(config, slot_two_fails()),
+        &burst(10, 4),
+        50_000_000,
+    );
+    let expired = decoded(3) + 1_000_000;
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(1)), (2, expired), (3, expired)]
+    );
+    assert_eq!(fate.lost, [(1, decoded(23))]);
+    assert_eq!(fate.dropped(Reason::Late), 1);
+}
+
+#[test]
+fn t_reordering_starts_again_for_a_second_gap() {
+    // Slots 2 and 4 fail. The first gap is seen with packet 2 and skipped 1 ms later; then packet 4 waits for packet
+    // 3, from that moment for another millisecond.
+    let air = air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.00025,96000000,1,los",
+            "0.000375,96000000,0,los",
+            "0.0005,96000000,1,los",
+            "0.000625,96000000,0,los",
+        ],
+    );
+    let config = RadioConfig {
+        reordering: Some(Some(1_000_000)),
+        ..plain()
+    };
+    let fate = drive(&mut radio(config, air), &burst(10, 5), 50_000_000);
+    let expired = decoded(3) + 1_000_000;
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(1)), (2, expired), (4, expired + 1_000_000)]
+    );
+}
+
+#[test]
+fn lte_in_acknowledged_mode_waits_for_what_rlc_gives_up_on() {
+    // Everything from slot 2 on fails until 20 ms: packet 1 fails in slot 2 and twice more, and is given up.
+    let air = air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.00025,96000000,1,los",
+            "0.000375,96000000,0,los",
+            "0.0026,96000000,1,los",
+            "0.02,96000000,0,los",
+        ],
+    );
+    let config = RadioConfig {
+        rlc: Rlc::Acknowledged(Acknowledged {
+            reassembly_ns: 2_000_000,
+            poll_ns: 5_000_000,
+            status_ns: 300_000,
+            retransmissions: 1,
+        }),
+        reordering: Some(None),
+        ..plain()
+    };
+    let fate = drive(&mut radio(config, air), &burst(10, 4), 50_000_000);
+    assert_eq!(fate.lost, [(1, decoded(23))]);
+    assert_eq!(fate.dropped(Reason::Block), 1);
+    let freed = decoded(23);
+    assert_eq!(fate.delivered, [(0, decoded(1)), (2, freed), (3, freed)]);
+}
+
+#[test]
+fn rlc_sends_again_before_new_data() {
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let mut arrivals = burst(10, 3);
+    arrivals.extend(sent_at(&[(2_800_000, 3), (2_800_000, 4)]));
+    let fate = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
+    assert_eq!(fate.of(1), decoded(23));
+    assert_eq!(fate.of(3), decoded(24));
+}
+
+#[test]
+fn what_is_sent_again_is_cut_to_a_smaller_slot() {
+    // The lost block was 1500 bytes; slots carry 600 when it is sent again.
+    let air = air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.00025,96000000,1,los",
+            "0.000375,38400000,0,los",
+        ],
+    );
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let fate = drive(&mut radio(config, air), &burst(10, 2), 50_000_000);
+    assert_eq!(fate.delivered, [(0, decoded(1)), (1, decoded(47))]);
+}
+
+#[test]
+fn discarding_ends_what_waits_too_long_in_an_outage() {
+    let air = air("1", &["0,0,0,outage", "0.5,96000000,0,los"]);
+    let config = RadioConfig {
+        discard_ns: Some(100_000_000),
+        ..plain()
+    };
+    let arrivals = sent_at(&[(10, 0), (450_000_000, 1)]);
+    let fate = drive(&mut radio(config, air), &arrivals, 900_000_000);
+    assert_eq!(fate.lost, [(0, 100_000_010)]);
+    assert_eq!(fate.dropped(Reason::Discard), 1);
+    assert_eq!(fate.delivered, [(1, 500_000_000 + SLOT_NS + DECODE_NS)]);
+}
+
+/// A handover from 1 ms to 3 ms.
+fn handover() -> Air {
+    air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.001,96000000,0,handover",
+            "0.003,96000000,0,los",
+        ],
+    )
+}
+
+#[test]
+fn a_handover_forwards_the_buffer_and_acknowledged_mode_repeats_what_was_on_air() {
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let fate = drive(&mut radio(config, handover()), &burst(10, 9), 20_000_000);
+    // Slot 7 ends with the gap, so its block, packet 6, has not been decoded: it is sent again.
+    assert_eq!(fate.of(5), decoded(6));
+    assert_eq!(fate.of(6), 3_000_000 + SLOT_NS + DECODE_NS);
+    assert_eq!(fate.of(7), 3_000_000 + 2 * SLOT_NS + DECODE_NS);
+    assert!(fate.lost.is_empty());
+}
+
+#[test]
+fn in_unacknowledged_mode_a_handover_loses_what_was_on_air() {
+    let fate = drive(&mut radio(plain(), handover()), &burst(10, 9), 20_000_000);
+    assert_eq!(fate.lost, [(6, 1_000_000)]);
+    assert_eq!(fate.dropped(Reason::Handover), 1);
+    assert_eq!(fate.of(7), 3_000_000 + SLOT_NS + DECODE_NS);
+}
+
+#[test]
+fn without_forwarding_a_handover_loses_the_buffer() {
+    let config = RadioConfig {
+        rlc: AM,
+        handover: Handover::Lose,
+        ..plain()
+    };
+    let mut arrivals = burst(10, 9);
+    arrivals.extend(sent_at(&[(2_000_000, 9)]));
+    let fate = drive(&mut radio(config, handover()), &arrivals, 20_000_000);
+    assert_eq!(fate.dropped(Reason::Handover), 3);
+    assert_eq!(
+        fate.of(9),
+        3_000_000 + SLOT_NS + DECODE_NS,
+        "what comes in the gap waits"
+    );
+}
+
+#[test]
+fn harq_that_gives_up_hands_over_to_rlc() {
+    let harq = Harq {
+        processes: 8,
+        feedback_slots: 2,
+        schedule_slots: 2,
+        limit: 2,
+        combining_gain_db: 0.0,
+        slope_per_db: 0.0,
+    };
+    let config = RadioConfig {
+        rlc: AM,
+        carriers: Carriers {
+            primary: Slots {
+                harq: Some(harq),
+                ..slots()
+            },
+            fallback: None,
+        },
+        ..plain()
+    };
+    // Packet 1 fails in slot 2 for sure, and its repetition in slot 6 as well: its block was made for that channel.
+    let fate = drive(
+        &mut radio(config, slot_two_fails()),
+        &burst(10, 4),
+        50_000_000,
+    );
+    // Packet 2 told of the gap at decoded(3), before HARQ gave up at decoded(6).
+    assert_eq!(fate.of(1), decoded(23));
+    let attempts: Vec<(u64, u32)> = fate
+        .blocks
+        .iter()
+        .map(|block| (block.slot.index, block.attempt))
+        .collect();
+    assert_eq!(attempts, [(1, 1), (2, 1), (3, 1), (4, 1), (6, 2), (23, 1)]);
+    let _ = RATE_BPS;
+}

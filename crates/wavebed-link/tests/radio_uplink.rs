@@ -1,0 +1,230 @@
+//! Uplink grants against slot diagrams, and sleep.
+#![allow(missing_docs)]
+
+mod radio_support;
+
+use std::sync::Arc;
+
+use radio_support::{DECODE_NS, RATE_BPS, SLOT_NS, burst, decoded, drive, plain, segment, slots};
+use wavebed_link::queue::Infinite;
+use wavebed_link::radio::{
+    Air, Carriers, Configured, Connection, Direction, Drx, Grants, Radio, RadioConfig, Rrc, Slots,
+};
+use wavebed_link::{Luck, Run, Unit};
+
+const GRANTS: Grants = Grants {
+    request_slots: 4,
+    schedule_slots: 2,
+    prepare_slots: 2,
+    first_bytes: 2000,
+    configured: None,
+};
+
+const STEADY: Air = Air::constant(RATE_BPS, 0.0);
+
+fn uplink(grants: Grants) -> RadioConfig {
+    RadioConfig {
+        direction: Direction::Up,
+        grants: Some(grants),
+        ..plain()
+    }
+}
+
+fn radio(config: RadioConfig, connection: Option<Arc<Connection>>) -> Radio {
+    let queue = Box::new(Infinite::new(Unit::Packet));
+    let mut radio = Radio::new(config, STEADY, queue, connection, Luck::new(1, 0));
+    radio.log_blocks();
+    radio
+}
+
+fn used(fate: &radio_support::Fate) -> Vec<(u64, u64)> {
+    fate.blocks
+        .iter()
+        .map(|block| (block.slot.index, block.bytes))
+        .collect()
+}
+
+#[test]
+fn a_packet_waits_for_request_grant_and_preparation() {
+    // Slot  0 1 2 3 4 5 6 7 8
+    //       a       R   g   D     a: arrival, R: request, g: grant, D: data
+    let fate = drive(
+        &mut radio(uplink(GRANTS), None),
+        &[segment(10, 0)],
+        10_000_000,
+    );
+    assert_eq!(used(&fate), [(8, 1500)]);
+    assert_eq!(fate.delivered, [(0, decoded(8))]);
+}
+
+#[test]
+fn the_first_grant_is_small_and_brings_a_report_that_brings_the_rest() {
+    // The request in slot 4 is granted 2000 bytes in slot 8; the report in slot 8 brings grants from slot 12 on.
+    let fate = drive(&mut radio(uplink(GRANTS), None), &burst(10, 20), 10_000_000);
+    assert_eq!(
+        used(&fate),
+        [(8, 2000), (12, 12_000), (13, 12_000), (14, 4000)]
+    );
+}
+
+#[test]
+fn data_that_comes_while_granted_slots_run_is_reported_in_them() {
+    let mut arrivals = burst(10, 20);
+    // It comes in slot 12, and is reported in slot 13: grants come four slots later.
+    arrivals.push(segment(12 * SLOT_NS + 10, 20));
+    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    assert_eq!(
+        used(&fate),
+        [
+            (8, 2000),
+            (12, 12_000),
+            (13, 12_000),
+            (14, 4000),
+            (17, 1500)
+        ]
+    );
+}
+
+#[test]
+fn in_a_duplex_frame_requests_grants_and_data_wait_for_their_slots() {
+    // Slot   0 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+    //        D D D S U D D D S U D  D  D  S  U
+    //        a       R   g             without the 2 uplink symbols of S: request in 4, grant in 6, data in 9
+    let frame = Slots {
+        own_symbols: vec![0, 0, 0, 0, 14],
+        other_symbols: vec![14, 14, 14, 10, 0],
+        ..slots()
+    };
+    let config = RadioConfig {
+        carriers: Carriers {
+            primary: frame,
+            fallback: None,
+        },
+        ..uplink(GRANTS)
+    };
+    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(used(&fate), [(9, 1500)]);
+}
+
+#[test]
+fn a_configured_grant_needs_no_request() {
+    let grants = Grants {
+        configured: Some(Configured {
+            slots: 5,
+            bytes: 1000,
+        }),
+        ..GRANTS
+    };
+    let fate = drive(
+        &mut radio(uplink(grants), None),
+        &[segment(10, 0)],
+        10_000_000,
+    );
+    // Slot 5 carries 1000 bytes; the request of slot 4 was answered for slot 8 at the latest.
+    assert_eq!(used(&fate), [(5, 1000), (8, 500)]);
+}
+
+#[test]
+fn without_grants_the_uplink_is_as_quick_as_the_downlink() {
+    let config = RadioConfig {
+        grants: None,
+        ..uplink(GRANTS)
+    };
+    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(fate.delivered, [(0, decoded(1))]);
+}
+
+const DRX: Drx = Drx {
+    inactivity_ns: 10_000_000,
+    short: Some((20_000_000, 3)),
+    long_cycle_ns: 160_000_000,
+    on_ns: 4_000_000,
+};
+const RRC: Rrc = Rrc {
+    inactivity_ns: 1_000_000_000,
+    promotion_ns: 100_000_000,
+    paging_ns: 320_000_000,
+};
+
+fn sleeper(drx: Option<Drx>, rrc: Option<Rrc>) -> Arc<Connection> {
+    Arc::new(Connection::new(drx, rrc))
+}
+
+/// Delay of a segment that comes at `at_ns` to a downlink whose last activity was at time 0.
+fn delay_ns(connection: Arc<Connection>, direction: Direction, at_ns: u64) -> u64 {
+    let config = RadioConfig {
+        direction,
+        ..plain()
+    };
+    let fate = drive(
+        &mut radio(config, Some(connection)),
+        &[segment(at_ns, 0)],
+        1 << 45,
+    );
+    fate.of(0) - at_ns
+}
+
+#[test]
+fn an_active_device_hears_at_once_and_a_sleeping_one_at_its_next_cycle() {
+    let awake = delay_ns(sleeper(Some(DRX), None), Direction::Down, 9_000_010);
+    assert!(awake <= 2 * SLOT_NS + DECODE_NS, "{awake}");
+    // 30 ms are in the short cycles, which begin at 40 ms: the first slot after that begins 125 µs later.
+    let short = delay_ns(sleeper(Some(DRX), None), Direction::Down, 30_000_000);
+    assert_eq!(short, 10_000_000 + 2 * SLOT_NS + DECODE_NS);
+    // 41 ms are within the time in which it listens.
+    let on = delay_ns(sleeper(Some(DRX), None), Direction::Down, 41_000_010);
+    assert!(on <= 2 * SLOT_NS + DECODE_NS, "{on}");
+    // 100 ms are in the long cycles, which begin at 160 ms.
+    let long = delay_ns(sleeper(Some(DRX), None), Direction::Down, 100_000_000);
+    assert_eq!(long, 60_000_000 + 2 * SLOT_NS + DECODE_NS);
+}
+
+#[test]
+fn a_sleeping_device_may_send_at_once() {
+    let delay = delay_ns(sleeper(Some(DRX), None), Direction::Up, 100_000_010);
+    assert!(delay <= 2 * SLOT_NS + DECODE_NS, "{delay}");
+}
+
+#[test]
+fn a_released_device_is_paged_and_promoted() {
+    // The paging occasion after 1.5 s is at 1.6 s.
+    let down = delay_ns(
+        sleeper(Some(DRX), Some(RRC)),
+        Direction::Down,
+        1_500_000_000,
+    );
+    assert_eq!(down, 100_000_000 + 100_000_000 + 2 * SLOT_NS + DECODE_NS);
+    let up = delay_ns(sleeper(Some(DRX), Some(RRC)), Direction::Up, 1_500_000_000);
+    assert_eq!(up, 100_000_000 + 2 * SLOT_NS + DECODE_NS);
+}
+
+#[test]
+fn the_uplink_wakes_the_downlink_too() {
+    let connection = sleeper(Some(DRX), Some(RRC));
+    let up = RadioConfig {
+        direction: Direction::Up,
+        ..plain()
+    };
+    let first = 5_000_000_000;
+    let asked = drive(
+        &mut radio(up, Some(Arc::clone(&connection))),
+        &[segment(first, 0)],
+        first + 200_000_000,
+    );
+    let answer: Vec<Run> = vec![segment(asked.of(0) + 10, 1)];
+    let answered = drive(
+        &mut radio(plain(), Some(connection)),
+        &answer,
+        first + 300_000_000,
+    );
+    let delay = answered.of(1) - asked.of(0);
+    assert!(delay <= 2 * SLOT_NS + DECODE_NS + 10, "{delay}");
+}
+
+#[test]
+fn packets_that_come_while_it_wakes_wait_for_the_same_moment() {
+    let connection = sleeper(None, Some(RRC));
+    let arrivals = [segment(1_500_000_000, 0), segment(1_550_000_000, 1)];
+    let fate = drive(&mut radio(plain(), Some(connection)), &arrivals, 1 << 45);
+    assert_eq!(fate.of(0), fate.of(1));
+}
