@@ -99,16 +99,15 @@ class Air:
         Problem
             If nothing says which radio it is, or there is no rate that it can act on.
         """
-        if self.radio and self.radio[0][0].off and len(self.radio) == 1:
+        if [choice.off for choice, _ in self.radio] == [True]:
             return None
         settings = self._base(links, traces, places)
         for choice, place in self.radio:
-            if settings is None and not choice.off:
+            if settings is None:
                 raise Problem(
                     'is missing: name the preset beside the other keys, as in preset = "nr-120khz"', f"{place}.preset"
                 )
-            if settings is not None:
-                settings = change_settings(settings, choice.table, place)
+            settings = change_settings(settings, choice.table, place)
         if settings is None:
             _note_block_errors(links, traces)
         elif all(link.rate is None for link in links.values()):
