@@ -124,7 +124,7 @@ def _realise(
     rate_bps = rates_bps()[level]
     sinr_db = np.where(gone, np.nan, before_gain_db + gain_db)
     shown = dict(losses)
-    shown["gain"] = -gain_db
+    shown["gain"] = gain_db
     return Realisation(
         scene=scene,
         mode="reference",
