@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["received_bps", "study_pattern"]
 
 TRAFFIC_STARTS_S = 0.1
-"""The sender starts after the handset has attached, as in the simulator's examples; the study averages from 0."""
+"""When the load begins, while the study averages from 0. Inferred: 945 instead of 1001 Mbit/s over the first 2.1 s is a
+start at about 0.12 s; 0.1 s is a usual start in scripts of that simulator."""
 
 SHORTEST_S = 0.001
 """No two switches are nearer to each other than this."""
