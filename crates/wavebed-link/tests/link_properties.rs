@@ -131,7 +131,7 @@ proptest! {
             .map(|packet| Event::Arrival(link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
             .collect();
         let mut link = link(&[stage], 3);
-        drive(&mut link, &arrivals, 5_000_000, false);
+        drive(&mut link, &arrivals, 30_000_000, false);
         prop_assert_eq!(link.backlog(), Backlog::default());
     }
 }

@@ -86,6 +86,30 @@ fn data_that_comes_while_granted_slots_run_is_reported_in_them() {
 }
 
 #[test]
+fn what_is_left_of_a_grant_is_padding() {
+    // The answer to the request has room for 2000 bytes; the next packet asks again.
+    let arrivals = [segment(10, 0), segment(9 * SLOT_NS + 10, 1)];
+    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    assert_eq!(used(&fate), [(8, 1500), (16, 1500)]);
+}
+
+#[test]
+fn preparation_does_not_delay_the_request() {
+    let config = RadioConfig {
+        carriers: Carriers {
+            primary: Slots {
+                prepare_ns: 4 * SLOT_NS,
+                ..slots()
+            },
+            fallback: None,
+        },
+        ..uplink(GRANTS)
+    };
+    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(used(&fate), [(8, 1500)]);
+}
+
+#[test]
 fn in_a_duplex_frame_requests_grants_and_data_wait_for_their_slots() {
     // Slot   0 1 2 3 4 5 6 7 8 9 10 11 12 13 14
     //        D D D S U D D D S U D  D  D  S  U

@@ -38,23 +38,20 @@ impl Scheduler {
         }
     }
 
-    /// From when on data that waits since `at_ns` may be sent, if nothing else keeps it. Sends a scheduling request
-    /// where nothing is granted and no report is under way.
-    pub fn earliest_ns(&mut self, at_ns: u64, slots: &Slots) -> u64 {
+    /// From when on, at `from_ns` or later, data that is there since `there_ns` may be sent. Sends a scheduling
+    /// request where nothing is granted and no report is under way.
+    pub fn earliest_ns(&mut self, there_ns: u64, from_ns: u64, slots: &Slots) -> u64 {
         if self.credit > 0 {
-            return at_ns;
+            return from_ns;
         }
-        let from_ns = match self.reports.front() {
+        let granted_ns = match self.reports.front() {
             Some(report) => report.from_ns,
-            None => self.request(at_ns, slots),
+            None => self.request(there_ns, slots),
         };
-        match self.grants.configured {
-            Some(configured) => {
-                let index = slots.periodic(at_ns, configured.slots);
-                from_ns.min(index * slots.slot_ns).max(at_ns)
-            }
-            None => from_ns.max(at_ns),
-        }
+        let configured_ns = self.grants.configured.map_or(u64::MAX, |configured| {
+            slots.periodic(from_ns, configured.slots) * slots.slot_ns
+        });
+        granted_ns.min(configured_ns).max(from_ns)
     }
 
     fn request(&mut self, at_ns: u64, slots: &Slots) -> u64 {
@@ -90,7 +87,12 @@ impl Scheduler {
     /// `bytes` were sent in `slot`, with a report that `backlog` bytes are left.
     pub fn sent(&mut self, slot: Slot, slots: &Slots, bytes: u64, backlog: u64) {
         self.sent += bytes;
-        self.credit = self.credit.saturating_sub(bytes);
+        // What is left of a grant when nothing waits is padding.
+        self.credit = if backlog > 0 {
+            self.credit.saturating_sub(bytes)
+        } else {
+            0
+        };
         if backlog > 0 {
             self.reports.push_back(Report {
                 from_ns: slots.granted(slot.index, &self.grants) * slots.slot_ns,

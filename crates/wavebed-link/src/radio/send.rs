@@ -85,16 +85,17 @@ impl Radio {
         }
         let mut from_ns = self.free_ns.max(self.process_free_ns()?).max(now_ns);
         let (slots, _) = self.config.carriers.of(self.air.at(now_ns).state);
+        let mut there_ns = now_ns;
         if self.pending.is_empty() {
             // Data that comes at the very moment when a block is made up is too late for it.
-            let mut there_ns = self.asleep_ns + 1;
+            there_ns = there_ns.max(self.asleep_ns + 1);
             if self.queue.head_bytes().is_none() {
                 there_ns = there_ns.max(self.resend.front()?.ready_ns);
             }
             from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
         }
         if let Some(scheduler) = &mut self.scheduler {
-            from_ns = scheduler.earliest_ns(from_ns, slots);
+            from_ns = scheduler.earliest_ns(there_ns, from_ns, slots);
         }
         let found = self.config.carriers.find(&mut self.air, from_ns, true);
         self.plan_of(found, None)
