@@ -13,6 +13,9 @@ While it waits at y = -0.2 m, the ray passes 14 cm beside the building, within i
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +24,9 @@ from wavebed.channel import Realisation, ensemble, realise
 from wavebed.pattern.model import STATES
 from wavebed.scene import load
 from wavebed.scene.model import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEEDS = range(1, 61)
 
@@ -158,3 +164,31 @@ def test_the_phones_of_bbr_5g_get_the_rate_that_their_cell_was_fitted_to(operato
     assert len(scene.fitted) == 1
     rates = [got.rate_bps * (1 - got.bler) for got in ensemble(scene, seeds=range(1, 21))]
     assert np.mean(rates) * 1448 / 1510 == pytest.approx(published_bps, rel=0.1)
+
+
+def best_s(run: Callable[[], object], rounds: int = 4) -> float:
+    """Least wall-clock time of some runs, so that a busy machine matters little."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_40_s_take_at_most_200_ms_alone_and_40_ms_in_an_ensemble():
+    scene = load("kau-e5g-1")
+    assert (scene.duration_s, scene.step_s) == (40.0, 0.001)
+    assert best_s(lambda: realise(scene)) < 0.2
+    assert best_s(lambda: list(ensemble(scene, seeds=range(16)))) < 16 * 0.04
+
+
+def test_the_cost_is_at_most_linear_in_time_and_in_obstacles():
+    scene = load("kau-e5g-3")
+    finer = replace(scene, step_s=scene.step_s / 4)
+    crowded = replace(
+        scene, obstacles=tuple(replace(each, name=f"{each.name} {k}") for each in scene.obstacles for k in range(4))
+    )
+    once = best_s(lambda: realise(scene))
+    assert best_s(lambda: realise(finer)) < 1.5 * 4 * once
+    assert best_s(lambda: realise(crowded)) < 1.5 * 4 * once

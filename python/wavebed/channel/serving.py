@@ -204,7 +204,7 @@ class _Connection:
         if self.recovering_s is None:
             self.recovering_s = now_s
             self._enter(now_s, Link.OUTAGE)
-            self.link = Link.CONNECTED
+            self.link = Link.CONNECTED  # nothing is sent, but radio link monitoring goes on
         best = self.lists.best_beam[self.station][k]
         if self.lists.sinr_db[self.station][best][k] > self.timers.in_sync_db:
             self.beam = best
