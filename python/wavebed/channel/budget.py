@@ -157,7 +157,8 @@ def sight(budget: Budget, station: Station, carrier: Carrier, propagation: Propa
         carrier,
         propagation,
         free,
-        intervals(scene, "3gpp", index),
+        # A scene of the study keeps the study's states, in the plan and with every box, in either mode.
+        intervals(scene, "3gpp" if scene.reference is None else "reference", index),
         los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
         both[0],
         behind,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.realisation import Interval, Realisation
+    from wavebed.scene.model import Scene
 
     Floats = NDArray[np.float64]
 
@@ -22,6 +23,8 @@ __all__ = ["Figures", "Gathering", "Spread", "Summary", "step_edges_s"]
 
 GEOMETRY = ("LOS", "NLOS", "OUTAGE")
 PERCENTILES = (5, 50, 95)
+LEAST_KNOWN = 0.01
+"""Share of a span that a mean needs."""
 
 
 class Spread(NamedTuple):
@@ -74,6 +77,8 @@ class Summary:
         Whether other seeds have others, because LOS is drawn; then `rows` has one row for each kind of state.
     rows : tuple of Figures
         One for each state of the geometry, in their order.
+    rule : str
+        What decides the states of the geometry.
     whole : Figures
         The whole time.
     radio_shares : dict of str to Spread
@@ -85,6 +90,7 @@ class Summary:
     states: tuple[Interval, ...]
     states_differ: bool
     rows: tuple[Figures, ...]
+    rule: str
     whole: Figures
     radio_shares: dict[str, Spread]
     rate_percentiles_bps: dict[int, Spread]
@@ -100,6 +106,7 @@ class Gathering:
     """Takes in one realisation after the other and keeps only their figures."""
 
     def __init__(self) -> None:
+        self._rule = ""
         self._states: list[tuple[Interval, ...]] = []
         self._by_interval: list[Floats] = []
         self._by_kind: list[Floats] = []
@@ -113,6 +120,7 @@ class Gathering:
         columns = _Columns(realisation)
         duration_s = realisation.scene.duration_s
         intervals = realisation.intervals
+        self._rule = _rule(realisation.scene)
         self._states.append(intervals)
         self._by_interval.append(np.array([columns.means([(i.start_s, i.end_s)]) for i in intervals]))
         kinds = [[(i.start_s, i.end_s) for i in intervals if i.state == state] for state in GEOMETRY]
@@ -139,6 +147,7 @@ class Gathering:
             states=first,
             states_differ=differ,
             rows=tuple(rows),
+            rule=self._rule,
             whole=_figures("all", None, None, np.array(self._whole)),
             radio_shares={name: _spread(shares[:, code]) for code, name in enumerate(STATES) if shares[:, code].any()},
             rate_percentiles_bps=_by_percentile(self._rates),
@@ -171,12 +180,20 @@ class _Columns:
         result = [sum((end - start for start, end in spans), 0.0)]
         for sums, weights in zip(self._sums, self._weights, strict=True):
             weight = self._over(weights, spans)
-            result.append(self._over(sums, spans) / weight if weight > 0 else np.nan)
+            # The steps across the edges of a span say nothing about the span itself.
+            result.append(self._over(sums, spans) / weight if weight > LEAST_KNOWN * result[0] else np.nan)
         return np.array(result)
 
     def _over(self, running: Floats, spans: Sequence[tuple[float, float]]) -> float:
         ends = np.interp(np.array(spans, dtype=np.float64).reshape(-1, 2), self._edges, running)
         return float((ends[:, 1] - ends[:, 0]).sum())
+
+
+def _rule(scene: Scene) -> str:
+    """Say what decides the states of the geometry."""
+    if scene.reference is not None:
+        return "every box, in the plan, as in the study; mode 3gpp lets people and trees attenuate instead"
+    return "drawn from its probability" if scene.draws_los else "buildings, in space"
 
 
 def _running(values: Floats) -> Floats:

@@ -69,6 +69,7 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
         ("downlink", "  ".join(f"p{key} {_say(spread, _rate)}" for key, spread in down.items())),
         ("uplink", "  ".join(f"p{key} {_say(spread, _rate)}" for key, spread in up.items())),
         ("radio", shares),
+        ("states", summary.rule),
     ]
 
 
@@ -119,6 +120,7 @@ def as_json(
             f"p{key}": _plain(spread) for key, spread in summary.up_rate_percentiles_bps.items()
         },
         "radio_states_share": {state: _plain(share) for state, share in summary.radio_shares.items()},
+        "states_decided_by": summary.rule,
         "states_differ_by_seed": summary.states_differ,
         "warnings": list(warnings),
     }
