@@ -187,6 +187,34 @@ fn too_few_processes_stop_and_wait() {
 }
 
 #[test]
+fn the_fallback_carrier_has_processes_of_its_own() {
+    let with = |processes: u32| Slots {
+        harq: Some(Harq {
+            processes,
+            ..harq()
+        }),
+        ..slots()
+    };
+    let fallback = air("1", &["0,768000000,0,fallback"]);
+    for (primary, expected) in [(8, [1, 2, 5, 6, 9, 10]), (1, [1, 2, 5, 6, 9, 10])] {
+        let config = RadioConfig {
+            carriers: Carriers {
+                primary: with(primary),
+                fallback: Some(with(2)),
+            },
+            ..plain()
+        };
+        let fate = drive(
+            &mut radio(config, fallback.clone()),
+            &burst(10, 48),
+            10_000_000,
+        );
+        let used: Vec<u64> = fate.blocks.iter().map(|block| block.slot.index).collect();
+        assert_eq!(used, expected);
+    }
+}
+
+#[test]
 fn acknowledgements_and_repetitions_wait_for_their_slots_in_the_frame() {
     // DDDSU, S with 10 downlink and 2 uplink symbols: a failure in slot 5 (D) is acknowledged at the earliest in slot
     // 7, which is D, so in slot 8 (S), and the block comes back two slots later, in slot 10 (D).

@@ -189,6 +189,20 @@ fn rlc_sends_again_before_new_data() {
 }
 
 #[test]
+fn new_data_does_not_wait_for_what_is_not_known_to_be_lost_yet() {
+    // The poll would find the loss of packet 1 after slot 44. Packet 2 comes in slot 8, takes slot 9 and tells of the
+    // gap at decoded(9), 1.275 ms; 2.3 ms later, from 3.575 ms on, packet 1 is sent again: slot 29, at 3.625 ms.
+    let config = RadioConfig { rlc: AM, ..plain() };
+    let mut arrivals = burst(10, 2);
+    arrivals.push(segment(8 * SLOT_NS + 10, 2));
+    let fate = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
+    assert_eq!(
+        fate.delivered,
+        [(0, decoded(1)), (2, decoded(9)), (1, decoded(29))]
+    );
+}
+
+#[test]
 fn what_is_sent_again_is_cut_to_a_smaller_slot() {
     // The lost block was 1500 bytes; slots carry 600 when it is sent again.
     let air = air(

@@ -158,6 +158,64 @@ fn without_grants_the_uplink_is_as_quick_as_the_downlink() {
     assert_eq!(fate.delivered, [(0, decoded(1))]);
 }
 
+#[test]
+fn reports_of_what_has_been_sent_do_not_keep_a_request_back() {
+    // The reports of slots 12 and 13 told of what slots 13 and 14 carried: they bring no grant, and a packet that comes
+    // in slot 15 has its request in slot 16, and its data in slot 20.
+    let mut arrivals = burst(10, 20);
+    arrivals.push(segment(15 * SLOT_NS + 10, 20));
+    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    assert_eq!(
+        used(&fate),
+        [
+            (8, 2000),
+            (12, 12_000),
+            (13, 12_000),
+            (14, 4000),
+            (20, 1500)
+        ]
+    );
+}
+
+#[test]
+fn data_must_be_prepared_for_a_slot_that_is_granted_in_advance() {
+    let mut config = uplink(Grants {
+        configured: Some(Configured {
+            slots: 5,
+            bytes: 2000,
+        }),
+        ..GRANTS
+    });
+    config.carriers.primary.prepare_ns = 2 * SLOT_NS;
+    // Slot 5 begins less than two slots later; the request of slot 4 is answered for slot 8.
+    let arrivals = [segment(3 * SLOT_NS + 10, 0)];
+    let fate = drive(&mut radio(config, None), &arrivals, 10_000_000);
+    assert_eq!(used(&fate), [(8, 1500)]);
+}
+
+#[test]
+fn a_request_takes_the_slot_that_its_period_moved_into() {
+    // DDDSU without uplink symbols in S, a request every 10 slots: after slot 10 the first uplink slot is 14. A packet
+    // of slot 12 still takes it, is granted in slot 16, and sent in slot 19.
+    let config = RadioConfig {
+        carriers: Carriers {
+            primary: Slots {
+                own_symbols: vec![0, 0, 0, 0, 14],
+                other_symbols: vec![14, 14, 14, 10, 0],
+                ..slots()
+            },
+            fallback: None,
+        },
+        ..uplink(Grants {
+            request_slots: 10,
+            ..GRANTS
+        })
+    };
+    let arrivals = [segment(12 * SLOT_NS + 10, 0)];
+    let fate = drive(&mut radio(config, None), &arrivals, 10_000_000);
+    assert_eq!(used(&fate), [(19, 1500)]);
+}
+
 const DRX: Drx = Drx {
     inactivity_ns: 10_000_000,
     short: Some((20_000_000, 3)),
@@ -201,6 +259,14 @@ fn an_active_device_hears_at_once_and_a_sleeping_one_at_its_next_cycle() {
     // 100 ms are in the long cycles, which begin at 160 ms.
     let long = delay_ns(sleeper(Some(DRX), None), Direction::Down, 100_000_000);
     assert_eq!(long, 60_000_000 + 2 * SLOT_NS + DECODE_NS);
+}
+
+#[test]
+fn a_short_cycle_that_would_begin_after_the_last_one_is_none() {
+    // Asleep from 10 ms, with three short cycles until 70 ms: after 65 ms the cycle at 80 ms is a long one's, which
+    // begin at 160 ms.
+    let delay = delay_ns(sleeper(Some(DRX), None), Direction::Down, 65_000_000);
+    assert_eq!(delay, 95_000_000 + 2 * SLOT_NS + DECODE_NS);
 }
 
 #[test]

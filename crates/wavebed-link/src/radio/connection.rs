@@ -98,15 +98,19 @@ impl Drx {
         if idle_ns < self.inactivity_ns {
             return at_ns;
         }
-        let asleep_ns = idle_ns - self.inactivity_ns;
-        let cycle_ns = match self.short {
-            Some((short_ns, cycles)) if asleep_ns < short_ns.saturating_mul(cycles) => short_ns,
-            _ => self.long_cycle_ns,
+        let next = |cycle_ns: u64| {
+            if at_ns % cycle_ns < self.on_ns {
+                at_ns
+            } else {
+                at_ns.next_multiple_of(cycle_ns)
+            }
         };
-        if at_ns % cycle_ns < self.on_ns {
-            at_ns
-        } else {
-            at_ns.next_multiple_of(cycle_ns)
-        }
+        // The short cycles end at some time (drx-ShortCycleTimer); one that would begin after that is none.
+        let asleep_ns = idle_ns - self.inactivity_ns;
+        let short = self.short.and_then(|(short_ns, cycles)| {
+            let left_ns = short_ns.saturating_mul(cycles).checked_sub(asleep_ns)?;
+            Some(next(short_ns)).filter(|listens_ns| listens_ns - at_ns < left_ns)
+        });
+        short.unwrap_or_else(|| next(self.long_cycle_ns))
     }
 }

@@ -44,6 +44,8 @@ impl Scheduler {
         if self.credit > 0 {
             return from_ns;
         }
+        self.reports
+            .retain(|report| report.backlog > self.sent - report.sent);
         let granted_ns = match self.reports.front() {
             Some(report) => report.from_ns,
             None => self.request(there_ns, slots),
@@ -100,6 +102,12 @@ impl Scheduler {
                 sent: self.sent,
             });
         }
+    }
+
+    /// Nothing waited until `at_ns`: what was granted by then was padding.
+    pub fn idle_until(&mut self, at_ns: u64) {
+        self.credit = 0;
+        self.reports.retain(|report| report.from_ns > at_ns);
     }
 
     /// Everything that the base station knew is forgotten.

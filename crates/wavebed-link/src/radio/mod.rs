@@ -425,9 +425,13 @@ impl Stage for Radio {
         let ready_ns = self.connection.as_ref().map_or(at_ns, |connection| {
             connection.wake(at_ns, self.config.direction)
         });
-        let sets_off = ready_ns > at_ns || !self.has_data();
+        let idle = !self.has_data(at_ns);
+        let sets_off = ready_ns > at_ns || idle;
         if sets_off {
             self.asleep_ns = self.asleep_ns.max(ready_ns);
+        }
+        if idle && let Some(scheduler) = &mut self.scheduler {
+            scheduler.idle_until(at_ns);
         }
         self.queue.enqueue(run, out);
         out.queue_level(at_ns, self.queue.backlog());

@@ -26,14 +26,20 @@ impl Plan {
 }
 
 impl Radio {
-    /// Whether anything waits to be sent for the first time or by RLC again.
-    pub(super) fn has_data(&self) -> bool {
-        !self.resend.is_empty() || !self.pending.is_empty() || self.queue.head_bytes().is_some()
+    /// Whether anything waits at `at_ns` to be sent for the first time or by RLC again.
+    pub(super) fn has_data(&self, at_ns: u64) -> bool {
+        let again = self.resend.front();
+        !self.pending.is_empty()
+            || self.queue.head_bytes().is_some()
+            || again.is_some_and(|chunk| chunk.ready_ns <= at_ns)
     }
 
-    /// Bytes on air of everything that waits.
-    fn waiting_bytes(&self) -> u64 {
-        let chunks = self.resend.iter().chain(&self.pending);
+    /// Bytes on air of everything that waits at `at_ns`.
+    fn waiting_bytes(&self, at_ns: u64) -> u64 {
+        let again = self.resend.iter();
+        let chunks = again
+            .take_while(|chunk| chunk.ready_ns <= at_ns)
+            .chain(&self.pending);
         let queue = self.queue.backlog();
         chunks.map(|chunk| chunk.bytes).sum::<u64>()
             + queue.bytes
@@ -80,18 +86,17 @@ impl Radio {
     }
 
     fn plan_new(&mut self, now_ns: u64) -> Option<Plan> {
-        if !self.has_data() {
-            return None;
+        if !self.has_data(now_ns) {
+            // What RLC will send again is not known before.
+            let at_ns = self.resend.front()?.ready_ns;
+            return self.plan_of(Found::LookAgain(at_ns), None);
         }
-        let mut from_ns = self.free_ns.max(self.process_free_ns()?).max(now_ns);
         let (slots, _) = self.config.carriers.of(self.air.at(now_ns).state);
+        let mut from_ns = self.free_ns.max(self.process_free_ns(slots)?).max(now_ns);
         let mut there_ns = now_ns;
         if self.pending.is_empty() {
             // Data that comes at the very moment when a block is made up is too late for it.
             there_ns = there_ns.max(self.asleep_ns + 1);
-            if self.queue.head_bytes().is_none() {
-                there_ns = there_ns.max(self.resend.front()?.ready_ns);
-            }
             from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
         }
         if let Some(scheduler) = &mut self.scheduler {
@@ -101,14 +106,9 @@ impl Radio {
         self.plan_of(found, None)
     }
 
-    /// From when on a HARQ process is free; `None` while that is not known.
-    fn process_free_ns(&self) -> Option<u64> {
-        let processes = self
-            .config
-            .carriers
-            .primary
-            .harq
-            .map_or(NEVER, |harq| u64::from(harq.processes));
+    /// From when on a HARQ process of `slots` is free; `None` while that is not known.
+    fn process_free_ns(&self, slots: &Slots) -> Option<u64> {
+        let processes = slots.harq.map_or(NEVER, |harq| u64::from(harq.processes));
         if (self.blocks.len() as u64) < processes {
             return Some(0);
         }
@@ -167,7 +167,7 @@ impl Radio {
         if block.chunks.is_empty() {
             return None;
         }
-        let backlog = self.waiting_bytes();
+        let backlog = self.waiting_bytes(at_ns);
         if let Some(scheduler) = &mut self.scheduler {
             let slots = self.config.carriers.slots(slot);
             scheduler.sent(slot, slots, block.bytes, backlog);

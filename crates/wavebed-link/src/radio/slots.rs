@@ -67,10 +67,16 @@ impl Slots {
         self.next_own(grant + grants.prepare_slots)
     }
 
-    /// The first slot of this direction at or after `at_ns` and after a multiple of `every` slots.
+    /// The first slot at or after `at_ns` that is the first of this direction from a multiple of `every` slots on.
     #[must_use]
     pub fn periodic(&self, at_ns: u64, every: u64) -> u64 {
-        self.next_own(at_ns.div_ceil(self.slot_ns).next_multiple_of(every))
+        let index = at_ns.div_ceil(self.slot_ns);
+        let moved = self.next_own(index / every * every);
+        if moved >= index {
+            moved
+        } else {
+            self.next_own(index.next_multiple_of(every))
+        }
     }
 }
 
