@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint fuzz bench docs clean
+.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -56,6 +56,9 @@ bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interle
 	scripts/system-packages $(RUN_PROGRAMS)
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
+
+validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
+	$(BIN)/python docs/validation/real_traces.py
 
 clean:
 	rm -rf $(VENV) target fuzz/target
