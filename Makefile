@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages clean
+.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages bufferbloat-page clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -59,6 +59,10 @@ bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interle
 
 validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
+
+bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/bufferbloat.py
 
 clean:
 	rm -rf $(VENV) target fuzz/target
