@@ -67,6 +67,58 @@ fn a_failed_block_comes_back_after_the_round_trip() {
 }
 
 #[test]
+fn a_repetition_takes_a_slot_and_pdcp_holds_back_what_overtook_it() {
+    // Slot 2 fails, all but for sure; its repetition succeeds, all but for sure.
+    let air = air(
+        "1",
+        &[
+            "0,96000000,0,los",
+            "0.00025,96000000,0.999999,los",
+            "0.000375,96000000,0,los",
+        ],
+    );
+    let combining = Harq {
+        combining_gain_db: 30.0,
+        slope_per_db: 30.0,
+        ..harq()
+    };
+    let config = RadioConfig {
+        reordering: Some(Some(10_000_000)),
+        ..with_harq(combining)
+    };
+    let fate = drive(&mut radio(config, air), &burst(10, 6), 5_000_000);
+    let attempts: Vec<(u64, u32, bool)> = fate
+        .blocks
+        .iter()
+        .map(|block| (block.slot.index, block.attempt, block.failed))
+        .collect();
+    assert_eq!(
+        attempts,
+        [
+            (1, 1, false),
+            (2, 1, true),
+            (3, 1, false),
+            (4, 1, false),
+            (5, 1, false),
+            (6, 2, false),
+            (7, 1, false)
+        ]
+    );
+    let filled = decoded(6);
+    assert_eq!(
+        fate.delivered,
+        [
+            (0, decoded(1)),
+            (1, filled),
+            (2, filled),
+            (3, filled),
+            (4, filled),
+            (5, decoded(7))
+        ]
+    );
+}
+
+#[test]
 fn delays_and_residual_losses_follow_the_formula() {
     let p: f64 = 0.3;
     let count = 20_000;
@@ -229,6 +281,16 @@ fn acknowledgements_and_repetitions_wait_for_their_slots_in_the_frame() {
     assert_eq!(frame.retransmission(7, &harq()), 11);
     // Slot 6 (D): earliest 8 (S), back in slot 10.
     assert_eq!(frame.retransmission(6, &harq()), 10);
+}
+
+#[test]
+fn in_lte_a_block_comes_back_after_eight_subframes() {
+    let lte = Harq {
+        feedback_slots: 4,
+        schedule_slots: 4,
+        ..harq()
+    };
+    assert_eq!(slots().retransmission(3, &lte), 11);
 }
 
 /// Slot, process and attempt: what happened there.

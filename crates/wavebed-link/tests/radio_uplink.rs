@@ -131,6 +131,39 @@ fn in_a_duplex_frame_requests_grants_and_data_wait_for_their_slots() {
 }
 
 #[test]
+fn at_120_khz_a_packet_waits_for_the_request_of_its_frame_or_of_the_next_but_one() {
+    // Slot   0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+    //        D D D S U D D D S U  D  D  D  S  U  D  D  D  S
+    //            a R   g     D                                 a: just after slot 2 begins
+    //              b                      R     g        D     b: just when slot 3 begins
+    let frame = Slots {
+        own_symbols: vec![0, 0, 0, 2, 14],
+        other_symbols: vec![14, 14, 14, 10, 0],
+        prepare_ns: 2 * SLOT_NS,
+        decode_ns: 100_000,
+        ..slots()
+    };
+    let config = RadioConfig {
+        carriers: Carriers {
+            primary: frame,
+            fallback: None,
+        },
+        ..uplink(Grants {
+            request_slots: 10,
+            prepare_slots: 3,
+            first_bytes: 512,
+            ..GRANTS
+        })
+    };
+    for (at_ns, slot) in [(2 * SLOT_NS + 1, 8), (3 * SLOT_NS, 18)] {
+        let arrivals = [radio_support::sized(at_ns, 0, 94)];
+        let fate = drive(&mut radio(config.clone(), None), &arrivals, 10_000_000);
+        assert_eq!(used(&fate), [(slot, 94)]);
+        assert_eq!(fate.delivered, [(0, (slot + 1) * SLOT_NS + 100_000)]);
+    }
+}
+
+#[test]
 fn a_configured_grant_needs_no_request() {
     let grants = Grants {
         configured: Some(Configured {
