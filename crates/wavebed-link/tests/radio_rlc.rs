@@ -1,4 +1,4 @@
-//! RLC and in-order delivery against the timelines of `docs/models/radio.md`.
+//! RLC and in-order delivery against the timelines of `docs/models/harq-rlc.md`.
 #![allow(missing_docs)]
 
 mod radio_support;
