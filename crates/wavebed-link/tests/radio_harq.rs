@@ -284,6 +284,19 @@ fn acknowledgements_and_repetitions_wait_for_their_slots_in_the_frame() {
 }
 
 #[test]
+fn nothing_is_acknowledged_before_it_is_decoded() {
+    // DDDSU without uplink symbols in S: the block of slot 1 is decoded 3.2 slots after its end, in slot 5, so the
+    // acknowledgement misses slot 4 (U) and takes slot 9; the block comes back in slot 11.
+    let frame = Slots {
+        own_symbols: vec![14, 14, 14, 10, 0],
+        other_symbols: vec![0, 0, 0, 0, 14],
+        decode_ns: 400_000,
+        ..slots()
+    };
+    assert_eq!(frame.retransmission(1, &harq()), 11);
+}
+
+#[test]
 fn in_lte_a_block_comes_back_after_eight_subframes() {
     let lte = Harq {
         feedback_slots: 4,

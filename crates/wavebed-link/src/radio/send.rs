@@ -265,7 +265,7 @@ impl Radio {
         block.phase = Phase::Decoding {
             at_ns,
             failed,
-            then_ns: (then * slots.slot_ns).max(if failed { at_ns } else { 0 }),
+            then_ns: then * slots.slot_ns,
         };
         out.block(slot.start_ns, failed);
         if let Some(log) = &mut self.log {

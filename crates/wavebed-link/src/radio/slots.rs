@@ -56,7 +56,8 @@ impl Slots {
     /// The first slot that may carry a block again which slot `index` carried in vain.
     #[must_use]
     pub fn retransmission(&self, index: u64, harq: &Harq) -> u64 {
-        let feedback = self.next_other(index + harq.feedback_slots);
+        let decoded = (self.slot_ns + self.decode_ns).div_ceil(self.slot_ns);
+        let feedback = self.next_other(index + harq.feedback_slots.max(decoded));
         self.next_own(feedback + harq.schedule_slots)
     }
 
