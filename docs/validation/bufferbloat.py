@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bufferbloat_pictures import draw_all
-from bufferbloat_plan import LATE_MS, run_all
+from bufferbloat_plan import FALLING, LATE_MS, SCENES, run_all
 
 from wavebed.demo.tools import version
 
@@ -59,9 +59,7 @@ def machine() -> str:
 def table(results: Mapping[Cell, Sequence[Result]]) -> str:
     """Return the table: the median over seeds, and the least and greatest in brackets."""
     rows = [COLUMNS, ["---"] * len(COLUMNS)]
-    for cell in sorted(
-        results, key=lambda cell: (cell.link != "falling", cell.link, cell.direction, -len(cell.buffer))
-    ):
+    for cell in FALLING + SCENES:
         runs = [result.figures() for result in results[cell]]
         figures = [_spread([run[key] for run in runs]) for key in ("idle_p50", "p50", "mean", "p95", "max", "goodput")]
         lost = _spread([100 * run["lost"] for run in runs])

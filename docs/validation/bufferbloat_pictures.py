@@ -96,7 +96,7 @@ def _draw(file: Path, picture: Picture, results: Mapping[Cell, Result]) -> None:
             _lines(panels[1:], results[cell], label, colour, dash)
         _label(panels, results[picture.lines[0][1]], picture.end_s)
         figure.suptitle(picture.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        figure.legend(*panels[1].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False)
+        figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(file, metadata={"Software": None})
 
 
@@ -140,7 +140,7 @@ def _label(panels: Sequence[Axes], result: Result, end_s: float) -> None:
         panel.grid(visible=True)
         panel.axvline(result.load_s[0], color=INK, linewidth=0.8, linestyle=":")
     for panel in panels[:2]:
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, 1.1 * panel.get_ylim()[1])
     panels[2].set_yscale("log")
     panels[2].set_ylim(0.01, 30)
     panels[2].set_yticks([0.01, 0.1, 0.25, 1, 4, 20], ["0.01", "0.1", "¼", "1", "4", "20"])
