@@ -372,3 +372,9 @@ def test_the_reference_page_is_up_to_date() -> None:
 def test_python_options_are_checked_by_name() -> None:
     with pytest.raises(UserError, match=r"delya: unknown key: did you mean 'delay'\?"):
         Path.of(delya="1ms")
+
+
+def test_files_may_be_given_as_paths(tmp_path: FilePath) -> None:
+    file = tmp_path / "steps.csv"
+    file.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 1\ntime_s,rate_bps\n0,1000000\n")
+    assert Path.of(trace=file).model == Path.of(trace=str(file)).model

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from wavebed.path.traces import Traces
 from wavebed.path.values import name as read_name
 
 if TYPE_CHECKING:
-    import os
-
     from wavebed.path.lab import Laboratory
     from wavebed.path.laboratory import Json
     from wavebed.path.model import PathModel
@@ -121,7 +120,10 @@ class Path:
 
 
 def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
-    named = {key.replace("_", "-"): value for key, value in options.items()}
+    named = {
+        key.replace("_", "-"): os.fspath(value) if isinstance(value, os.PathLike) else value
+        for key, value in options.items()
+    }
     for key in named:
         if link_key(key) is None and key not in PATH_KEYS and key not in AIR_KEYS:
             raise unknown_key(key, (*PATH_KEYS, *LINK_KEYS, *AIR_KEYS), DIRECTED_KEYS)
