@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wavebed.channel.adaptation.carriers import resource_blocks
+from wavebed.channel.adaptation.carriers import FR1_HZ, FR2_HZ, resource_blocks
 from wavebed.path.problems import Problem
 from wavebed.scene.model import Carrier
 from wavebed.scene.schema import CARRIER_KEYS, fields
@@ -28,12 +28,11 @@ _FOREIGN = {
     ),
 }
 _RANGES_HZ = {
-    "nr": (((410e6, 7.125e9), (24.25e9, 71e9)), "0.41 to 7.125 GHz (FR1) or 24.25 to 71 GHz (FR2), TS 38.101-1/-2 5.1"),
+    "nr": ((FR1_HZ, FR2_HZ), "0.41 to 7.125 GHz (FR1) or 24.25 to 52.6 GHz (FR2-1), TS 38.101-1/-2 5.1"),
     "lte": (((410e6, 6e9),), "0.41 to 6 GHz, TS 36.101 5.5"),
     "802.11ad": (((57e9, 71e9),), "57 to 71 GHz, IEEE 802.11ad"),
 }
 _WIFI_BANDWIDTH_HZ = 2.16e9
-_FR1_END_HZ = 7.125e9
 
 
 def read_carrier(table: object) -> Carrier:
@@ -56,7 +55,7 @@ def read_carrier(table: object) -> Carrier:
     if found["frame"] is None:
         found["frame"] = "DDDSU" if technology == "nr" else ""
     if technology == "nr" and found["numerology"] is None:
-        found["numerology"] = 1 if found["frequency_hz"] <= _FR1_END_HZ else 3
+        found["numerology"] = 1 if found["frequency_hz"] <= FR1_HZ[1] else 3
     if technology == "802.11ad":
         if found["bandwidth_hz"] != _WIFI_BANDWIDTH_HZ:
             raise Problem("an 802.11ad channel is 2.16ghz wide: write that", "bandwidth")

@@ -33,11 +33,11 @@ def check(scene: Scene) -> None:
         raise Problem(
             "drawn and buildings exclude each other: write geometry, or leave the buildings out", "line-of-sight"
         )
-    for name, times in (("others", [share.time_s for share in scene.others]),):
-        if times and times[-1] > scene.duration_s:
-            raise Problem(
-                f"begins at {times[-1]:g} s, beyond the duration of {scene.duration_s:g} s: leave it out", name
-            )
+    if scene.others and scene.others[-1].time_s > scene.duration_s:
+        raise Problem(
+            f"begins at {scene.others[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
+            "others",
+        )
     places = [(f"base station {station.name!r}", station) for station in scene.stations]
     if scene.fallback is not None:
         places.append((f"fallback station {scene.fallback.station.name!r}", scene.fallback.station))

@@ -9,7 +9,7 @@ from wavebed.channel.adaptation.tables import read_texts
 if TYPE_CHECKING:
     from wavebed.scene.model import Technology
 
-__all__ = ["resource_blocks"]
+__all__ = ["FR1_HZ", "FR2_HZ", "resource_blocks"]
 
 FR1_HZ = (410e6, 7.125e9)  # TS 38.101-1 Table 5.1-1
 FR2_HZ = (24.25e9, 52.6e9)  # TS 38.101-2 Table 5.1-1: FR2-1
