@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wavebed.channel.propagation.materials import concrete_db, glass_db, irr_glass_db
 from wavebed.path.problems import Problem
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Kind:
     width_m, height_m : float or None
         Usual size of its screen; ``None``: it has to be given.
     loss_db : callable, float or None
-        Loss of what goes through it, by frequency in GHz; infinite: opaque; ``None``: it has to be given.
+        Loss of what goes through it, by frequency in hertz; infinite: opaque; ``None``: it has to be given.
     loss : str
         The same for people, with its source.
     """
@@ -50,14 +51,14 @@ KINDS = {
         "standard multi-pane glass",
         None,
         None,
-        lambda frequency_ghz: 2 + 0.2 * frequency_ghz,
+        glass_db,
         "2 + 0.2·f/GHz dB (TR 38.901 Table 7.4.3-1)",
     ),
     "irr-glass": Kind(
         "infrared-reflecting glass",
         None,
         None,
-        lambda frequency_ghz: 23 + 0.3 * frequency_ghz,
+        irr_glass_db,
         "23 + 0.3·f/GHz dB (TR 38.901 Table 7.4.3-1)",
     ),
     "cardboard": Kind("a sheet of cardboard", None, None, None, "to be given"),
@@ -65,7 +66,7 @@ KINDS = {
         "a wall of concrete",
         None,
         None,
-        lambda frequency_ghz: 5 + 4 * frequency_ghz,
+        concrete_db,
         "5 + 4·f/GHz dB (TR 38.901 Table 7.4.3-1)",
     ),
     "box": Kind("anything else", None, None, math.inf, _OPAQUE),
@@ -84,4 +85,4 @@ def transmission_loss_db(kind: str, frequency_hz: float) -> float:
     loss_db = KINDS[kind].loss_db
     if loss_db is None:
         raise Problem(f"is missing: a {kind} has no usual value: write one, such as 10db", "transmission-loss")
-    return loss_db if isinstance(loss_db, float) else loss_db(frequency_hz / 1e9)
+    return loss_db if isinstance(loss_db, float) else loss_db(frequency_hz)
