@@ -39,7 +39,7 @@ def test_an_idle_round_trip_is_preparing_a_slot_and_decoding_there_and_back(
 
 
 def test_a_datagram_of_an_idle_client_waits_for_a_request_and_its_grant() -> None:
-    # A grant of exactly one datagram (56 bytes, headers of UDP and IP, 10 of the radio): nothing is left for the next.
+    # The first grant holds one datagram: 56 bytes, 28 of UDP and IP, 10 of the radio.
     radio = {"preset": "nr-15khz", "grants": {"first": "94b"}}
     with Path.of(rate="100mbit", radio=radio).up() as lab:
         found_ms = sorted(rtts_ms(lab))
