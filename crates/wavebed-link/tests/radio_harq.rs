@@ -368,3 +368,49 @@ fn saturating_treatments_meet_identical_errors_throughout() {
     assert_eq!(one, other);
     assert!(one.len() > 900);
 }
+
+#[test]
+fn a_repetition_waits_for_a_slot_as_large_as_its_block_needs() {
+    // DDDSU with 6 downlink symbols in S. The block of slot 6 (D) fails and may come back from slot 13 (S) on: it needs 14
+    // symbols, so slot 15. New data takes the special slot meanwhile. A short block would fit into it.
+    let frame = Slots {
+        own_symbols: vec![14, 14, 14, 6, 0],
+        other_symbols: vec![0, 0, 0, 4, 14],
+        harq: Some(Harq {
+            feedback_slots: 2,
+            schedule_slots: 5,
+            ..harq()
+        }),
+        ..slots()
+    };
+    let config = RadioConfig {
+        carriers: Carriers {
+            primary: frame,
+            fallback: None,
+        },
+        ..plain()
+    };
+    let rows = [
+        "0,768000000,0,los",
+        "0.00075,768000000,1,los",
+        "0.000875,768000000,0,los",
+    ];
+    let used = |arrivals: &[Run]| {
+        let fate = drive(
+            &mut radio(config.clone(), air("1", &rows)),
+            arrivals,
+            2_500_000,
+        );
+        let blocks: Vec<(u64, u32)> = fate
+            .blocks
+            .iter()
+            .map(|block| (block.slot.index, block.attempt))
+            .collect();
+        blocks
+    };
+    let full = used(&burst(5 * SLOT_NS + 10, 200));
+    assert!(full.contains(&(13, 1)), "{full:?}");
+    assert!(full.contains(&(15, 2)), "{full:?}");
+    let short = used(&[segment(5 * SLOT_NS + 10, 0)]);
+    assert_eq!(short, [(6, 1), (13, 2)]);
+}

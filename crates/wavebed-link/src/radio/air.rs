@@ -37,12 +37,12 @@ pub struct Now {
 }
 
 impl Air {
-    /// Always the same.
+    /// Always the same. Patterns that follow bring their own block error rate.
     #[must_use]
     pub const fn constant(rate_bps: u64, bler: f64) -> Self {
         Self {
             played: None,
-            fixed_bler: Some(bler),
+            fixed_bler: None,
             now: Now {
                 rate_bps,
                 bler,
@@ -51,6 +51,14 @@ impl Air {
             },
             since_ns: 0,
         }
+    }
+
+    /// The same, with this block error rate whatever patterns say.
+    #[must_use]
+    pub const fn with_fixed_bler(mut self, bler: f64) -> Self {
+        self.fixed_bler = Some(bler);
+        self.now.bler = bler;
+        self
     }
 
     /// A `steps` pattern with rates, played from its time `start_ns` on, which is the virtual time `origin_ns`.
@@ -109,8 +117,12 @@ impl Air {
         let rows = played.pattern.at();
         let over = position >= period;
         if over && played.end == End::Stop {
-            self.now.rate_bps = 0;
-            self.now.until_ns = u64::MAX;
+            self.now = Now {
+                rate_bps: 0,
+                bler: 1.0,
+                state: State::Outage,
+                until_ns: u64::MAX,
+            };
             self.since_ns = at_ns;
             return;
         }

@@ -16,6 +16,8 @@ pub struct Block {
     pub bler: f64,
     /// Bytes on air.
     pub bytes: u64,
+    /// Symbols that a slot needs to carry it again.
+    pub symbols: u32,
     /// What it carries.
     pub chunks: Vec<Chunk>,
     /// When the receiver first got something that was sent after it, while it was missing.

@@ -38,7 +38,7 @@ pub struct Connection {
     rrc: Option<Rrc>,
     /// The last activity.
     last_ns: AtomicU64,
-    /// When the connection is awake again, after the last time that it was woken.
+    /// When the connection is there again, after the last promotion.
     awake_ns: AtomicU64,
 }
 
@@ -60,11 +60,17 @@ impl Connection {
         if at_ns < awake_ns {
             return awake_ns;
         }
-        let ready_ns = self.ready_ns(at_ns, direction);
-        self.active(ready_ns);
-        if ready_ns > at_ns {
-            self.awake_ns.fetch_max(ready_ns, Ordering::AcqRel);
+        let idle_ns = at_ns.saturating_sub(self.last_ns.load(Ordering::Acquire));
+        let promoted_ns = self.promoted_ns(at_ns, idle_ns, direction);
+        if let Some(promoted_ns) = promoted_ns {
+            self.awake_ns.fetch_max(promoted_ns, Ordering::AcqRel);
         }
+        let ready_ns = promoted_ns.unwrap_or_else(|| match self.drx {
+            Some(drx) if direction == Direction::Down => drx.listens_ns(at_ns, idle_ns),
+            // A scheduling request may be sent at any time.
+            _ => at_ns,
+        });
+        self.active(ready_ns);
         ready_ns
     }
 
@@ -73,22 +79,14 @@ impl Connection {
         self.last_ns.fetch_max(at_ns, Ordering::AcqRel);
     }
 
-    fn ready_ns(&self, at_ns: u64, direction: Direction) -> u64 {
-        let idle_ns = at_ns.saturating_sub(self.last_ns.load(Ordering::Acquire));
-        if let Some(rrc) = self.rrc
-            && idle_ns >= rrc.inactivity_ns
-        {
-            let paged_ns = match direction {
-                Direction::Down if rrc.paging_ns > 0 => at_ns.next_multiple_of(rrc.paging_ns),
-                _ => at_ns,
-            };
-            return paged_ns.saturating_add(rrc.promotion_ns);
-        }
-        match self.drx {
-            Some(drx) if direction == Direction::Down => drx.listens_ns(at_ns, idle_ns),
-            // A scheduling request may be sent at any time.
+    /// When a connection that has been released is there again; `None` if it has not.
+    fn promoted_ns(&self, at_ns: u64, idle_ns: u64, direction: Direction) -> Option<u64> {
+        let rrc = self.rrc.filter(|rrc| idle_ns >= rrc.inactivity_ns)?;
+        let paged_ns = match direction {
+            Direction::Down if rrc.paging_ns > 0 => at_ns.next_multiple_of(rrc.paging_ns),
             _ => at_ns,
-        }
+        };
+        Some(paged_ns.saturating_add(rrc.promotion_ns))
     }
 }
 

@@ -18,11 +18,10 @@ pub use air::{Air, Now};
 pub use block::BlockRecord;
 pub use connection::{Connection, Drx, Rrc};
 pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
-pub use slots::{Carriers, Found, Slot};
+pub use slots::{Carriers, Found, Needs, Slot};
 
 use crate::books::Reason;
 use crate::luck::Luck;
-use crate::pattern::End;
 use crate::queue::Queue;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
@@ -455,19 +454,18 @@ impl Stage for Radio {
     }
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
-        let bler = self.air.fixed_bler();
+        let fixed = self.air.fixed_bler();
         let air = match change {
-            Change::RateBps(rate_bps) => {
-                let bler = bler.unwrap_or_else(|| self.air.at(now_ns).bler);
-                Some(Air::constant(*rate_bps, bler))
-            }
+            Change::RateBps(rate_bps) => Some(match fixed {
+                Some(bler) => Air::constant(*rate_bps, bler).with_fixed_bler(bler),
+                None => {
+                    // A share of 1 says that there was no link to speak of, nothing of the new one.
+                    let bler = self.air.at(now_ns).bler;
+                    Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
+                }
+            }),
             Change::Pattern(pattern) => {
-                let end = if self.air.end() == End::Stop {
-                    End::Stop
-                } else {
-                    End::Repeat
-                };
-                Air::pattern(pattern.clone(), end, 0, now_ns, bler)
+                Air::pattern(pattern.clone(), self.air.end(), 0, now_ns, fixed)
             }
             Change::DelayNs(_) | Change::Loss(_) => None,
         };

@@ -3,7 +3,7 @@
 use super::block::{Block, BlockRecord, Phase};
 use super::contents::{Chunk, Part};
 use super::settings::Slots;
-use super::slots::{Found, Slot};
+use super::slots::{Found, Needs, Slot};
 use super::{NEVER, Radio};
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
@@ -69,7 +69,8 @@ impl Radio {
         });
         let (from_ns, _, place) = waiting.min()?;
         let from_ns = from_ns.max(self.free_ns).max(now_ns);
-        let found = self.config.carriers.find(&mut self.air, from_ns, false);
+        let needs = Needs::Symbols(self.blocks[place].symbols);
+        let found = self.config.carriers.find(&mut self.air, from_ns, needs);
         self.plan_of(found, Some(place))
     }
 
@@ -102,7 +103,10 @@ impl Radio {
         if let Some(scheduler) = &mut self.scheduler {
             from_ns = scheduler.earliest_ns(there_ns, from_ns, slots);
         }
-        let found = self.config.carriers.find(&mut self.air, from_ns, true);
+        let found = self
+            .config
+            .carriers
+            .find(&mut self.air, from_ns, Needs::Rate);
         self.plan_of(found, None)
     }
 
@@ -159,6 +163,7 @@ impl Radio {
             attempts: 0,
             bler: now.bler,
             bytes: 0,
+            symbols: 1,
             chunks: Vec::new(),
             noticed_ns: None,
             phase: Phase::Again { from_ns: 0 },
@@ -167,6 +172,8 @@ impl Radio {
         if block.chunks.is_empty() {
             return None;
         }
+        let slots = self.config.carriers.slots(slot);
+        block.symbols = slots.symbols_of(block.bytes, slot.index, now.rate_bps);
         let backlog = self.waiting_bytes(at_ns);
         if let Some(scheduler) = &mut self.scheduler {
             let slots = self.config.carriers.slots(slot);

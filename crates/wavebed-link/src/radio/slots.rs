@@ -27,18 +27,33 @@ impl Slots {
     /// The first slot from `index` on with symbols of this direction.
     #[must_use]
     pub fn next_own(&self, index: u64) -> u64 {
-        Self::next(&self.own_symbols, index)
+        Self::next(&self.own_symbols, index, 1)
+    }
+
+    /// The first slot from `index` on with at least so many symbols of this direction, or as many as any has.
+    #[must_use]
+    fn next_own_with(&self, index: u64, symbols: u32) -> u64 {
+        let most = self.own_symbols.iter().copied().max().unwrap_or(1);
+        Self::next(&self.own_symbols, index, symbols.clamp(1, most.max(1)))
+    }
+
+    /// How many symbols `bytes` take in slot `index` at `rate_bps`; at least 1.
+    #[must_use]
+    pub fn symbols_of(&self, bytes: u64, index: u64, rate_bps: u64) -> u32 {
+        let capacity = self.capacity_bytes(index, rate_bps).max(1);
+        let symbols = (bytes * u64::from(self.own(index))).div_ceil(capacity);
+        u32::try_from(symbols).unwrap_or(u32::MAX).max(1)
     }
 
     /// The first slot from `index` on with symbols of the other direction.
     #[must_use]
     pub fn next_other(&self, index: u64) -> u64 {
-        Self::next(&self.other_symbols, index)
+        Self::next(&self.other_symbols, index, 1)
     }
 
-    fn next(symbols: &[u32], index: u64) -> u64 {
+    fn next(symbols: &[u32], index: u64, least: u32) -> u64 {
         (index..index + symbols.len() as u64)
-            .find(|&index| symbols[Self::place(index, symbols)] > 0)
+            .find(|&index| symbols[Self::place(index, symbols)] >= least)
             .unwrap_or(index)
     }
 
@@ -109,17 +124,20 @@ impl Carriers {
         }
     }
 
-    /// The first slot of this direction that begins at or after `at_ns`, outside handovers and, where it `needs`
-    /// capacity, with a rate above zero.
-    pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: bool) -> Found {
+    /// The first slot of this direction that begins at or after `at_ns`, outside handovers, with what is needed.
+    pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: Needs) -> Found {
         let give_up_ns = at_ns.saturating_add(air.scan_ns());
         let mut hope = false;
         while at_ns <= give_up_ns {
             let now = air.at(at_ns);
-            if now.state != State::Handover && (now.rate_bps > 0 || !needs) {
+            let symbols = match needs {
+                Needs::Rate => u32::from(now.rate_bps > 0),
+                Needs::Symbols(symbols) => symbols,
+            };
+            if now.state != State::Handover && symbols > 0 {
                 hope = true;
                 let (slots, fallback) = self.of(now.state);
-                let index = slots.next_own(at_ns.div_ceil(slots.slot_ns));
+                let index = slots.next_own_with(at_ns.div_ceil(slots.slot_ns), symbols);
                 let start_ns = index * slots.slot_ns;
                 if start_ns < now.until_ns {
                     return Found::Slot(Slot {
@@ -140,6 +158,15 @@ impl Carriers {
             Found::Never
         }
     }
+}
+
+/// What a slot must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// A rate above zero, for new data.
+    Rate,
+    /// So many symbols, for a block that is sent again: it keeps its size.
+    Symbols(u32),
 }
 
 /// What [`Carriers::find`] found.
