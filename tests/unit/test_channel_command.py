@@ -194,6 +194,15 @@ def test_a_wrong_argument_gives_one_line_and_status_2(arguments, message: str, f
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(("option", "name"), [("-o", "s.toml"), ("--up-output", "./s.toml"), ("--plot", "s.html")])
+def test_the_scene_is_not_written_over(option: str, name: str, folder, capsys) -> None:
+    scene = folder / name
+    scene.write_text("title = 'mine'")
+    assert command(str(scene), option, name) == 2
+    assert f"{option} {name}: is the scene itself: write to another file" in capsys.readouterr().err
+    assert scene.read_text() == "title = 'mine'"
+
+
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(folder, monkeypatch, capsys) -> None:
     (folder / "a.csv").write_text("old")
 

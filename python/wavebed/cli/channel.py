@@ -120,6 +120,8 @@ def _check(args: argparse.Namespace) -> None:
     if len(set(files)) < len(files) and not any(file.is_dir() for file in files):
         raise UserError("-o, --up-output and --plot: two of them name one file: write to different ones")
     for option, name in (("-o", args.output), ("--up-output", args.up_output), ("--plot", args.plot)):
+        if name is not None and Path(name).resolve() == Path(args.scene).resolve() and Path(name).is_file():
+            raise UserError(f"{option} {name}: is the scene itself: write to another file")
         if name is not None and name.endswith("/") and not Path(name).is_dir():
             raise UserError(f"{option} {name}: no such folder: make it, or write the name of a file")
         if name is not None and not Path(name).resolve().parent.is_dir():
