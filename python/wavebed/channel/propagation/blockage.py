@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
+from wavebed.scene.geometry import displacement, present
 from wavebed.scene.model import Box
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def blockage_db(
         near = stretches.near(tx_m, obstacle, wavelength)
         if not near.any():
             continue
-        steps = np.flatnonzero(_present(obstacle, time_s) & np.repeat(near, BLOCK)[: time_s.size])
+        steps = np.flatnonzero(present(obstacle, time_s) & np.repeat(near, BLOCK)[: time_s.size])
         if steps.size == 0:
             continue
         some = rays.at(steps)
@@ -220,32 +221,12 @@ def _centre(obstacle: Obstacle, time_s: Floats) -> Floats:
     """Return where the middle of the lower edge is: (3,) if it stands still, otherwise (n, 3)."""
     shape = obstacle.shape
     place = np.array(_middle(shape) if isinstance(shape, Box) else shape.centre_m, dtype=np.float64)
-    track = obstacle.track
-    if track is None:
-        return place
-    return place + _displacement(track, time_s)
+    return place if obstacle.track is None else place + displacement(obstacle.track, time_s)
 
 
 def _middle(box: Box) -> Vector:
     """Return the middle of a box's floor."""
     return (box.low_m[0] + box.high_m[0]) / 2, (box.low_m[1] + box.high_m[1]) / 2, box.low_m[2]
-
-
-def _displacement(track: Track, time_s: Floats) -> Floats:
-    """Return the displacement from the first place of a track at each time, (n, 3)."""
-    places = np.array(track.position_m) - np.array(track.position_m[0])
-    return np.stack([np.interp(time_s, track.time_s, places[:, axis]) for axis in range(3)], axis=1)
-
-
-def _present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
-    """Return whether an obstacle is there at each step."""
-    if not obstacle.present_s:
-        return np.ones(time_s.size, dtype=np.bool_)
-    present = np.zeros(time_s.size, dtype=np.bool_)
-    for start, end in obstacle.present_s:
-        first, last = np.searchsorted(time_s, (start, end))
-        present[first:last] = True
-    return present
 
 
 @dataclass(frozen=True, slots=True)
