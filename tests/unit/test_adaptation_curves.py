@@ -21,6 +21,7 @@ from wavebed.channel.adaptation import (
 from wavebed.channel.adaptation.bler import cqi_snr_db, waterfall
 from wavebed.path.model import Queue
 from wavebed.radio.model import WifiSettings
+from wavebed.radio.presets import PRESETS
 
 TABLES = [("nr", "64qam"), ("nr", "256qam"), ("lte", "64qam"), ("lte", "256qam"), ("802.11ad", "64qam")]
 
@@ -143,3 +144,9 @@ def test_the_overhead_of_an_aggregate_shares_the_contention() -> None:
     # 2473 + 3000 + (2473 + 256 bit at 385 Mbit/s = 665) + 3000, and 3000 + 3·5000 + 7.5·5000 for each TXOP
     assert wifi_overhead_ns(1) == 2473 + 3000 + 2473 + 665 + 3000 + 55_500
     assert wifi_overhead_ns(10**9) == 2473 + 3000 + 2473 + 665 + 3000
+
+
+def test_the_radio_stage_takes_that_overhead_by_default() -> None:
+    preset = PRESETS["802.11ad"]
+    assert isinstance(preset, WifiSettings)
+    assert preset.overhead_ns == pytest.approx(wifi_overhead_ns(), rel=0.005)

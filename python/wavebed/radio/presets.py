@@ -171,8 +171,8 @@ _WIFI = WifiSettings(
     queue=Queue("droptail", Limit(packets=1000)),  # Linux: the default length of an interface's queue
     aggregate_bytes=262_143,  # IEEE 802.11-2020 9.4.2.127: largest A-MPDU of a DMG station, 2^18 - 1
     aggregate_frames=64,  # IEEE 802.11-2020 9.3.1.8: bitmap of a block acknowledgement
-    # IEEE 802.11-2020 20 (DMG PHY): SIFS 3 µs and two slots of 5 µs before the preamble and header (2.5 µs), SIFS and
-    # the block acknowledgement (5 µs) after the data: 23.5 µs, and a slot or two of backoff.
+    # Two preambles and headers, the block acknowledgement, two SIFS, and a third of a contention: see
+    # wavebed.channel.adaptation.wifi_overhead_ns(3), rounded.
     overhead_ns=30_000,
     retries=7,  # IEEE 802.11-2020 Annex C, dot11ShortRetryLimit
     overhead_bytes=42,  # QoS header 26, FCS 4, LLC and SNAP 8, delimiter of the A-MPDU 4
