@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.lab import Laboratory
 
-TRIES = 3
+TRIES = 5
 SLOT_NS = 125_000
 RATE_BPS = 3_000_000_000
 
