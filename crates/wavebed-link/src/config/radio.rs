@@ -206,10 +206,10 @@ pub(super) fn air(
     loader: &mut Loader<'_>,
 ) -> Result<Air, ConfigError> {
     match config {
-        RateConfig::Constant { rate_bps } => Ok(Air::constant(
-            rate("rate.rate_bps", *rate_bps)?,
-            bler.unwrap_or(0.0),
-        )),
+        RateConfig::Constant { rate_bps } => {
+            let air = Air::constant(rate("rate.rate_bps", *rate_bps)?, 0.0);
+            Ok(bler.map_or(air.clone(), |bler| air.with_fixed_bler(bler)))
+        }
         RateConfig::Pattern {
             file,
             end,

@@ -456,13 +456,12 @@ impl Stage for Radio {
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let fixed = self.air.fixed_bler();
         let air = match change {
-            Change::RateBps(rate_bps) => Some(match fixed {
-                Some(bler) => Air::constant(*rate_bps, bler).with_fixed_bler(bler),
-                None => {
-                    // A share of 1 says that there was no link to speak of, nothing of the new one.
-                    let bler = self.air.at(now_ns).bler;
-                    Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
-                }
+            Change::RateBps(rate_bps) => Some(if let Some(bler) = fixed {
+                Air::constant(*rate_bps, bler).with_fixed_bler(bler)
+            } else {
+                // A share of 1 says that there was no link to speak of, nothing of the new one.
+                let bler = self.air.at(now_ns).bler;
+                Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
             }),
             Change::Pattern(pattern) => {
                 Air::pattern(pattern.clone(), self.air.end(), 0, now_ns, fixed)
