@@ -351,3 +351,15 @@ fn packets_that_come_while_it_wakes_wait_for_the_same_moment() {
     let fate = drive(&mut radio(plain(), Some(connection)), &arrivals, 1 << 45);
     assert_eq!(fate.of(0), fate.of(1));
 }
+
+#[test]
+fn the_uplink_does_not_wait_with_the_downlink_for_a_cycle() {
+    // The downlink's packet waits from 100 ms for the long cycle at 160 ms; a request may be sent at any time.
+    let connection = sleeper(Some(DRX), None);
+    let mut down = radio(plain(), Some(Arc::clone(&connection)));
+    drive(&mut down, &[segment(100_000_000, 0)], 101_000_000);
+    let delay = delay_ns(Arc::clone(&connection), Direction::Up, 110_000_010);
+    assert!(delay <= 2 * SLOT_NS + DECODE_NS, "{delay}");
+    let fate = drive(&mut down, &[], 1_000_000_000);
+    assert!(fate.of(0) > 160_000_000);
+}
