@@ -1,6 +1,6 @@
 //! The books of a link: every segment leaves through a named door, and each millisecond has a row.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::run::Run;
 use crate::stage::Backlog;
@@ -130,6 +130,9 @@ struct Series {
     /// `at_ms` of the first row.
     first_ms: u64,
     queue_bytes: u64,
+    /// Blocks sent and failed by millisecond: they are noted before their slot begins, when nothing else of that
+    /// millisecond is known.
+    blocks: BTreeMap<u64, (u64, u64)>,
 }
 
 impl Series {
@@ -208,13 +211,13 @@ impl Books {
 
     /// A block of the radio was sent in the slot that begins at `at_ns`.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
-        let count = |tally: &mut Tally| {
-            tally.blocks_sent += 1;
-            tally.blocks_failed += u64::from(failed);
-        };
-        count(&mut self.total);
+        self.total.blocks_sent += 1;
+        self.total.blocks_failed += u64::from(failed);
         if let Some(series) = &mut self.series {
-            count(&mut series.row(at_ns).tally);
+            let ms = (at_ns / 1_000_000).max(series.first_ms);
+            let (blocks_sent, blocks_failed) = series.blocks.entry(ms).or_default();
+            *blocks_sent += 1;
+            *blocks_failed += u64::from(failed);
         }
     }
 
@@ -252,7 +255,14 @@ impl Books {
         }
         series.row((current - 1) * 1_000_000);
         let finished = usize::try_from(current - series.first_ms).expect("rows fit memory");
-        let rows: Vec<MillisecondRow> = series.rows.drain(..finished).collect();
+        let mut rows: Vec<MillisecondRow> = series.rows.drain(..finished).collect();
+        let later = series.blocks.split_off(&current);
+        let blocks = std::mem::replace(&mut series.blocks, later);
+        for row in &mut rows {
+            let (sent, failed) = blocks.get(&row.at_ms).copied().unwrap_or_default();
+            row.tally.blocks_sent += sent;
+            row.tally.blocks_failed += failed;
+        }
         series.queue_bytes = rows
             .last()
             .map_or(series.queue_bytes, |row| row.queue_bytes);

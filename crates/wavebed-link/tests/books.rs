@@ -1,0 +1,30 @@
+//! The series of a link's books.
+#![allow(missing_docs)]
+
+use wavebed_link::{Backlog, Books};
+
+#[test]
+fn a_block_noted_before_its_slot_does_not_fix_the_queue_of_that_millisecond() {
+    let level = |bytes| Backlog { segments: 1, bytes };
+    let mut books = Books::new(true);
+    books.queue_level(800_000, level(100));
+    books.block(1_100_000, true);
+    books.queue_level(900_000, level(700));
+    let rows = books.finished_rows(3_000_000);
+    let queue: Vec<u64> = rows.iter().map(|row| row.queue_bytes).collect();
+    assert_eq!(queue, [700, 700, 700]);
+    assert_eq!(rows[1].queue_peak_bytes, 700);
+    let blocks: Vec<(u64, u64)> = rows
+        .iter()
+        .map(|row| (row.tally.blocks_sent, row.tally.blocks_failed))
+        .collect();
+    assert_eq!(blocks, [(0, 0), (1, 1), (0, 0)]);
+}
+
+#[test]
+fn a_block_far_ahead_takes_no_rows() {
+    let mut books = Books::new(true);
+    books.block(1 << 59, false);
+    assert_eq!(books.finished_rows(2_000_000).len(), 2);
+    assert_eq!(books.total().blocks_sent, 1);
+}
