@@ -54,6 +54,10 @@ pub struct LinkSummary {
     pub marked_segments: u64,
     /// With a flipped bit.
     pub corrupted_segments: u64,
+    /// Transmissions of blocks of a radio, or of frames of Wi-Fi, repetitions included.
+    pub blocks_sent: u64,
+    /// How many of them failed.
+    pub blocks_failed: u64,
     /// Still in the link at the end.
     pub queued_segments: u64,
     /// `offered + duplicated - delivered - dropped - queued`: not zero means that the books are wrong.
@@ -190,6 +194,8 @@ impl Summary {
                 .collect(),
             marked_segments: total.marked.segments,
             corrupted_segments: total.corrupted.segments,
+            blocks_sent: total.blocks_sent,
+            blocks_failed: total.blocks_failed,
             queued_segments,
             unaccounted_segments: i64::try_from(unaccounted).unwrap_or(i64::MAX),
         });
@@ -265,6 +271,13 @@ impl Summary {
             if link.corrupted_segments > 0 {
                 let _ = write!(out, "; corrupted {}", link.corrupted_segments);
             }
+            if link.blocks_sent > 0 {
+                let _ = write!(
+                    out,
+                    "; blocks {}, failed {}",
+                    link.blocks_sent, link.blocks_failed
+                );
+            }
             out.push('\n');
         }
         for departure in &self.departures {
@@ -298,5 +311,31 @@ impl Summary {
             let _ = writeln!(out, "doubtful: {doubt}");
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Summary;
+    use wavebed_link::Tally;
+
+    #[test]
+    fn blocks_are_told_of_links_that_sent_some() {
+        let mut summary = Summary::default();
+        let radio = Tally {
+            blocks_sent: 70,
+            blocks_failed: 7,
+            ..Tally::default()
+        };
+        summary.add_link("radio.down", &radio, 0);
+        summary.add_link("wire.down", &Tally::default(), 0);
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["links"][0]["blocks_sent"], 70);
+        assert_eq!(json["links"][0]["blocks_failed"], 7);
+        assert_eq!(json["links"][1]["blocks_sent"], 0);
+        let text = summary.text();
+        let mut lines = text.lines();
+        assert!(lines.next().unwrap().ends_with("; blocks 70, failed 7"));
+        assert!(lines.next().unwrap().ends_with("queued 0"));
     }
 }
