@@ -318,3 +318,24 @@ fn harq_that_gives_up_hands_over_to_rlc() {
     assert_eq!(attempts, [(1, 1), (2, 1), (3, 1), (4, 1), (6, 2), (23, 1)]);
     let _ = RATE_BPS;
 }
+
+#[test]
+fn discarding_in_an_outage_of_many_rows_costs_little() {
+    // Searched anew for each of 4000 packets, 20 000 rows take many seconds.
+    let mut rows: Vec<String> = (0..20_000)
+        .map(|row| format!("0.{row:06},0,1,outage"))
+        .collect();
+    rows.push("0.02,96000000,0,los".into());
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let config = RadioConfig {
+        discard_ns: Some(1_000_000),
+        ..plain()
+    };
+    let arrivals: Vec<Run> = (0..4000)
+        .map(|packet| segment(u64::from(packet) * 4000, packet))
+        .collect();
+    let begin = std::time::Instant::now();
+    let fate = drive(&mut radio(config, air("1", &rows)), &arrivals, 30_000_000);
+    assert_eq!(fate.dropped(Reason::Discard), 4000);
+    assert!(begin.elapsed().as_secs_f64() < 1.0, "{:?}", begin.elapsed());
+}

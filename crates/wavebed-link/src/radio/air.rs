@@ -12,6 +12,8 @@ pub struct Air {
     now: Now,
     /// Since when `now` holds.
     since_ns: u64,
+    /// From when to when the rate is known to be zero, so that a long outage is not searched again and again.
+    quiet: (u64, u64),
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ impl Air {
                 until_ns: u64::MAX,
             },
             since_ns: 0,
+            quiet: (0, 0),
         }
     }
 
@@ -94,6 +97,7 @@ impl Air {
                 until_ns: 0,
             },
             since_ns: 0,
+            quiet: (0, 0),
         };
         air.at(origin_ns);
         Some(air)
@@ -159,6 +163,19 @@ impl Air {
             until_ns,
         };
         self.since_ns = at_ns;
+    }
+
+    /// What holds at `at_ns`, or after the outage that `at_ns` is known to be in; and that time.
+    pub fn after_outage(&mut self, at_ns: u64) -> (u64, Now) {
+        let (from_ns, to_ns) = self.quiet;
+        let known = (from_ns..to_ns).contains(&at_ns);
+        let at_ns = if known { to_ns } else { at_ns };
+        let now = self.at(at_ns);
+        if now.rate_bps == 0 {
+            let from_ns = if at_ns == to_ns { from_ns } else { at_ns };
+            self.quiet = (from_ns, now.until_ns);
+        }
+        (at_ns, now)
     }
 
     /// How far to look ahead at once: two passes of the pattern, so that every row is seen.

@@ -129,7 +129,11 @@ impl Carriers {
         let give_up_ns = at_ns.saturating_add(air.scan_ns());
         let mut hope = false;
         while at_ns <= give_up_ns {
-            let now = air.at(at_ns);
+            let now;
+            (at_ns, now) = match needs {
+                Needs::Rate => air.after_outage(at_ns),
+                Needs::Symbols(_) => (at_ns, air.at(at_ns)),
+            };
             let symbols = match needs {
                 Needs::Rate => u32::from(now.rate_bps > 0),
                 Needs::Symbols(symbols) => symbols,
