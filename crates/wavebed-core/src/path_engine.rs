@@ -85,6 +85,8 @@ impl Engine for PathEngine {
                     "dropped_segments": dropped,
                     "marked_segments": tally.marked.segments,
                     "corrupted_segments": tally.corrupted.segments,
+                    "blocks_sent": tally.blocks_sent,
+                    "blocks_failed": tally.blocks_failed,
                     "queued_segments": link.backlog.segments,
                     "queued_bytes": link.backlog.bytes,
                 })

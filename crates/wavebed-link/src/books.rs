@@ -130,6 +130,8 @@ struct Series {
     /// `at_ms` of the first row.
     first_ms: u64,
     queue_bytes: u64,
+    /// What the queue of each stage holds, bytes.
+    levels: Vec<u64>,
     /// Blocks sent and failed by millisecond: they are noted before their slot begins, when nothing else of that
     /// millisecond is known.
     blocks: BTreeMap<u64, (u64, u64)>,
@@ -221,12 +223,17 @@ impl Books {
         }
     }
 
-    /// The queue holds this much since `at_ns`.
-    pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
+    /// The queue of the stage with this number holds this much since `at_ns`. A link's queue is that of all stages.
+    pub fn queue_level(&mut self, at_ns: u64, stage: usize, backlog: Backlog) {
         if let Some(series) = &mut self.series {
+            if series.levels.len() <= stage {
+                series.levels.resize(stage + 1, 0);
+            }
+            series.levels[stage] = backlog.bytes;
+            let bytes = series.levels.iter().sum();
             let row = series.row(at_ns);
-            row.queue_bytes = backlog.bytes;
-            row.queue_peak_bytes = row.queue_peak_bytes.max(backlog.bytes);
+            row.queue_bytes = bytes;
+            row.queue_peak_bytes = row.queue_peak_bytes.max(bytes);
         }
     }
 

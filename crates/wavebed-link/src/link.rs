@@ -57,7 +57,8 @@ impl Link {
                 &mut self.lost,
                 &mut self.copied,
                 &mut self.books,
-            );
+            )
+            .of_stage(index);
             let stage = &mut self.stages[index];
             for run in before[index].drain(..) {
                 stage.poll(run.at_ns, &mut out);

@@ -79,6 +79,7 @@ pub struct Outlet<'a> {
     copied: &'a mut Vec<Run>,
     books: &'a mut Books,
     gone: Backlog,
+    stage: usize,
 }
 
 impl<'a> Outlet<'a> {
@@ -95,7 +96,14 @@ impl<'a> Outlet<'a> {
             copied,
             books,
             gone: Backlog::default(),
+            stage: 0,
         }
+    }
+
+    /// The outlet of the stage with this number in its link.
+    pub(crate) const fn of_stage(mut self, stage: usize) -> Self {
+        self.stage = stage;
+        self
     }
 
     /// Hands `run` to the next stage at `run.at_ns`.
@@ -138,9 +146,9 @@ impl<'a> Outlet<'a> {
         self.books.block(at_ns, failed);
     }
 
-    /// Says what the queue holds since `at_ns`.
+    /// Says what the stage's queue holds since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
-        self.books.queue_level(at_ns, backlog);
+        self.books.queue_level(at_ns, self.stage, backlog);
     }
 
     /// Says that a segment left the queue at `at_ns` after `sojourn_ns` in it.

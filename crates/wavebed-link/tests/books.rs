@@ -7,9 +7,9 @@ use wavebed_link::{Backlog, Books};
 fn a_block_noted_before_its_slot_does_not_fix_the_queue_of_that_millisecond() {
     let level = |bytes| Backlog { segments: 1, bytes };
     let mut books = Books::new(true);
-    books.queue_level(800_000, level(100));
+    books.queue_level(800_000, 0, level(100));
     books.block(1_100_000, true);
-    books.queue_level(900_000, level(700));
+    books.queue_level(900_000, 0, level(700));
     let rows = books.finished_rows(3_000_000);
     let queue: Vec<u64> = rows.iter().map(|row| row.queue_bytes).collect();
     assert_eq!(queue, [700, 700, 700]);
@@ -27,4 +27,18 @@ fn a_block_far_ahead_takes_no_rows() {
     books.block(1 << 59, false);
     assert_eq!(books.finished_rows(2_000_000).len(), 2);
     assert_eq!(books.total().blocks_sent, 1);
+}
+
+#[test]
+fn the_queues_of_two_stages_add_up() {
+    let level = |bytes| Backlog { segments: 1, bytes };
+    let mut books = Books::new(true);
+    books.queue_level(100_000, 0, level(5000));
+    books.queue_level(200_000, 1, level(300));
+    books.queue_level(300_000, 0, level(4000));
+    let rows = books.finished_rows(1_000_000);
+    assert_eq!(
+        (rows[0].queue_bytes, rows[0].queue_peak_bytes),
+        (4300, 5300)
+    );
 }

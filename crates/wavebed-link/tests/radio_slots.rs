@@ -190,3 +190,16 @@ fn an_idle_link_has_nothing_to_do() {
     drive(&mut link, &[segment(10, 0)], 1_000_000);
     assert_eq!(link.next_event_ns(), None);
 }
+
+#[test]
+fn a_rate_below_a_byte_per_slot_is_kept_over_many_slots() {
+    // 54 kbit/s are 0.84 bytes in 125 µs.
+    let total: u64 = (0..80_000)
+        .map(|index| slots().capacity_bytes(index, 54_000))
+        .sum();
+    assert_eq!(total, 67_500);
+    let total: u64 = (0..80_000)
+        .map(|index| tdd_down().capacity_bytes(index, 54_001))
+        .sum();
+    assert_eq!(total, 67_501);
+}

@@ -58,14 +58,21 @@ impl Slots {
     }
 
     /// Bytes that the slot carries at `rate_bps`, which is an average over the duplex frame: each symbol of this
-    /// direction carries the same.
+    /// direction carries the same. What is left of a byte goes to the slots that follow.
     #[must_use]
     pub fn capacity_bytes(&self, index: u64, rate_bps: u64) -> u64 {
-        let frame_ns = u128::from(self.slot_ns) * self.own_symbols.len() as u128;
-        let symbols: u32 = self.own_symbols.iter().sum();
-        let bits = u128::from(rate_bps) * frame_ns * u128::from(self.own(index))
-            / (8_000_000_000 * u128::from(symbols));
-        u64::try_from(bits).unwrap_or(u64::MAX)
+        let length = self.own_symbols.len() as u64;
+        let place = Self::place(index, &self.own_symbols);
+        // A million frames keep the product within 128 bits, and lose less than a byte where they end.
+        let frames = index / length % 1_000_000;
+        let per_frame: u32 = self.own_symbols.iter().sum();
+        let earlier: u32 = self.own_symbols[..place].iter().sum();
+        let before = u128::from(frames) * u128::from(per_frame) + u128::from(earlier);
+        let frame_bits_ns = u128::from(rate_bps) * u128::from(self.slot_ns) * u128::from(length);
+        let bytes =
+            |symbols: u128| frame_bits_ns * symbols / (8_000_000_000 * u128::from(per_frame));
+        let bytes = bytes(before + u128::from(self.own(index))) - bytes(before);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// The first slot that may carry a block again which slot `index` carried in vain.
