@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 30
+FUZZ_SEED ?= 0
 NOTEST ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping
@@ -50,7 +51,7 @@ lint: $(STAMP)   ## formatting, clippy, ruff, mypy
 	$(BIN)/mypy
 
 fuzz: $(STAMP)   ## every fuzz target for FUZZ_SECONDS
-	scripts/fuzz $(FUZZ_SECONDS)
+	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interleaved run
 	scripts/system-packages $(RUN_PROGRAMS)

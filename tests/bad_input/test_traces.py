@@ -111,6 +111,7 @@ CORPUS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "theaterq_four_values": ("1000,0,5,0,10\n1000,0,5,0\n1000,0,5,0,10\n", ()),
     "theaterq_loss": ("1000,0,5,4294967296,10\n", ()),
     "theaterq_rate": ("1000,0,-2,0,10\n", ()),
+    "theaterq_rate_far_below": ("1000,0,-55555555555555555555555,0,10\n", ()),
     "netem_trace_not_json": ('{"StaticBwConfig": \n', ()),
     "netem_trace_empty_list": ("[]", ()),
     "netem_trace_unknown": ('{"SawtoothBwConfig": {}}', ()),

@@ -40,7 +40,7 @@ def _too_large(source: Source, line: int, text: str, what: str, most: str) -> Ex
 def integers(
     source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, most: int, signed: bool = False
 ) -> NDArray[np.int64]:
-    """Read whole numbers from 0 (or, if signed, below) to ``most``."""
+    """Read whole numbers from 0 (or, if signed, from ``-most``) to ``most``."""
     joined = "".join(texts)
     plain = joined.isascii() and joined.isdigit() and "" not in texts
     if not plain:
@@ -51,11 +51,13 @@ def integers(
                 raise source.error(f"{what} {fault}; write digits only", line_of(position))
     if texts and max(map(len, texts)) <= 18:
         values = np.array(list(map(int, texts)), dtype=np.int64)
-        if (values <= most).all():
+        if (np.abs(values) <= most).all():
             return values
     for position, text in enumerate(texts):
         if len(text) > _MAX_DIGITS or int(text) > most:
             raise _too_large(source, line_of(position), text, what, str(most))
+        if int(text) < -most:
+            raise source.error(f"{what} {quote(text)} is too small; the least is -{most}", line_of(position))
     return np.array(list(map(int, texts)), dtype=np.int64)
 
 
