@@ -40,8 +40,12 @@ class Play:
                 self.asked.append(json.loads(data))
                 connection.sendall(self._answer)
 
-    def close(self) -> None:
+    def wait(self) -> None:
+        """Wait until it has answered and gone."""
         self._thread.join(5)
+
+    def close(self) -> None:
+        self.wait()
         self._socket.close()
         for file in self.files:
             os.close(file)
@@ -86,3 +90,17 @@ def test_nobody_there_is_said() -> None:
 
 def test_an_address_belongs_to_a_user() -> None:
     assert socket_address("x") == f"\0wavebed/{os.geteuid()}/x"
+
+
+def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> None:
+    play.append(Play(b'{"pid": 3}\n'))
+
+    def send_and_wait_for_the_end(*arguments: object) -> int:
+        sent = send_fds(*arguments)  # type: ignore[arg-type]
+        play[0].wait()
+        return sent
+
+    send_fds = socket.send_fds
+    with Connection(NAME) as connection, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "send_fds", send_and_wait_for_the_end)
+        assert connection.ask({"do": "run"}, [0]) == {"pid": 3}

@@ -95,9 +95,9 @@ class Connection:
         line = json.dumps(request).encode() + b"\n"
         try:
             if files:
-                sent = socket.send_fds(self._socket, [line], list(files))
-                self._socket.sendall(line[sent:])
-            else:
+                line = line[socket.send_fds(self._socket, [line], list(files)) :]
+            # Nothing is sent when nothing is left: the peer may have answered and gone, and its answer still counts.
+            if line:
                 self._socket.sendall(line)
         except OSError:
             raise LaboratoryGoneError(f"laboratory {self.name!r} has ended") from None
