@@ -12,7 +12,8 @@ FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 NOTEST ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
-RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping
+RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
+	caddy=caddy ffmpeg=ffmpeg openssl=openssl
 TEST_PROGRAMS := $(RUN_PROGRAMS) nft=nftables tshark=tshark setpriv=util-linux
 
 help:            ## what there is

@@ -1,0 +1,1 @@
+"""Results: how they are stored, and how they are read again."""

@@ -1,0 +1,109 @@
+"""The records of a run, as `docs/reference/results.md` describes them; JSON in, JSON out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.workload.model import Json, Metric, Outcome, Span
+
+__all__ = ["SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
+
+SCHEMA = 1
+Verdict: TypeAlias = Literal["valid", "doubtful", "invalid", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition of a trial's validity, and the evidence.
+
+    Parameters
+    ----------
+    name : str
+        What is asked: ``every packet accounted for``.
+    severity : str
+        What the trial is where it does not hold: ``invalid`` or ``doubtful``.
+    evidence : str
+        Figures, one line.
+    """
+
+    name: str
+    holds: bool
+    severity: Literal["invalid", "doubtful"]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRecord:
+    """A workload in one trial: when it ran (``None``: it never began), and what it gave."""
+
+    name: str
+    kind: str
+    span: Span | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """One trial.
+
+    Parameters
+    ----------
+    folder : str
+        Name of its folder: ``0001-cubic``.
+    block : int
+        Which of the seeds, from 1.
+    transport : sequence of Metric
+        Those of the path and its flows; `workloads` have theirs.
+    engine, laboratory : mapping
+        The books, and the path as resolved.
+    """
+
+    folder: str
+    block: int
+    treatment: str
+    seed: int
+    started: str
+    wall_s: float
+    verdict: Verdict
+    reasons: Sequence[str] = ()
+    checks: Sequence[Check] = ()
+    workloads: Sequence[WorkloadRecord] = ()
+    transport: Sequence[Metric] = ()
+    engine: Mapping[str, Json] = field(default_factory=dict)
+    laboratory: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLine:
+    """What ``run.json`` says of a trial."""
+
+    folder: str
+    block: int
+    treatment: str
+    seed: int
+    verdict: Verdict
+    reasons: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """A run; ``run.json`` is this."""
+
+    title: str
+    source: str
+    scenario: str
+    overrides: Mapping[str, Json]
+    command_line: Sequence[str]
+    started: str
+    seed: int
+    blocks: int
+    versions: Mapping[str, str]
+    machine: Mapping[str, str]
+    workloads: Sequence[Mapping[str, Json]]
+    treatments: Sequence[Mapping[str, Json]]
+    trials: list[TrialLine] = field(default_factory=list)
+    ended: str | None = None

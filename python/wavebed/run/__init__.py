@@ -1,0 +1,1 @@
+"""Runs: a scenario becomes trials, each trial is judged and stored."""

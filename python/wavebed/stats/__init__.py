@@ -1,0 +1,1 @@
+"""Statistics of trials: intervals that say how little is known."""

@@ -1,0 +1,57 @@
+"""Workloads: real applications on the path, each a plug-in of one module (see `wavebed.workload.model`)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from wavebed.path.problems import Problem, at, choose
+from wavebed.workload.keys import COMMON_KEYS, read_common, read_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.workload.model import Workload
+
+__all__ = ["KINDS", "kind_of", "read_workload"]
+
+KINDS = {
+    "bulk": "wavebed.workload.bulk:Bulk",
+    "download": "wavebed.workload.download:Download",
+    "latency": "wavebed.workload.latency:Latency",
+    "voice": "wavebed.workload.voice:Voice",
+    "call": "wavebed.workload.call:Call",
+    "video": "wavebed.workload.video:Video",
+    "web": "wavebed.workload.web:Web",
+    "command": "wavebed.workload.command:Command",
+}
+"""The class of each kind of workload; imported when it is needed."""
+
+
+def kind_of(name: str) -> type[Workload]:
+    """Return the class of a kind of workload.
+
+    Raises
+    ------
+    Problem
+        If there is no such kind.
+    """
+    module, _, attribute = KINDS[choose(name, KINDS)].partition(":")
+    return cast("type[Workload]", getattr(import_module(module), attribute))
+
+
+def read_workload(table: Mapping[str, object]) -> Workload:
+    """Return the workload that a ``[[workload]]`` table describes.
+
+    Raises
+    ------
+    Problem
+        If a key or a value is wrong.
+    """
+    if "kind" not in table:
+        raise Problem(f"is missing: write one of {', '.join(KINDS)}", "kind")
+    kind = at("kind", lambda value: kind_of(choose(value, KINDS)), table["kind"])
+    common = read_common(table)
+    names = [key.name for key in COMMON_KEYS]
+    own = {name: value for name, value in table.items() if name not in names}
+    return kind(common, read_values(own, kind.keys, ignore=names))

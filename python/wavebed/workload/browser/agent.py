@@ -1,0 +1,94 @@
+"""The end inside the laboratory: start Chromium by Playwright, say ready, wait for the word, play, say the result.
+
+A module that is run as an agent ends with ``if __name__ == "__main__": serve(play)``. Messages are lines of JSON on
+standard input and output; everything else goes to standard error. When standard input ends, so does the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from playwright.sync_api import Browser
+
+    from wavebed.workload.model import Json
+
+__all__ = ["ARGUMENTS", "Conversation", "serve"]
+
+ARGUMENTS = (
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-domain-reliability",
+    "--disable-client-side-phishing-detection",
+    "--no-pings",
+    "--mute-audio",
+    "--autoplay-policy=no-user-gesture-required",
+)
+"""What every Chromium is started with, so that it sends nothing that nobody asked for."""
+
+
+class Conversation:
+    """The agent's side of the conversation."""
+
+    def __init__(self) -> None:
+        # Playwright's own children must not write into the conversation.
+        self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+
+    def hear(self) -> dict[str, Json]:
+        """Return the next message; end the program when there is none any more."""
+        line = sys.stdin.readline()
+        if not line:
+            sys.exit(0)
+        return cast("dict[str, Json]", json.loads(line))
+
+    def say(self, message: Mapping[str, Json]) -> None:
+        """Send a message."""
+        self._output.write(json.dumps(message) + "\n")
+        self._output.flush()
+
+
+def _launch_arguments(extra: Sequence[str], *, quic: bool) -> list[str]:
+    arguments = [*ARGUMENTS, *extra]
+    if not quic:
+        arguments.append("--disable-quic")
+    if os.geteuid() == 0:
+        arguments.append("--no-sandbox")
+    return arguments
+
+
+def serve(play: Callable[[Conversation, Browser, dict[str, Json]], Mapping[str, Json]]) -> None:
+    """Run an agent: `play` gets the conversation, the browser and the settings, and returns the result.
+
+    It says ``{"ready": true}`` by `Conversation.say` when it is ready (page made, nothing sent), waits for the word by
+    `Conversation.hear`, and plays. Settings that this function reads itself: ``chromium`` (path), ``arguments``
+    (more of Chromium's), ``quic`` (whether QUIC is allowed).
+    """
+    from playwright.sync_api import Error, sync_playwright
+
+    conversation = Conversation()
+    settings = conversation.hear()
+    arguments = _launch_arguments(cast("list[str]", settings.get("arguments", [])), quic=bool(settings.get("quic")))
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=cast("str", settings["chromium"]),
+                args=arguments,
+                headless=True,
+                chromium_sandbox=os.geteuid() != 0,
+            )
+            conversation.say({"result": dict(play(conversation, browser, settings)), "version": browser.version})
+            browser.close()
+    except Error as error:
+        conversation.say({"error": error.message.strip().splitlines()[0]})
+        sys.exit(1)

@@ -1,0 +1,120 @@
+"""Talk to a program with a browser that runs on a host of the laboratory: ready, go, result."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import WavebedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.model import Json
+
+__all__ = ["Agent"]
+
+STOP_GRACE_S = 4.0
+
+
+class Agent:
+    """A module run by ``python -m`` on a host; `wavebed.workload.browser.agent` is its other end.
+
+    Parameters
+    ----------
+    host : LabHost
+        Where it runs.
+    module : str
+        The module.
+    settings : mapping
+        What it is told first; JSON.
+    folder : pathlib.Path
+        Its standard error goes to ``MODULE.log`` there.
+    """
+
+    def __init__(self, host: LabHost, module: str, settings: Mapping[str, Json], folder: Path) -> None:
+        self._name = module.rpartition(".")[2]
+        self._log = folder / f"{self._name}.log"
+        their_input, self._input = os.pipe2(os.O_CLOEXEC)
+        self._output, their_output = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        self._rest = b""
+        try:
+            with self._log.open("ab") as log:
+                self._process = host.start(
+                    [sys.executable, "-m", module], stdin=their_input, stdout=their_output, stderr=log
+                )
+        except BaseException:
+            os.close(self._input)
+            os.close(self._output)
+            raise
+        finally:
+            os.close(their_input)
+            os.close(their_output)
+        self.tell(settings)
+
+    def tell(self, message: Mapping[str, Json]) -> None:
+        """Send a message. If nobody hears it any more, `hear` will say so."""
+        line = json.dumps(message).encode() + b"\n"
+        try:
+            while line:
+                line = line[os.write(self._input, line) :]
+        except OSError:
+            pass
+
+    def hear(self, timeout_s: float) -> dict[str, Json]:
+        """Return its next message.
+
+        Raises
+        ------
+        TimeoutError
+            If none came in time.
+        WavebedError
+            If it failed or ended; the line is its own.
+        """
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self._rest:
+            left_s = end - time.monotonic()
+            if left_s <= 0 or not select.select([self._output], [], [], left_s)[0]:
+                raise TimeoutError(f"{self._name} said nothing for {timeout_s:g} s")
+            data = os.read(self._output, 1 << 16)
+            if not data:
+                raise WavebedError(f"{self._name} ended: {self._last_words()}")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        message = cast("dict[str, Json]", json.loads(line))
+        if "error" in message:
+            raise WavebedError(f"{self._name}: {message['error']}")
+        return message
+
+    def await_ready(self, timeout_s: float = 30.0) -> None:
+        """Wait until its browser is up.
+
+        Raises
+        ------
+        WavebedError
+            If it does not come up.
+        """
+        try:
+            self.hear(timeout_s)
+        except TimeoutError as error:
+            raise WavebedError(f"{self._name}: the browser is not up: {error}") from None
+
+    def close(self) -> None:
+        """End it, if it has not ended by itself."""
+        if self._input >= 0:
+            os.close(self._input)
+            self._input = -1
+            os.close(self._output)
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,93 @@
+"""The programs that workloads run: where they are, which package has them, which version they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["PACKAGES", "cache_folder", "find", "missing", "version"]
+
+PACKAGES = {
+    "caddy": "caddy",
+    "chromium": "chromium",
+    "curl": "curl",
+    "ffmpeg": "ffmpeg",
+    "iperf3": "iperf3",
+    "irtt": "irtt",
+    "nginx": "nginx-light",
+    "openssl": "openssl",
+    "ping": "iputils-ping",
+}
+"""The Debian package of each program."""
+
+_VERSION_OPTION = {
+    "caddy": "version",
+    "curl": "--version",
+    "ffmpeg": "-version",
+    "iperf3": "--version",
+    "irtt": "version",
+    "nginx": "-v",
+    "openssl": "version",
+    "ping": "-V",
+}
+_OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
+_SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/local/sbin"
+
+
+def _look_for(name: str) -> str | None:
+    for candidate in (name, *_OTHER_NAMES.get(name, ())):
+        path: str | None = shutil.which(candidate) or shutil.which(candidate, path=_SYSTEM_FOLDERS)
+        if path is not None:
+            return path
+    return None
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Return those programs of `names` that this machine does not have."""
+    return [name for name in names if _look_for(name) is None]
+
+
+def find(name: str) -> str:
+    """Return the path of a program.
+
+    Raises
+    ------
+    MachineError
+        If this machine does not have it; the message says which package does.
+    """
+    path = _look_for(name)
+    if path is None:
+        raise MachineError(f"{name}: not found: run `apt-get install {PACKAGES.get(name, name)}`")
+    return path
+
+
+@cache
+def version(name: str) -> str:
+    """Return the first line that a program prints about its version, or ``unknown``.
+
+    Raises
+    ------
+    MachineError
+        If this machine does not have it.
+    """
+    argv = [find(name), _VERSION_OPTION.get(name, "--version")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return lines[0].strip() if lines else "unknown"
+
+
+def cache_folder() -> Path:
+    """Return the folder for content that is made once: ``$WAVEBED_CACHE``, or ``wavebed`` in the user's cache."""
+    given = os.environ.get("WAVEBED_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavebed"
