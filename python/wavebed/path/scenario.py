@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from wavebed.path.traces import Traces
 
-__all__ = ["TOP_KEYS", "read_path"]
+__all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
 
 MAX_SCENARIO_BYTES = 1_000_000
 MAX_SEGMENTS = 64
-TOP_KEYS = ("title", "source", "path")
+TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
 HOSTS = ("server", "edge", "client")
 
 
@@ -59,15 +59,50 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     UserError
         If the file or an option is wrong.
     """
-    base = scenario.parent if scenario is not None else None
-    given = _load(scenario) if scenario is not None else {}
+    if scenario is None:
+        return _read({}, options, None, "", traces)
+    return read_path_of(read_document(scenario), scenario, options, traces)
+
+
+def read_path_of(
+    document: Mapping[str, object], scenario: FilePath, options: Mapping[str, object], traces: Traces
+) -> PathModel:
+    """Return the path of a scenario that was read before, with options laid above it.
+
+    Parameters
+    ----------
+    document : mapping
+        What `read_document` returned, perhaps changed since.
+    scenario : pathlib.Path
+        The file that it is from: names of files are relative to its folder, and messages name it.
+    options, traces
+        As those of `read_path`.
+
+    Raises
+    ------
+    UserError
+        If the path or an option is wrong.
+    """
+    return _read(cast("Mapping[str, object]", document["path"]), options, scenario.parent, str(scenario), traces)
+
+
+def _read(
+    given: Mapping[str, object], options: Mapping[str, object], base: FilePath | None, file: str, traces: Traces
+) -> PathModel:
     try:
-        return _Reader(given, options, base, str(scenario), traces).read()
+        return _Reader(given, options, base, file, traces).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
 
-def _load(file: FilePath) -> Mapping[str, object]:
+def read_document(file: FilePath) -> dict[str, object]:
+    """Return a scenario as TOML gives it; its top keys are checked, and that it has a path.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read or is not a scenario.
+    """
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_SCENARIO_BYTES + 1)
@@ -84,12 +119,13 @@ def _load(file: FilePath) -> Mapping[str, object]:
     except RecursionError:
         raise UserError(f"{file}: is not TOML: nested too deeply") from None
     try:
-        return _path_table(document)
+        _check_top(document)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
+    return document
 
 
-def _path_table(document: Mapping[str, object]) -> Mapping[str, object]:
+def _check_top(document: Mapping[str, object]) -> None:
     for key in document:
         if key not in TOP_KEYS:
             raise unknown_key(key, TOP_KEYS)
@@ -98,10 +134,8 @@ def _path_table(document: Mapping[str, object]) -> Mapping[str, object]:
             at(key, read_text, document[key])
     if "path" not in document:
         raise Problem("is missing: add a table [path]", "path")
-    path = document["path"]
-    if not isinstance(path, dict):
-        raise Problem(f"{described(path)} is not a table: write [path] on a line of its own", "path")
-    return path
+    if not isinstance(document["path"], dict):
+        raise Problem(f"{described(document['path'])} is not a table: write [path] on a line of its own", "path")
 
 
 class _Reader:
