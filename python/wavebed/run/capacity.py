@@ -1,0 +1,158 @@
+"""What each link could carry, and in which state its radio was: the steps of its pattern in the laboratory's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from wavebed.pattern import read_trace
+from wavebed.pattern.model import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from wavebed.path.laboratory import Json
+    from wavebed.pattern.model import Pattern
+
+__all__ = ["Steps", "capacity_steps"]
+
+OPPORTUNITY_WINDOW_NS = 100_000_000
+"""Opportunities are summed over this time to give a rate."""
+_RATED = ("bottleneck", "radio", "wifi")
+_NO_STATE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The course of one link: value i holds from `time_ns[i]` on, until the next.
+
+    Parameters
+    ----------
+    link : str
+        ``SEGMENT.down`` or ``SEGMENT.up``.
+    time_ns : int64 array
+        Since time zero, ascending, the first 0.
+    rate_bps : int64 array
+        Bits of IP packets per second (with a radio: of transport blocks); -1 where no rate is set.
+    state : int8 array
+        Place in `wavebed.pattern.model.STATES`; -1 without states.
+    period_ns : int or None
+        After which it repeats; ``None`` if it does not.
+    """
+
+    link: str
+    time_ns: NDArray[np.int64]
+    rate_bps: NDArray[np.int64]
+    state: NDArray[np.int8]
+    period_ns: int | None = None
+
+    def until(self, end_ns: int) -> Steps:
+        """Return the steps up to `end_ns`, repetitions written out, each different from the one before."""
+        time_ns, rate_bps, state = self.time_ns, self.rate_bps, self.state
+        if self.period_ns is not None:
+            times = -(-end_ns // self.period_ns) or 1
+            time_ns = (np.arange(times)[:, None] * self.period_ns + time_ns[None, :]).ravel()
+            rate_bps, state = np.tile(rate_bps, times), np.tile(state, times)
+        keep = np.ones(len(time_ns), dtype=bool)
+        keep[1:] = (np.diff(rate_bps) != 0) | (np.diff(state) != 0)
+        keep &= (time_ns < end_ns) | (time_ns == 0)
+        return Steps(self.link, time_ns[keep], rate_bps[keep], state[keep])
+
+    def rows(self) -> Iterator[tuple[float, str, int | None, str | None]]:
+        """Yield time (s), link, rate (bit/s) and state, ``None`` where there is none."""
+        for time_ns, rate_bps, state in zip(self.time_ns, self.rate_bps, self.state, strict=True):
+            yield (
+                int(time_ns) / 1e9,
+                self.link,
+                None if rate_bps < 0 else int(rate_bps),
+                None if state < 0 else STATES[int(state)],
+            )
+
+    def spans(self, end_s: float) -> Iterator[tuple[float, float, str]]:
+        """Yield start, end (s) and name of each state."""
+        if (self.state < 0).all():
+            return
+        changes = np.flatnonzero(np.diff(self.state, prepend=_NO_STATE - 1))
+        starts = self.time_ns[changes] / 1e9
+        for start_s, stop_s, code in zip(starts, [*starts[1:], end_s], self.state[changes], strict=True):
+            yield float(start_s), float(stop_s), STATES[int(code)]
+
+
+def capacity_steps(laboratory: Mapping[str, Json]) -> list[Steps]:
+    """Return the steps of every link that has a rate, while the files that the laboratory names are open.
+
+    Parameters
+    ----------
+    laboratory : mapping
+        The laboratory file, as `wavebed.path.laboratory.laboratory_file` returns it.
+    """
+    found = []
+    patterns: dict[str, Pattern] = {}
+    for hop in cast("list[dict[str, list[dict[str, Json]]]]", laboratory["hops"]):
+        for segment in hop["segments"]:
+            for direction in ("down", "up"):
+                stages = cast("list[dict[str, Json]]", segment[direction])
+                for stage in stages:
+                    if stage["stage"] in _RATED:
+                        rate = cast("dict[str, Json]", stage["rate"])
+                        found.append(_steps(f"{segment['name']}.{direction}", rate, patterns))
+                        break
+    return found
+
+
+def _steps(link: str, rate: Mapping[str, Json], patterns: dict[str, Pattern]) -> Steps:
+    if "file" not in rate:
+        given = rate.get("rate_bps")
+        return Steps(
+            link,
+            np.zeros(1, np.int64),
+            np.array([given if isinstance(given, int) else -1], np.int64),
+            np.array([_NO_STATE], np.int8),
+        )
+    file = cast("str", rate["file"])
+    if file not in patterns:
+        patterns[file] = read_trace(Path(file), "native")
+    pattern = patterns[file]
+    start_ns = cast("int", rate.get("start_ns", 0))
+    steps = _of_opportunities(link, pattern) if pattern.kind == "opportunities" else _of_steps(link, pattern)
+    return _from(steps, start_ns, pattern.period, cast("str", rate.get("end", "repeat")))
+
+
+def _of_steps(link: str, pattern: Pattern) -> Steps:
+    count = len(pattern)
+    rate = np.full(count, -1, np.int64) if pattern.rate_bps is None else pattern.rate_bps
+    state = np.full(count, _NO_STATE, np.int8) if pattern.state is None else pattern.state.astype(np.int8)
+    return Steps(link, pattern.index, rate, state)
+
+
+def _of_opportunities(link: str, pattern: Pattern) -> Steps:
+    count = -(-pattern.period // OPPORTUNITY_WINDOW_NS)
+    sizes = np.zeros(count, np.int64)
+    assert pattern.size_bytes is not None, "an opportunity has a size"
+    np.add.at(sizes, np.minimum(pattern.index // OPPORTUNITY_WINDOW_NS, count - 1), pattern.size_bytes)
+    rate = sizes * 8 * 1_000_000_000 // OPPORTUNITY_WINDOW_NS
+    return Steps(link, np.arange(count) * OPPORTUNITY_WINDOW_NS, rate, np.full(count, _NO_STATE, np.int8))
+
+
+def _from(steps: Steps, start_ns: int, period_ns: int, end: str) -> Steps:
+    """Begin at `start_ns` of the pattern, and say what follows its end."""
+    first = int(np.searchsorted(steps.time_ns, start_ns, side="right")) - 1
+    time_ns = np.maximum(steps.time_ns - start_ns, 0)
+    if end == "repeat":
+        order = np.r_[first : len(time_ns), 0 : first + (start_ns > steps.time_ns[first])]
+        turned = (steps.time_ns[order] - start_ns) % period_ns
+        turned[0] = 0
+        return replace(
+            steps, time_ns=turned, rate_bps=steps.rate_bps[order], state=steps.state[order], period_ns=period_ns
+        )
+    rate, state = steps.rate_bps[first:], steps.state[first:]
+    time_ns = time_ns[first:]
+    if end == "stop":
+        time_ns = np.append(time_ns, period_ns - start_ns)
+        rate, state = np.append(rate, 0), np.append(state, state[-1])
+    return replace(steps, time_ns=time_ns, rate_bps=rate, state=state)

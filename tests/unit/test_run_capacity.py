@@ -1,0 +1,79 @@
+"""The course of a link in the laboratory's time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.run.capacity import capacity_steps
+
+if TYPE_CHECKING:
+    from wavebed.path.laboratory import Json
+
+PATTERN = """# wavebed pattern 1
+# kind = steps
+# duration_s = 3
+time_s,rate_bps,state
+0,100,los
+1,50,nlos
+2,100,los
+"""
+
+
+def course(tmp_path: Path, rate: dict[str, Json], text: str = PATTERN, until_ns: int = 7_000_000_000) -> list[object]:
+    file = tmp_path / "pattern.csv"
+    file.write_text(text)
+    stage: Json = {"stage": "bottleneck", "rate": {"file": str(file), **rate}}
+    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "radio", "down": [stage], "up": []}]}]}
+    (steps,) = capacity_steps(laboratory)
+    return [(time_s, rate_bps, state) for time_s, _, rate_bps, state in steps.until(until_ns).rows()]
+
+
+def test_a_pattern_that_repeats_goes_on_without_a_step_where_nothing_changes(tmp_path: Path) -> None:
+    assert course(tmp_path, {"kind": "pattern", "end": "repeat", "start_ns": 0}) == [
+        (0.0, 100, "los"),
+        (1.0, 50, "nlos"),
+        (2.0, 100, "los"),
+        (4.0, 50, "nlos"),
+        (5.0, 100, "los"),
+    ]
+
+
+def test_time_begins_where_the_scenario_says(tmp_path: Path) -> None:
+    assert course(
+        tmp_path, {"kind": "pattern", "end": "repeat", "start_ns": 1_500_000_000}, until_ns=3_000_000_000
+    ) == [
+        (0.0, 50, "nlos"),
+        (0.5, 100, "los"),
+        (2.5, 50, "nlos"),
+    ]
+
+
+@pytest.mark.parametrize(("end", "last"), [("hold", (2.0, 100, "los")), ("stop", (3.0, 0, "los"))])
+def test_what_follows_the_end(tmp_path: Path, end: str, last: tuple[float, int, str]) -> None:
+    assert course(tmp_path, {"kind": "pattern", "end": end, "start_ns": 0})[-1] == last
+
+
+def test_opportunities_are_summed_over_a_tenth_of_a_second(tmp_path: Path) -> None:
+    text = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.2\ntime_s,bytes\n0.01,1000\n0.05,1000\n0.15,500\n"
+    rate: dict[str, Json] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
+    assert course(tmp_path, rate, text, 200_000_000) == [(0.0, 160_000, None), (0.1, 40_000, None)]
+
+
+def test_a_constant_rate_is_one_step_and_states_are_spans(tmp_path: Path) -> None:
+    stage: Json = {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 5}}
+    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "a", "down": [stage], "up": [stage]}]}]}
+    down, up = capacity_steps(laboratory)
+    assert list(up.until(10**9).rows()) == [(0.0, "a.up", 5, None)]
+    assert list(down.spans(1.0)) == []
+
+
+def test_states_are_spans_until_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "pattern.csv"
+    file.write_text(PATTERN)
+    stage: Json = {"stage": "radio", "rate": {"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0}}
+    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "a", "down": [stage], "up": []}]}]}
+    (down,) = capacity_steps(laboratory)
+    assert list(down.until(5 * 10**9).spans(5.0)) == [(0.0, 1.0, "los"), (1.0, 2.0, "nlos"), (2.0, 5.0, "los")]
