@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,8 @@ import pytest
 from wavebed.run.capacity import capacity_steps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wavebed.path.laboratory import Json
 
 PATTERN = """# wavebed pattern 1
@@ -57,7 +58,8 @@ def test_what_follows_the_end(tmp_path: Path, end: str, last: tuple[float, int, 
 
 
 def test_opportunities_are_summed_over_a_tenth_of_a_second(tmp_path: Path) -> None:
-    text = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.2\ntime_s,bytes\n0.01,1000\n0.05,1000\n0.15,500\n"
+    head = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.2\ntime_s,bytes\n"
+    text = head + "0.01,1000\n0.05,1000\n0.15,500\n"
     rate: dict[str, Json] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
     assert course(tmp_path, rate, text, 200_000_000) == [(0.0, 160_000, None), (0.1, 40_000, None)]
 

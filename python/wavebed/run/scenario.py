@@ -1,0 +1,254 @@
+"""Read what a run does: the path, the workloads, the treatments, how many trials.
+
+Everything is read before anything runs, so that a mistake in the last treatment is found in the first second.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import UserError
+from wavebed.path import values
+from wavebed.path.problems import Problem, at, described
+from wavebed.path.scenario import read_document, read_path_of
+from wavebed.path.traces import Traces
+from wavebed.run.change import changed, key_parts
+from wavebed.workload import read_workload
+from wavebed.workload.keys import WorkloadKey, read_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.path.model import PathModel
+    from wavebed.workload.model import Json, Workload
+
+__all__ = ["AS_DESCRIBED", "RUN_KEYS", "Arm", "Plan", "read_plan"]
+
+AS_DESCRIBED = "as-described"
+"""Name of the one treatment of a scenario without treatments."""
+MAX_TRIALS = 10_000
+MAX_WORKLOADS = 32
+
+RUN_KEYS: tuple[WorkloadKey, ...] = (
+    WorkloadKey("trials", values.number(1, MAX_TRIALS), "N", 1, "trials of each treatment; each has a seed of its own"),
+    WorkloadKey("seed", values.number(0, 2**63), "N", 1, "seed of the first trial; the next has one more, and so on"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A treatment: its name, what it changes, and what results.
+
+    Parameters
+    ----------
+    changes : mapping
+        Values by dotted key.
+    path : PathModel
+        With the seed of the scenario; a trial has its own.
+    workloads : tuple of Workload
+        In the order of the scenario.
+    """
+
+    name: str
+    changes: Mapping[str, object]
+    path: PathModel
+    workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole run.
+
+    Parameters
+    ----------
+    scenario : pathlib.Path
+        The file.
+    text : str
+        What is in it.
+    overrides : mapping
+        What ``--set`` changed.
+    """
+
+    scenario: Path
+    text: str
+    title: str
+    source: str
+    overrides: Mapping[str, object]
+    trials: int
+    seed: int
+    arms: tuple[Arm, ...]
+    tables: Sequence[Mapping[str, Json]]
+    notes: tuple[str, ...] = ()
+
+
+def read_plan(
+    scenario: Path,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    only: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> Plan:
+    """Read a scenario for a run.
+
+    Parameters
+    ----------
+    scenario : pathlib.Path
+        A TOML file with ``[path]`` and at least one ``[[workload]]``.
+    overrides : mapping, optional
+        Values by dotted key, laid above the scenario.
+    only : sequence of str
+        Names of the workloads that are wanted; all without.
+    trials, seed : int, optional
+        Instead of those in ``[run]``.
+
+    Raises
+    ------
+    UserError
+        If anything in it is wrong.
+    """
+    document = read_document(scenario)
+    overrides = dict(overrides or {})
+    traces = Traces()
+    try:
+        document = changed(document, overrides)
+        run = _run_table(document)
+        arms = _arms(document, overrides, scenario, only, traces)
+    except Problem as problem:
+        raise UserError(f"{scenario}: {problem}") from None
+    finally:
+        traces.close()
+    return Plan(
+        scenario=scenario,
+        text=scenario.read_text(encoding="utf-8"),
+        title=str(document.get("title", scenario.stem)),
+        source=str(document.get("source", "")),
+        overrides=overrides,
+        trials=trials if trials is not None else cast("int", run["trials"]),
+        seed=seed if seed is not None else cast("int", run["seed"]),
+        arms=arms,
+        tables=_wanted(document, only),
+        notes=tuple(dict.fromkeys(traces.notes)),
+    )
+
+
+def _run_table(document: Mapping[str, object]) -> dict[str, object]:
+    table = document.get("run", {})
+    if not isinstance(table, dict):
+        raise Problem(f"{described(table)} is not a table: write [run] on a line of its own", "run")
+    return at("run", lambda given: read_values(given, RUN_KEYS), table)
+
+
+def _arms(
+    document: Mapping[str, object],
+    overrides: Mapping[str, object],
+    scenario: Path,
+    only: Sequence[str],
+    traces: Traces,
+) -> tuple[Arm, ...]:
+    given = _tables(document, "treatment")
+    if not given:
+        return (_arm(AS_DESCRIBED, document, scenario, only, traces, {}),)
+    arms: list[Arm] = []
+    overridden = {key_parts(key): key for key in overrides}
+    for index, table in enumerate(given, 1):
+        where = f"treatment[{index}]"
+        name = at(where, _treatment_name, table)
+        if any(arm.name == name for arm in arms):
+            raise Problem(f"{name!r} is taken by another treatment: choose another", f"{where}.name")
+        changes = table.get("set", {})
+        if not isinstance(changes, dict):
+            raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
+        for key in changes:
+            if at(f"{where}.set", key_parts, key) in overridden:
+                raise Problem(f"--set changes {key} too, which would make the treatments alike: leave one out", where)
+        arms.append(at(where, functools.partial(_arm, name, document, scenario, only, traces), changes))
+    return tuple(arms)
+
+
+def _treatment_name(table: Mapping[str, object]) -> str:
+    for key in table:
+        if key not in ("name", "set"):
+            raise Problem("unknown key: the keys here are name, set", key)
+    if "name" not in table:
+        raise Problem("is missing: give the treatment a name", "name")
+    return at("name", values.name, table["name"])
+
+
+def _arm(
+    name: str,
+    document: Mapping[str, object],
+    scenario: Path,
+    only: Sequence[str],
+    traces: Traces,
+    changes: Mapping[str, object],
+) -> Arm:
+    document = changed(document, changes)
+    path = read_path_of(document, scenario, {}, traces)
+    hosts = {host.name for host in path.hosts}
+    workloads: list[Workload] = []
+    for index, table in enumerate(_tables(document, "workload"), 1):
+        workload = at(f"workload[{index}]", read_workload, table)
+        if any(known.name == workload.name for known in workloads):
+            raise Problem(f"{workload.name!r} is taken: give one of the two another name", f"workload[{index}].name")
+        for end in (workload.common.server, workload.common.client):
+            if end not in hosts:
+                raise Problem(f"this path has no host {end!r}: add [path.edge]", f"workload[{index}]")
+        workloads.append(workload)
+    if not workloads:
+        raise Problem('is missing: add a table [[workload]] with kind = "download" or another kind', "workload")
+    if len(workloads) > MAX_WORKLOADS:
+        raise Problem(f"there are {len(workloads)}: write at most {MAX_WORKLOADS}", "workload")
+    chosen = _chosen(workloads, only)
+    _check_order(chosen)
+    if all(workload.endless for workload in chosen):
+        raise Problem(
+            f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
+        )
+    return Arm(name, dict(changes), path, tuple(chosen))
+
+
+def _chosen(workloads: Sequence[Workload], only: Sequence[str]) -> list[Workload]:
+    names = [workload.name for workload in workloads]
+    for name in only:
+        if name not in names:
+            raise UserError(f"--workload: {name!r} is no workload of this scenario: write one of {', '.join(names)}")
+    return [workload for workload in workloads if not only or workload.name in only]
+
+
+def _check_order(workloads: Sequence[Workload]) -> None:
+    after = {workload.name: workload.common.after for workload in workloads}
+    endless = {workload.name for workload in workloads if workload.endless}
+    for name, first in after.items():
+        where = f"workload.{name}.after"
+        if first in endless:
+            raise Problem(f"{first!r} ends only when all others have: name another one", where)
+        seen = {name}
+        other = first
+        while other is not None:
+            if other not in after:
+                raise Problem(f"{other!r} is no workload here: name another one", where)
+            if other in seen:
+                raise Problem("they wait for each other: let one of them start by itself", where)
+            seen.add(other)
+            other = after[other]
+
+
+def _tables(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise Problem(f"is not an array of tables: write [[{key}]] above each one", key)
+    return tables
+
+
+def _wanted(document: Mapping[str, object], only: Sequence[str]) -> list[Mapping[str, Json]]:
+    found = []
+    for table in _tables(document, "workload"):
+        name = str(table.get("name", table["kind"]))
+        if not only or name in only:
+            settings = {key: value for key, value in table.items() if key not in ("name", "kind")}
+            found.append(cast("Mapping[str, Json]", {"name": name, "kind": table["kind"], "settings": settings}))
+    return found
