@@ -19,6 +19,9 @@ use crate::lab_file::{HostFile, LabFile};
 use crate::problem::Problem;
 use crate::sysctl;
 
+/// Addresses that programs may add to the server: 198.19.0.0/16. Every host knows the way to them, except with NAT.
+const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
+
 /// Largest third number of an address that a laboratory with NAT may begin with.
 const LAST_BASE: u8 = 248;
 
@@ -212,6 +215,9 @@ impl Builder<'_> {
         }
         if self.lab.nat && end == End::Far {
             wanted.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
+        }
+        if !self.lab.nat && end == End::Far {
+            wanted.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
         }
         for (destination, prefix_bits) in wanted {
             let source = if destination.is_ipv4() {

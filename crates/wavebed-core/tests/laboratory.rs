@@ -86,7 +86,7 @@ fn congestion_control_and_settings_belong_to_the_host() {
         file["hosts"][1]["congestion_control"] = "reno".into();
         file["hosts"][1]["sysctls"] = json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
         let text = text_of(&run(&file), 0);
-        assert_eq!(text.matches("congctl reno").count(), 3, "{text}");
+        assert_eq!(text.matches("congctl reno").count(), 4, "{text}");
         assert!(text.contains("4096\t5000\t6000"), "{text}");
     });
 }
@@ -192,4 +192,22 @@ fn a_file_that_is_none_is_refused_in_one_line() {
     refusal("/dev/null");
     refusal("/");
     refusal(support::CORE);
+}
+
+#[test]
+fn addresses_that_are_added_to_the_server_can_be_reached() {
+    on_own_machine(
+        "addresses_that_are_added_to_the_server_can_be_reached",
+        || {
+            for hosts in [2, 3] {
+                let command = ["sh", "-c", "sleep 0.3; ping -c1 -W2 198.19.1.1"];
+                let mut file = lab("added", hosts, &command);
+                file["background"] = serde_json::json!([
+                    {"host": "server", "argv": ["ip", "addr", "add", "198.19.1.1/32", "dev", "lo"]}
+                ]);
+                let text = text_of(&run(&file), 0);
+                assert!(text.contains("64 bytes from 198.19.1.1"), "{text}");
+            }
+        },
+    );
 }
