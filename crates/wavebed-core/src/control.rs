@@ -20,6 +20,7 @@ const LONGEST_LINE: usize = 256 << 20;
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Line {
     Show,
+    Begin,
     Set {
         link: Option<String>,
         #[serde(flatten)]
@@ -44,6 +45,8 @@ enum Line {
 pub enum Demand {
     /// Counters and addresses.
     Show,
+    /// Let time begin.
+    Begin,
     /// A live change.
     Set {
         /// The link; every one that takes the change without.
@@ -143,6 +146,7 @@ impl Connection {
             serde_json::from_slice(line).map_err(|error| format!("this is no demand: {error}"))?;
         Ok(match line {
             Line::Show => Demand::Show,
+            Line::Begin => Demand::Begin,
             Line::Set { link, setting } => Demand::Set { link, setting },
             Line::Run {
                 host,

@@ -28,6 +28,12 @@ pub const TEXT: &str = "text";
 
 /// What can be asked of a running engine. Refusals are one line.
 pub trait Engine {
+    /// Lets time begin, once. Answers when it did, on the monotonic clock, nanoseconds.
+    ///
+    /// # Errors
+    /// It has begun, or the engine cannot start.
+    fn begin(&mut self) -> Result<u64, String>;
+
     /// The counters of every link, in the form of the summary.
     ///
     /// # Errors
@@ -68,6 +74,8 @@ pub enum Setting {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
+    /// [`Engine::begin`].
+    Begin,
     /// [`Engine::show`].
     Show,
     /// [`Engine::set`].
@@ -97,7 +105,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         signals::USR1,
         signals::USR2,
     ]);
-    let engine = match start() {
+    let mut engine = match start() {
         Ok(engine) => engine,
         Err(line) => {
             let _ = say(&mut init, &Err(line));
@@ -132,6 +140,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
             return 1;
         }
         let answer = match serde_json::from_str(&line) {
+            Ok(Request::Begin) => engine.begin().map(Value::from),
             Ok(Request::Show) => engine.show(),
             Ok(Request::Set { link, setting }) => {
                 engine.set(link.as_deref(), setting).map(|()| Value::Null)

@@ -429,6 +429,10 @@ impl Init {
     fn serve(&mut self, id: u64, demand: Result<Demand, String>) {
         let answer = match demand {
             Ok(Demand::Show) => self.show(),
+            Ok(Demand::Begin) => self
+                .engine
+                .ask(&Request::Begin)
+                .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
             Ok(Demand::Set { link, setting }) => self
                 .engine
                 .ask(&Request::Set { link, setting })

@@ -30,6 +30,9 @@ pub struct LabFile {
     pub mtu: u32,
     /// Whether this machine takes the server's place.
     pub nat: bool,
+    /// Whether time begins only when it is asked to over the control socket.
+    #[serde(default)]
+    pub wait: bool,
     /// Which departures are joined.
     pub join: Join,
     /// Hosts, server first, client last.
@@ -102,6 +105,11 @@ impl LabFile {
                 "mtu: {} is outside {LEAST_MTU} to {GREATEST_MTU}",
                 self.mtu
             ));
+        }
+        if self.wait && self.command.is_some() {
+            return Err(
+                "wait: a command starts at once: leave wait false, or command null".to_owned(),
+            );
         }
         self.check_hosts()?;
         self.check_hops()?;
@@ -271,7 +279,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 17] = [
+        let cases: [Case; 18] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["extra"] = 2.into(), "unknown field `extra`"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
@@ -297,6 +305,10 @@ mod tests {
             (
                 |v| v["hosts"][1]["speed"] = 1.into(),
                 "unknown field `speed`",
+            ),
+            (
+                |v| v["wait"] = true.into(),
+                "wait: a command starts at once",
             ),
             (
                 |v| v["nat"] = true.into(),

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 use wavebed_link::{Change, pattern::Pattern};
 use wavebed_os::clock;
 use wavebed_os::tun::Tun;
-use wavebed_path::{HopSetup, HostBooks, Patterns, SegmentSetup, Setup, build_hops};
+use wavebed_path::{HopSetup, HostBooks, Patterns, SegmentSetup, Setup, Summary, build_hops};
 
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 
-/// The running engine, and its time zero.
+/// The engine before and after time zero. Neither is there when it could not begin.
 struct PathEngine {
-    engine: wavebed_path::Engine,
+    waiting: Option<Setup>,
+    running: Option<wavebed_path::Engine>,
     origin_ns: u64,
 }
 
@@ -26,7 +27,7 @@ pub fn build_segments(lab: &LabFile) -> Result<Vec<Vec<SegmentSetup>>, String> {
     build_hops(&lab.hops, lab.seed, lab.mtu, &mut patterns).map_err(|error| error.to_string())
 }
 
-/// Starts the engine on these devices.
+/// Makes the engine on these devices, and starts it unless it is to wait.
 ///
 /// # Errors
 /// A device, a log or a capture failed.
@@ -36,7 +37,6 @@ pub fn start(
     devices: Vec<(Tun, Tun)>,
     hosts: Vec<HostBooks>,
 ) -> Result<Box<dyn Engine>, String> {
-    let origin_ns = clock::monotonic_ns();
     let hops = segments.into_iter().zip(devices).zip(lab.hosts.windows(2));
     let hops = hops.map(|((segments, (near, far)), ends)| HopSetup {
         name: format!("{}-{}", ends[0].name, ends[1].name),
@@ -44,23 +44,51 @@ pub fn start(
         near,
         far,
     });
-    let setup = Setup {
-        origin_ns,
-        join: lab.join,
-        hops: hops.collect(),
-        hosts,
-        log_dir: lab.log_dir.clone(),
-        pcap_dir: lab.pcap_dir.clone(),
+    let mut engine = PathEngine {
+        waiting: Some(Setup {
+            origin_ns: 0,
+            join: lab.join,
+            hops: hops.collect(),
+            hosts,
+            log_dir: lab.log_dir.clone(),
+            pcap_dir: lab.pcap_dir.clone(),
+        }),
+        running: None,
+        origin_ns: 0,
     };
-    let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
-    // The laboratory is ready when every loop runs, and a loop that answers does.
-    engine.show().map_err(|error| error.to_string())?;
-    Ok(Box::new(PathEngine { engine, origin_ns }))
+    if !lab.wait {
+        engine.begin()?;
+    }
+    Ok(Box::new(engine))
+}
+
+impl PathEngine {
+    fn running(&self) -> Result<&wavebed_path::Engine, String> {
+        self.running
+            .as_ref()
+            .ok_or_else(|| "time has not begun: begin first".to_owned())
+    }
 }
 
 impl Engine for PathEngine {
+    fn begin(&mut self) -> Result<u64, String> {
+        let Some(mut setup) = self.waiting.take() else {
+            return Err("time has begun already".to_owned());
+        };
+        self.origin_ns = clock::monotonic_ns();
+        setup.origin_ns = self.origin_ns;
+        let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
+        // Time has begun when every loop runs, and a loop that answers does.
+        engine.show().map_err(|error| error.to_string())?;
+        self.running = Some(engine);
+        Ok(self.origin_ns)
+    }
+
     fn show(&self) -> Result<Value, String> {
-        let hops = self.engine.show().map_err(|error| error.to_string())?;
+        if self.waiting.is_some() {
+            return Ok(json!({"now_ns": null, "zero_ns": null, "links": []}));
+        }
+        let hops = self.running()?.show().map_err(|error| error.to_string())?;
         let links: Vec<Value> = hops
             .iter()
             .flat_map(|hop| &hop.links)
@@ -94,6 +122,7 @@ impl Engine for PathEngine {
             .collect();
         Ok(json!({
             "now_ns": clock::monotonic_ns() - self.origin_ns,
+            "zero_ns": self.origin_ns,
             "links": links,
             "in_flight_bytes": hops.iter().map(|hop| hop.in_flight_bytes).sum::<u64>(),
             "pool_bytes": hops.iter().map(|hop| hop.pool_bytes).sum::<usize>(),
@@ -101,6 +130,7 @@ impl Engine for PathEngine {
     }
 
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {
+        let engine = self.running()?;
         let change = match change {
             Setting::RateBps(rate) => Change::RateBps(rate),
             Setting::DelayNs(delay) => Change::DelayNs(delay),
@@ -113,14 +143,13 @@ impl Engine for PathEngine {
             }
         };
         if let Some(link) = link {
-            return self
-                .engine
+            return engine
                 .apply(link, &change)
                 .map_err(|error| error.to_string());
         }
         let mut taken = false;
-        for name in self.engine.link_names() {
-            match self.engine.apply(&name, &change) {
+        for name in engine.link_names() {
+            match engine.apply(&name, &change) {
                 Ok(()) => taken = true,
                 Err(wavebed_path::EngineError::NotTaken(_)) => {}
                 Err(error) => return Err(error.to_string()),
@@ -134,11 +163,18 @@ impl Engine for PathEngine {
     }
 
     fn has_failed(&self) -> bool {
-        self.engine.has_failed()
+        match &self.running {
+            Some(engine) => engine.has_failed(),
+            None => self.waiting.is_none(),
+        }
     }
 
     fn stop(self: Box<Self>) -> Result<Value, String> {
-        let summary = self.engine.stop().map_err(|error| error.to_string())?;
+        let summary = match (self.waiting, self.running) {
+            (Some(setup), _) => Summary::new(&setup.hosts),
+            (None, Some(engine)) => engine.stop().map_err(|error| error.to_string())?,
+            (None, None) => return Err("the links could not be started".to_owned()),
+        };
         let mut value = serde_json::to_value(&summary).map_err(|error| error.to_string())?;
         value[TEXT] = summary.text().into();
         Ok(value)

@@ -173,3 +173,72 @@ fn a_leash_that_is_let_go_ends_the_laboratory() {
         assert_clean(&before, "a laboratory on a leash");
     });
 }
+
+#[test]
+fn time_waits_until_it_is_told_to_begin() {
+    on_own_machine("time_waits_until_it_is_told_to_begin", || {
+        let mut file = lab("waiting", 2, &[]);
+        file["wait"] = true.into();
+        let running = start(&file);
+        let stream = connect("waiting");
+        let state = ask(&stream, r#"{"do":"show"}"#);
+        assert_eq!(
+            (&state["now_ns"], &state["links"]),
+            (&json!(null), &json!([]))
+        );
+        assert_eq!(state["hosts"][0]["ipv4"], "198.18.0.1");
+        let set = r#"{"do":"set","link":null,"key":"loss","value":0.5}"#;
+        let refusal = ask(&stream, set)["error"].to_string();
+        assert!(refusal.contains("time has not begun"), "{refusal}");
+
+        // The ping's first packet waits in the device: its round trip is the time until the beginning.
+        let (mut reader, writer) = std::io::pipe().expect("pipe");
+        let ping = "{\"do\":\"run\",\"host\":\"client\",\"argv\":[\"ping\",\"-c1\",\"-W5\",\"server\"],\"cwd\":null}\n";
+        let fds = [writer.as_fd(), writer.as_fd(), writer.as_fd()];
+        unix::send(stream.as_fd(), ping.as_bytes(), &fds).expect("send");
+        drop(writer);
+        assert!(support::answer(&stream)["pid"].is_i64());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let before_ns = wavebed_os::clock::monotonic_ns();
+        let zero_ns = ask(&stream, r#"{"do":"begin"}"#)["zero_ns"]
+            .as_u64()
+            .expect("a time");
+        let after_ns = wavebed_os::clock::monotonic_ns();
+        assert!((before_ns..=after_ns).contains(&zero_ns));
+        assert_eq!(support::answer(&stream)["exit"], 0);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        let time = text
+            .split("time=")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        let time: f64 = time.expect("a time").parse().expect("a number");
+        assert!(time > 100.0, "it waited: {text}");
+
+        let refusal = ask(&stream, r#"{"do":"begin"}"#)["error"].to_string();
+        assert!(refusal.contains("begun already"), "{refusal}");
+        let state = ask(&stream, r#"{"do":"show"}"#);
+        assert_eq!(state["zero_ns"], zero_ns);
+        assert!(state["links"][0]["delivered_segments"].as_u64() > Some(0));
+        let answer = ask(&stream, r#"{"do":"stop"}"#);
+        assert!(answer["summary"]["duration_s"].as_f64() > Some(0.0));
+        text_of(&running.end(), 0);
+    });
+}
+
+#[test]
+fn a_laboratory_that_never_began_stops_with_empty_books() {
+    on_own_machine(
+        "a_laboratory_that_never_began_stops_with_empty_books",
+        || {
+            let before = traces();
+            let mut file = lab("waiting", 2, &[]);
+            file["wait"] = true.into();
+            let running = start(&file);
+            let answer = ask(&connect("waiting"), r#"{"do":"stop"}"#);
+            assert_eq!(answer["summary"]["links"], json!([]));
+            text_of(&running.end(), 0);
+            assert_clean(&before, "a laboratory that never began");
+        },
+    );
+}

@@ -86,6 +86,7 @@ class Path:
         log: str | os.PathLike[str] | None = None,
         pcap: str | os.PathLike[str] | None = None,
         summary: str | os.PathLike[str] | None = None,
+        wait: bool = False,
     ) -> Laboratory:
         """Bring the path up. Use the result in a ``with`` statement: leaving it ends everything inside.
 
@@ -99,6 +100,8 @@ class Path:
             Folders for the links' series and for captures; made if absent.
         summary : path, optional
             File for the books at the end; with `log`, ``summary.json`` in that folder by default.
+        wait : bool
+            Whether time begins only with `Laboratory.begin`. Until then programs can be started, but no packet crosses.
 
         Raises
         ------
@@ -115,6 +118,7 @@ class Path:
             log_dir=log_dir,
             pcap_dir=None if pcap is None else FilePath(pcap),
             summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
+            wait=wait,
         )
         return Laboratory(self.model, plan)
 

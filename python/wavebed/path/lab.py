@@ -294,6 +294,25 @@ class Laboratory:
         with Connection(self.name) as connection:
             return connection.ask({"do": "show"})
 
+    def begin(self) -> int:
+        """Let time begin, in a laboratory that waits, and return `zero_ns`.
+
+        Raises
+        ------
+        UserError
+            If time has begun already.
+        """
+        with Connection(self.name) as connection:
+            zero_ns = connection.ask({"do": "begin"})["zero_ns"]
+        assert isinstance(zero_ns, int), "time zero is a number"
+        return zero_ns
+
+    @property
+    def zero_ns(self) -> int | None:
+        """Time zero on the clock of `time.monotonic_ns`; ``None`` while the laboratory waits."""
+        zero_ns = self.show()["zero_ns"]
+        return zero_ns if isinstance(zero_ns, int) else None
+
     def set(self, **changes: str) -> None:
         """Change links while they run, from now on, without losing a packet.
 

@@ -58,6 +58,8 @@ class LabPlan:
         Host and command of what runs beside.
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
+    wait : bool
+        Whether time begins only when it is told to.
     """
 
     name: str
@@ -66,6 +68,7 @@ class LabPlan:
     log_dir: FilePath | None = None
     pcap_dir: FilePath | None = None
     summary_file: FilePath | None = None
+    wait: bool = False
 
 
 def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str, Json]:
@@ -88,6 +91,7 @@ def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str,
         "seed": path.seed,
         "mtu": path.mtu,
         "nat": path.nat,
+        "wait": plan.wait,
         "join": join,
         "hosts": [
             {"name": host.name, "congestion_control": host.congestion_control, "sysctls": dict(host.sysctls)}
