@@ -1,0 +1,262 @@
+"""`latency`: probes beside the other workloads, while the path is idle and while it is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.path.values import word
+from wavebed.workload import tools
+from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
+from wavebed.workload.latency_windows import (
+    Probe,
+    answered_or_lost,
+    delay_metrics,
+    distribution,
+    loads_of,
+    loss_metrics,
+    variation_metrics,
+    window_of,
+)
+from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.ping import ping_command, read_ping, summary_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Json, Schedule, Span, Stage
+
+__all__ = ["Latency"]
+
+_PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
+_PROGRAMS = {"icmp": "ping", "udp": "irtt"}
+
+KEYS = (
+    WorkloadKey("probe", word(*_PROBES), "icmp|udp|both", "icmp", "ICMP echo by ping, or UDP by irtt"),
+    WorkloadKey("interval", time_between("2ms", "10s"), "TIME", "20ms", "least time between two probes of a kind"),
+    WorkloadKey("duration", duration, "others|TIME", OTHERS, "how long; `others`: until all others have ended"),
+    WorkloadKey(
+        "tail", time_between("0s", "60s"), "TIME", "1s", "how much longer it goes on when all others have ended"
+    ),
+)
+
+
+class Latency(Workload):
+    """Delay and loss of probes, idle and loaded."""
+
+    kind: ClassVar[str] = "latency"
+    summary: ClassVar[str] = "ping and irtt beside the other workloads"
+    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    programs: ClassVar[Sequence[str]] = ()
+    is_load: ClassVar[bool] = False
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        self.probes = _PROBES[cast("str", values["probe"])]
+        self.interval_s = cast("int", values["interval"]) / 1e9
+        wanted = cast("int | None", values["duration"])
+        self.duration_s = None if wanted is None else wanted / 1e9
+
+    @property
+    def endless(self) -> bool:
+        """Whether it goes on until all others have ended."""
+        return self.duration_s is None
+
+    @property
+    def tail_s(self) -> float:
+        """How long it goes on when all others have ended."""
+        return cast("int", self.values["tail"]) / 1e9 if self.endless else 0.0
+
+    def expected_s(self) -> float:
+        """Return its duration; that of an endless one is its tail."""
+        return self.tail_s if self.duration_s is None else self.duration_s
+
+    def prepare(self, cache: Path) -> None:  # noqa: ARG002 - nothing is made
+        """Look for the programs that its probes need."""
+        for probe in self.probes:
+            tools.find(_PROGRAMS[probe])
+
+    def open(self, stage: Stage) -> Session:
+        """Start the server of irtt; ping needs none."""
+        if "udp" in self.probes:
+            start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
+        return LatencySession(self, stage)
+
+
+@dataclass
+class _Taken:
+    """The probes of one kind, and how many were left out at the end."""
+
+    probes: list[Probe]
+    undetermined: int
+    details: dict[str, Json] = field(default_factory=dict)
+
+
+class LatencySession(Session):
+    """Probes in one trial."""
+
+    def __init__(self, workload: Latency, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._start_s = 0.0
+        self._end_s = 0.0
+
+    def run(self) -> None:
+        """Probe until the duration is over or somebody asks to stop."""
+        self._start_s = self._stage.clock.now_s()
+        probers = [
+            Prober(_PROGRAMS[probe], self._stage.client, self._command(probe), self._stage.folder)
+            for probe in self._workload.probes
+        ]
+        try:
+            self._end_s = self._stage.clock.of_monotonic_ns(self._watch.keep(probers))
+        finally:
+            self._end_s = self._end_s or self._stage.clock.now_s()
+
+    def _command(self, probe: str) -> list[str]:
+        host, interval_s = self._stage.server.name, self._workload.interval_s
+        if probe == "icmp":
+            return ping_command(host, interval_s)
+        return irtt_client(host, self._stage.port, interval_s, LEAST_LENGTH, self._stage.folder / "irtt.json")
+
+    def stop(self) -> None:
+        """Ask for the end, after the tail."""
+        self._watch.stop()
+
+    def report(self, schedule: Schedule) -> Outcome:
+        """Read what the programs left and compare the two windows."""
+        loads = loads_of(schedule)
+        metrics: list[Metric] = []
+        series: list[Series] = []
+        doubts: list[str] = []
+        details: dict[str, Json] = {"loaded": [[span.start_s, span.end_s] for span in loads]}
+        for probe in self._workload.probes:
+            taken = self._read_ping() if probe == "icmp" else self._read_irtt()
+            metrics.extend((_icmp_metrics if probe == "icmp" else _udp_metrics)(taken.probes, loads))
+            series.extend(_series(taken.probes, probe))
+            details[probe] = _details(taken, loads)
+            if taken.probes and all(one.rtt_ms is None for one in taken.probes):
+                doubts.append(f"{_PROGRAMS[probe]}: no probe was answered")
+        stopped = self._watch.stopped_early
+        return Outcome(
+            status="partial" if stopped else "ok",
+            reason="stopped before its duration was over" if stopped else "",
+            metrics=metrics,
+            series=series,
+            details=details,
+            doubts=doubts,
+        )
+
+    def _read_ping(self) -> _Taken:
+        file = self._stage.folder / "ping.txt"
+        text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        probes = read_ping(text, self._stage.clock, self._start_s, self._workload.interval_s)
+        known = answered_or_lost(probes, self._end_s)
+        return _Taken(known, len(probes) - len(known), {"ping said": summary_line(text)})
+
+    def _read_irtt(self) -> _Taken:
+        file = self._stage.folder / "irtt.json"
+        probes = read_irtt(file, self._stage.clock) if file.exists() else []
+        known = answered_or_lost(probes, self._end_s)
+        return _Taken(known, len(probes) - len(known))
+
+
+def _rtt(probe: Probe) -> float | None:
+    return probe.rtt_ms
+
+
+def _up(probe: Probe) -> float | None:
+    return probe.up_ms
+
+
+def _down(probe: Probe) -> float | None:
+    return probe.down_ms
+
+
+_PING_TEXT = "ICMP echo by ping, 3 significant digits"
+_DIRECTIONS: dict[str, Callable[[Probe], float | None]] = {"up": _up, "down": _down}
+
+
+def _icmp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]:
+    return [
+        *delay_metrics(probes, loads, "rtt", _rtt, increase="loaded latency increase", definition=_PING_TEXT),
+        *loss_metrics(
+            probes,
+            loads,
+            "probe loss",
+            lambda probe: probe.rtt_ms is None,
+            "ICMP echoes without an answer by the end, of those that could have had one",
+        ),
+    ]
+
+
+def _udp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]:
+    metrics = delay_metrics(
+        probes, loads, "udp rtt", _rtt, increase="udp loaded latency increase", definition="UDP echo by irtt"
+    )
+    metrics.extend(
+        loss_metrics(
+            probes,
+            loads,
+            "udp probe loss",
+            lambda probe: probe.rtt_ms is None,
+            "UDP echoes without an answer by the end, of those that could have had one",
+        )
+    )
+    for direction, delay in _DIRECTIONS.items():
+        metrics.extend(
+            delay_metrics(
+                probes,
+                loads,
+                f"one-way delay {direction}",
+                delay,
+                increase=f"loaded one-way delay increase {direction}",
+                definition="UDP by irtt, both ends on one clock",
+            )
+        )
+        metrics.extend(
+            variation_metrics(
+                probes,
+                loads,
+                f"ipdv {direction}",
+                delay,
+                "mean of |change of one-way delay| between probes with consecutive numbers (RFC 3393)",
+            )
+        )
+    return metrics
+
+
+def _series(probes: Sequence[Probe], kind: str) -> list[Series]:
+    ordered = sorted(probes, key=lambda probe: probe.sent_s)
+    time_s = [probe.sent_s for probe in ordered]
+    if kind == "icmp":
+        return [Series("rtt", "ms", time_s, [probe.rtt_ms for probe in ordered])]
+    return [
+        Series("udp rtt", "ms", time_s, [probe.rtt_ms for probe in ordered]),
+        *(
+            Series(f"one-way delay {direction}", "ms", time_s, [delay(probe) for probe in ordered])
+            for direction, delay in _DIRECTIONS.items()
+        ),
+    ]
+
+
+def _details(taken: _Taken, loads: Sequence[Span]) -> dict[str, Json]:
+    windows: dict[str, list[float]] = {"idle": [], "loaded": []}
+    for probe in taken.probes:
+        window = window_of(probe.sent_s, loads)
+        if window is not None and probe.rtt_ms is not None:
+            windows[window].append(probe.rtt_ms)
+    return {
+        **taken.details,
+        "sent": len(taken.probes) + taken.undetermined,
+        "answered": sum(probe.rtt_ms is not None for probe in taken.probes),
+        "lost": sum(probe.rtt_ms is None for probe in taken.probes),
+        "in flight at the end": taken.undetermined,
+        "rtt percentiles idle": cast("Json", distribution(windows["idle"])),
+        "rtt percentiles loaded": cast("Json", distribution(windows["loaded"])),
+    }

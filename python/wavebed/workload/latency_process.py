@@ -1,0 +1,172 @@
+"""Programs that probe a path until they are told to end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from wavebed.errors import WavebedError
+from wavebed.path.problems import Problem, described
+from wavebed.path.values import time_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.path.process import LabProcess
+
+__all__ = ["OTHERS", "Prober", "Watch", "duration", "start_server", "time_between"]
+
+OTHERS = "others"
+"""The duration of a workload that goes on until all others have ended."""
+
+_START_S = 5.0
+_END_S = 3.0
+_LOOK_S = 0.2
+
+
+def duration(value: object) -> int | None:
+    """Read ``others`` (``None``) or a time, in nanoseconds."""
+    if value == OTHERS:
+        return None
+    if not isinstance(value, str):
+        raise Problem(f'{described(value)} is not a duration: write "others" or a time such as "10s"')
+    return time_ns(value)
+
+
+class Prober:
+    """A program on a host that probes until SIGINT.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    host : LabHost
+        Where it runs.
+    argv : sequence of str
+        Its command line.
+    folder : pathlib.Path
+        Where ``NAME.txt`` and ``NAME.err`` go.
+    """
+
+    def __init__(self, name: str, host: LabHost, argv: Sequence[str], folder: Path) -> None:
+        self.name = name
+        self.output = folder / f"{name}.txt"
+        self._errors = folder / f"{name}.err"
+        with self.output.open("wb") as output, self._errors.open("wb") as errors:
+            self._process: LabProcess = host.start(argv, stdout=output, stderr=errors)
+
+    def look(self) -> None:
+        """Check that it still runs.
+
+        Raises
+        ------
+        WavebedError
+            If it has ended; the line is its own.
+        """
+        status = self._process.poll()
+        if status is not None:
+            raise WavebedError(f"{self.name} ended with {status} before its time: {self._last_words()}")
+
+    def end(self) -> None:
+        """Interrupt it and wait until it has written what it knows.
+
+        Raises
+        ------
+        WavebedError
+            If it does not end, or had ended before.
+        """
+        self.look()
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise WavebedError(f"{self.name} did not end within {_END_S:g} s") from None
+
+    def _last_words(self) -> str:
+        text = self._errors.read_text(errors="replace") + self.output.read_text(errors="replace")
+        lines = text.strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+class Watch:
+    """Watches probers until their duration is over or somebody asks to stop; then ends them.
+
+    Parameters
+    ----------
+    duration_s : float or None
+        How long they run; ``None``: until `stop`.
+    tail_s : float
+        How much longer they run when they were asked to stop.
+    """
+
+    def __init__(self, duration_s: float | None, tail_s: float) -> None:
+        self._duration_s = duration_s
+        self._tail_s = tail_s
+        self._stop = threading.Event()
+        self.stopped_early = False
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        self._stop.set()
+
+    def keep(self, probers: Sequence[Prober]) -> int:
+        """Wait, then end all; return the moment at which they were told to, of CLOCK_MONOTONIC in nanoseconds.
+
+        Raises
+        ------
+        WavebedError
+            If one ended before its time or does not end.
+        """
+        end_s = None if self._duration_s is None else time.monotonic() + self._duration_s
+        while not self._stop.is_set() and (end_s is None or time.monotonic() < end_s):
+            for prober in probers:
+                prober.look()
+            self._stop.wait(_LOOK_S if end_s is None else max(0.0, min(_LOOK_S, end_s - time.monotonic())))
+        self.stopped_early = end_s is not None and time.monotonic() < end_s
+        if end_s is None:
+            time.sleep(self._tail_s)
+        told_ns = time.monotonic_ns()
+        for prober in probers:
+            prober.end()
+        return told_ns
+
+
+def time_between(least: str, most: str) -> Callable[[object], int]:
+    """Make a reader of times within bounds, which are written as in a scenario."""
+
+    def read(value: object) -> int:
+        given_ns = time_ns(value)
+        if not time_ns(least) <= given_ns <= time_ns(most):
+            raise Problem(f"{value!r} is out of range: write a time from {least} to {most}")
+        return given_ns
+
+    return read
+
+
+def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folder: Path) -> LabProcess:
+    """Start a server and wait until something on `host` has UDP `port`.
+
+    Raises
+    ------
+    WavebedError
+        If it does not come up.
+    """
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = host.start(argv, stdout=output, stderr=output)
+    end = time.monotonic() + _START_S
+    while time.monotonic() < end:
+        rows = host.run(["cat", "/proc/net/udp"], capture_output=True).stdout.splitlines()
+        if any(f":{port:04X} " in row for row in rows):
+            return process
+        if process.poll() is not None:
+            break
+    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    process.terminate()
+    raise WavebedError(f"{name} does not listen on UDP port {port}: {lines[-1]}")

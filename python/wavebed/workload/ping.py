@@ -1,0 +1,78 @@
+"""ICMP echo by iputils' ping: its command line, and what it prints."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.workload.latency_windows import Probe
+from wavebed.workload.tools import find
+
+if TYPE_CHECKING:
+    from wavebed.workload.model import Clock
+
+__all__ = ["ping_command", "read_ping", "summary_line"]
+
+_REPLY = re.compile(r"^\[(\d+\.\d+)\] .* icmp_seq=(\d+) .*time=(\d+(?:\.\d+)?) ms$", re.MULTILINE)
+_SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
+_SUMMARY = re.compile(r"^rtt min/avg/max/mdev = .*$", re.MULTILINE)
+_SEQUENCE = 1 << 16
+
+
+def ping_command(host: str, interval_s: float) -> list[str]:
+    """Return the command that pings `host` over IPv4 until it gets SIGINT.
+
+    Raises
+    ------
+    MachineError
+        If this machine has no ping.
+    """
+    return [find("ping"), "-4", "-D", "-n", "-i", f"{interval_s:g}", host]
+
+
+def read_ping(text: str, clock: Clock, start_s: float, interval_s: float) -> list[Probe]:
+    """Return every probe that ping sent, in order; those without an answer have no round-trip time.
+
+    ping stamps the arrival of an answer, by the system's clock: the probe left one round trip before. When an
+    unanswered probe left follows from its neighbours. A duplicate of an answer is ignored.
+
+    Parameters
+    ----------
+    text : str
+        What ``ping -D`` printed.
+    start_s, interval_s : float
+        When it was started, and the interval that it was given, for want of answers.
+    """
+    answers: dict[int, tuple[float, float]] = {}
+    number = 0
+    for at, sequence, rtt in _REPLY.findall(text):
+        # The number on the wire has 16 bits: take the nearest that could be meant.
+        number += (int(sequence) - number + _SEQUENCE // 2) % _SEQUENCE - _SEQUENCE // 2
+        answers.setdefault(number, (clock.of_unix_s(float(at)) - float(rtt) / 1e3, float(rtt)))
+    stated = _SENT.search(text)
+    last = max([int(stated[1]) if stated else 0, *answers])
+    sent_s = _sent_times(answers, last, start_s, interval_s)
+    probes = []
+    for number in range(1, last + 1):
+        rtt_ms = answers[number][1] if number in answers else None
+        probes.append(Probe(number, sent_s[number - 1], rtt_ms, lost="" if number in answers else "somewhere"))
+    return probes
+
+
+def _sent_times(answers: dict[int, tuple[float, float]], last: int, start_s: float, interval_s: float) -> list[float]:
+    if not answers:
+        return [start_s + interval_s * index for index in range(last)]
+    known = sorted(answers)
+    known_s = [answers[number][0] for number in known]
+    pace_s = (known_s[-1] - known_s[0]) / (known[-1] - known[0]) if len(known) > 1 else interval_s
+    ends = [known[0] - last - 1, *known, known[-1] + last + 1]
+    ends_s = [known_s[0] - pace_s * (last + 1), *known_s, known_s[-1] + pace_s * (last + 1)]
+    return [float(at_s) for at_s in np.interp(np.arange(1, last + 1), ends, ends_s)]
+
+
+def summary_line(text: str) -> str:
+    """Return the line with minimum, average, maximum and mdev that ping printed at its end, or nothing."""
+    found = _SUMMARY.search(text)
+    return found[0] if found else ""
