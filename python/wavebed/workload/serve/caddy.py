@@ -1,0 +1,67 @@
+"""Caddy, for HTTP/3; on the same ports it speaks HTTP/1.1 and HTTP/2 as well."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from wavebed.workload.serve.model import RunningServer, VirtualHost
+from wavebed.workload.tools import find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.model import Json
+    from wavebed.workload.serve.certificate import Certificate
+
+__all__ = ["caddy_configuration", "start_caddy"]
+
+
+def start_caddy(host: LabHost, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate) -> RunningServer:
+    """Start Caddy; see `wavebed.workload.serve.start_web_server`."""
+    configuration = folder / "caddy.json"
+    configuration.write_text(json.dumps(caddy_configuration(hosts, folder, certificate), indent=1), encoding="utf-8")
+    log = folder / "caddy.log"
+    homes = {name: str(folder / "caddy") for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    with log.open("ab") as output:
+        argv = [find("caddy"), "run", "--config", str(configuration)]
+        process = host.start(argv, stdout=output, stderr=output, cwd=folder, env={**os.environ, **homes})
+    server = RunningServer("caddy", process, log)
+    server.wait_for_ports(host, sorted({each.port for each in hosts}))
+    return server
+
+
+def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate) -> dict[str, Json]:
+    """Return the configuration of a Caddy without administration, authorities or redirections, in one folder."""
+    listeners = sorted({(each.address, each.port) for each in hosts})
+    pair: dict[str, Json] = {"certificate": str(certificate.file), "key": str(certificate.file)}
+    servers: dict[str, Json] = {}
+    for number, (address, port) in enumerate(listeners):
+        routes: list[Json] = [
+            {
+                "match": [{"host": [each.name]}],
+                "handle": [{"handler": "file_server", "root": str(each.root)}],
+                "terminal": True,
+            }
+            for each in hosts
+            if (each.address, each.port) == (address, port)
+        ]
+        servers[f"listener{number}"] = {
+            "listen": [f"{'' if address == '*' else address}:{port}"],
+            "protocols": ["h1", "h2", "h3"],
+            "automatic_https": {"disable": True},
+            "tls_connection_policies": [{}],
+            "routes": routes,
+        }
+    return {
+        "admin": {"disabled": True, "config": {"persist": False}},
+        "logging": {"logs": {"default": {"level": "WARN"}}},
+        "storage": {"module": "file_system", "root": str(folder / "caddy")},
+        "apps": {
+            "tls": {"certificates": {"load_files": [pair]}},
+            "http": {"servers": servers},
+        },
+    }

@@ -1,0 +1,101 @@
+"""The certificate of the laboratory's web servers: self-signed, made once by openssl, in the cache."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import MachineError
+from wavebed.workload.tools import find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Certificate", "make_certificate"]
+
+VALID_DAYS = 3650
+RENEW_DAYS = 180
+_MAX_COMMON_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate and its key.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+        PEM with both; a server takes it as certificate and as key, a client as the authority that it trusts.
+    spki_sha256 : str
+        Base64 of the SHA-256 of its public key, for Chromium's ``--ignore-certificate-errors-spki-list``.
+    """
+
+    file: Path
+    spki_sha256: str
+
+
+def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str] = ()) -> Certificate:
+    """Return a certificate for the given host names and IP addresses, from the cache if it has one that is still good.
+
+    Parameters
+    ----------
+    cache : pathlib.Path
+        Shared by all runs; the certificate is written into ``certificates`` there, at once or not at all.
+    names, addresses : sequence of str
+        Its subject's alternative names; ``*.example`` stands for all names one level below.
+
+    Raises
+    ------
+    MachineError
+        If openssl is missing or fails.
+    """
+    subjects = [*(f"DNS:{name}" for name in sorted(set(names))), *(f"IP:{each}" for each in sorted(set(addresses)))]
+    assert subjects, "a certificate is for somebody"
+    folder = cache / "certificates"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{hashlib.sha256(','.join(subjects).encode()).hexdigest()[:16]}.pem"
+    if not _is_good(file):
+        _make(file, subjects)
+    return Certificate(file, _spki_sha256(file))
+
+
+def _is_good(file: Path) -> bool:
+    """Say whether the certificate is there and will be valid for a while."""
+    if not file.is_file():
+        return False
+    seconds = str(RENEW_DAYS * 86_400)
+    argv = [find("openssl"), "x509", "-in", str(file), "-noout", "-checkend", seconds]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+def _make(file: Path, subjects: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
+        key, certificate, both = (Path(name) / part for part in ("key.pem", "certificate.pem", "both.pem"))
+        _openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256"),
+            *("-days", str(VALID_DAYS), "-keyout", str(key), "-out", str(certificate)),
+            *("-subj", f"/CN={subjects[0].partition(':')[2][:_MAX_COMMON_NAME]}"),
+            *("-addext", f"subjectAltName={','.join(subjects)}"),
+        )
+        both.touch(mode=0o600)
+        both.write_bytes(key.read_bytes() + certificate.read_bytes())
+        both.replace(file)
+
+
+def _spki_sha256(file: Path) -> str:
+    public = _openssl("x509", "-in", str(file), "-noout", "-pubkey").decode("ascii")
+    body = "".join(line for line in public.splitlines() if not line.startswith("-----"))
+    return base64.b64encode(hashlib.sha256(base64.b64decode(body)).digest()).decode("ascii")
+
+
+def _openssl(*arguments: str) -> bytes:
+    done = subprocess.run([find("openssl"), *arguments], capture_output=True, check=False)
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise MachineError(f"openssl {arguments[0]} failed: {words[-1] if words else 'it said nothing'}")
+    return done.stdout

@@ -1,0 +1,107 @@
+"""What a web server serves, and the server while it runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavebed.errors import WavebedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.path.process import LabProcess
+
+__all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
+
+Protocol: TypeAlias = Literal["http/1.1", "h2", "h3"]
+PROTOCOLS: tuple[Protocol, ...] = ("http/1.1", "h2", "h3")
+
+START_TIMEOUT_S = 10.0
+_LOOK_EVERY_S = 0.2
+_LINE_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualHost:
+    """A site on a web server.
+
+    Parameters
+    ----------
+    name : str
+        The host in its addresses, without the port; several may share an address and a port.
+    address : str
+        IPv4 address on which it listens, or ``*`` for all of the host's, IPv4 and IPv6.
+    port : int
+        Of TCP, and of UDP for HTTP/3.
+    root : pathlib.Path
+        The folder that is served.
+    """
+
+    name: str
+    address: str
+    port: int
+    root: Path
+
+
+class RunningServer:
+    """A server program on a host of the laboratory.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in messages.
+    process : LabProcess
+        Its process; only the thread that calls the methods here may use it.
+    log : pathlib.Path
+        What it says goes there.
+    """
+
+    def __init__(self, name: str, process: LabProcess, log: Path) -> None:
+        self.name = name
+        self.process = process
+        self.log = log
+
+    def failure(self) -> str | None:
+        """Return a line about its end if it has ended, ``None`` while it runs."""
+        status = self.process.poll()
+        if status is None:
+            return None
+        how = f"ended with {status}" if status >= 0 else f"was ended by signal {-status}"
+        return f"{self.name} {how}: {self._last_words()}"
+
+    def wait_for_ports(self, host: LabHost, ports: Iterable[int]) -> None:
+        """Wait until it listens on TCP ports, without making a connection.
+
+        Raises
+        ------
+        WavebedError
+            If it ends first, or does not listen in time.
+        """
+        end = time.monotonic() + START_TIMEOUT_S
+        for port in ports:
+            while True:
+                try:
+                    host.wait_for_port(port, _LOOK_EVERY_S)
+                    break
+                except TimeoutError:
+                    failure = self.failure()
+                    if failure is None and time.monotonic() > end:
+                        failure = f"{self.name} does not listen on port {port}: {self._last_words()}"
+                    if failure is not None:
+                        raise WavebedError(failure) from None
+        failure = self.failure()
+        if failure is not None:
+            raise WavebedError(failure)
+
+    def stop(self) -> None:
+        """End it, if it has not ended by itself."""
+        if self.process.poll() is None:
+            self.process.terminate()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1][:_LINE_LENGTH] if lines else "it said nothing"

@@ -1,0 +1,120 @@
+"""nginx in one process, for HTTP/1.1 and HTTP/2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.workload.serve.model import RunningServer, VirtualHost
+from wavebed.workload.tools import find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.serve.certificate import Certificate
+
+__all__ = ["nginx_configuration", "start_nginx"]
+
+_TYPES = {
+    "text/html": "html htm",
+    "text/css": "css",
+    "text/javascript": "js mjs",
+    "text/plain": "txt",
+    "text/xml": "xml",
+    "application/json": "json",
+    "application/wasm": "wasm",
+    "application/dash+xml": "mpd",
+    "image/avif": "avif",
+    "image/gif": "gif",
+    "image/jpeg": "jpg jpeg",
+    "image/png": "png",
+    "image/svg+xml": "svg",
+    "image/webp": "webp",
+    "image/x-icon": "ico",
+    "font/ttf": "ttf",
+    "font/woff": "woff",
+    "font/woff2": "woff2",
+    "video/mp4": "mp4 m4s m4v",
+    "video/webm": "webm",
+    "audio/mp4": "m4a",
+}
+
+
+def start_nginx(
+    host: LabHost, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate | None, *, http2: bool
+) -> RunningServer:
+    """Start nginx; see `wavebed.workload.serve.start_web_server`."""
+    configuration = folder / "nginx.conf"
+    configuration.write_text(nginx_configuration(hosts, folder, certificate, http2=http2), encoding="utf-8")
+    log = folder / "nginx.log"
+    with log.open("ab") as output:
+        # Without -e it would open the log that was compiled in, before it reads what we say.
+        argv = [find("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
+        process = host.start(argv, stdout=output, stderr=output, cwd=folder)
+    server = RunningServer("nginx", process, log)
+    server.wait_for_ports(host, sorted({each.port for each in hosts}))
+    return server
+
+
+def nginx_configuration(
+    hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate | None, *, http2: bool
+) -> str:
+    """Return the configuration of an nginx that stays in one process, one user and one folder.
+
+    ``user root``: otherwise it would give its folders to a user that a laboratory without root does not have. The
+    folders for temporary files are all `folder`: nothing here writes any.
+    """
+    assert certificate is not None or not http2, "HTTP/2 needs TLS: this nginx speaks no h2c beside HTTP/1.1"
+    temporary = "\n".join(
+        f"    {kind}_temp_path {_quoted(folder)};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    types = "\n".join(f"        {kind} {endings};" for kind, endings in _TYPES.items())
+    servers = "\n".join(_server(each, certificate, http2=http2) for each in hosts)
+    return f"""user root;
+daemon off;
+master_process off;
+pid {_quoted(folder / "nginx.pid")};
+error_log stderr warn;
+events {{
+    worker_connections 4096;
+}}
+http {{
+{temporary}
+    types {{
+{types}
+    }}
+    default_type application/octet-stream;
+    log_format times '$msec $request_time $connection $server_protocol $status $body_bytes_sent $host "$request"';
+    access_log {_quoted(folder / "access.log")} times;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000;
+    keepalive_timeout 1h;
+    open_file_cache max=10000 inactive=1h;
+    open_file_cache_valid 1h;
+    server_names_hash_bucket_size 256;
+{servers}
+}}
+"""
+
+
+def _server(host: VirtualHost, certificate: Certificate | None, *, http2: bool) -> str:
+    addresses = [f"{host.address}:{host.port}"]
+    if host.address == "*":
+        addresses.append(f"[::]:{host.port}")
+    options = "" if certificate is None else " ssl http2" if http2 else " ssl"
+    lines = [f"        listen {address}{options};" for address in addresses]
+    if certificate is not None:
+        lines += [
+            f"        ssl_certificate {_quoted(certificate.file)};",
+            f"        ssl_certificate_key {_quoted(certificate.file)};",
+            "        ssl_protocols TLSv1.2 TLSv1.3;",
+        ]
+    lines += [f"        server_name {_quoted(host.name)};", f"        root {_quoted(host.root)};"]
+    return "    server {\n" + "\n".join(lines) + "\n    }"
+
+
+def _quoted(value: object) -> str:
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
