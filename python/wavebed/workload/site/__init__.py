@@ -1,0 +1,8 @@
+"""Web sites: built from a specification, or imported from a recording or a saved page."""
+
+from __future__ import annotations
+
+from wavebed.workload.site.load import load_site, shipped_sites
+from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject
+
+__all__ = ["BuiltSite", "Origin", "Route", "Site", "SiteObject", "load_site", "shipped_sites"]

@@ -1,0 +1,94 @@
+"""Build a site from its specification: the same bytes for the same specification and libraries."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from wavebed.workload.site.fonts import font
+from wavebed.workload.site.images import jpeg, png
+from wavebed.workload.site.model import Origin, Site, SiteObject
+from wavebed.workload.site.page import Writer
+from wavebed.workload.site.plan import Item, plan
+from wavebed.workload.site.sizes import luck
+from wavebed.workload.site.spec import DOCUMENT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.workload.site.spec import Spec
+
+__all__ = ["CONTENT_TYPES", "build_site", "builder_version"]
+
+_VERSION = 1
+"""To be raised when the same specification gives other bytes."""
+
+CONTENT_TYPES = {
+    "html": "text/html",
+    "css": "text/css",
+    "js": "application/javascript",
+    "woff": "font/woff",
+    "json": "application/json",
+    "jpg": "image/jpeg",
+    "png": "image/png",
+}
+_ASPECTS = {"hero": 375 / 220, "card": 4 / 3, "tile": 1.0, "icon": 1.0, "pixel": 1.0}
+
+
+def builder_version() -> str:
+    """Return what the bytes depend on beside the specification."""
+    libraries = ("numpy", "pillow", "fonttools", "matplotlib")
+    return " ".join([f"builder {_VERSION}", *(f"{name} {version(name)}" for name in libraries)])
+
+
+def build_site(spec: Spec, folder: Path) -> Site:
+    """Write the files of a site into `folder`, which exists and is empty, and return what it is.
+
+    Raises
+    ------
+    Problem
+        If an object's size does not hold what belongs there.
+    """
+    items = plan(spec)
+    writer = Writer(spec, items)
+    objects: list[SiteObject] = []
+    for item in items:
+        name = "index.html" if item.group.name == DOCUMENT else item.path[1:]
+        file = folder / item.group.origin / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(_content(item, writer, spec.seed))
+        objects.append(
+            SiteObject(
+                origin=item.group.origin,
+                path=item.path,
+                file=name,
+                bytes=item.bytes,
+                kind=item.group.kind,
+                content_type=CONTENT_TYPES[name.rpartition(".")[2]],
+                blocking=_blocks(item),
+                above_fold=item.group.above_fold,
+                found_in=item.finder.path if item.finder else "",
+            )
+        )
+    origins = tuple(Origin(name, name) for name in spec.origins)
+    return Site(spec.name, spec.title, spec.source, "/", origins, tuple(objects))
+
+
+def _blocks(item: Item) -> bool:
+    """Return whether the first paint of the first document waits for an object."""
+    finder = item.finder
+    if item.group.load != "blocking" or finder is None:
+        return False
+    return finder.group.name == DOCUMENT or (finder.group.kind == "css" and _blocks(finder))
+
+
+def _content(item: Item, writer: Writer, seed: int) -> bytes:
+    if item.group.kind == "image":
+        make = jpeg if item.group.format == "jpeg" else png
+        data = make(item.bytes, _ASPECTS[item.group.shape], luck(seed, item.key, "picture"))
+    elif item.group.kind == "font":
+        data = font(item.bytes, item.index, luck(seed, item.key, "font"))
+    else:
+        data = writer.write(item)
+    assert len(data) == item.bytes, f"{item.key} has the size that was planned"
+    return data

@@ -1,0 +1,156 @@
+"""Find a site by its name or file, and build it once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.path.problems import Problem
+from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject
+from wavebed.workload.site.spec import read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Routes = Mapping[str, Mapping[str, Route]]
+    Builder = Callable[[Path], tuple[Site, Routes]]
+
+__all__ = ["load_site", "shipped_sites"]
+
+_SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
+_MANIFEST = "site.json"
+_FORMAT = 1
+
+
+def _shipped_folder() -> Path:
+    return Path(str(resources.files("wavebed"))) / "scenarios" / "sites"
+
+
+def shipped_sites() -> tuple[str, ...]:
+    """Return the names of the sites that come with the program."""
+    return tuple(sorted(file.stem for file in _shipped_folder().glob("*.toml")))
+
+
+def load_site(name_or_file: str, cache: Path) -> BuiltSite:
+    """Return a site with its files, which are made in `cache` if they are not there.
+
+    Parameters
+    ----------
+    name_or_file : str
+        A specification (``.toml``), or if there is no such file the name of a shipped site such as ``cnn``.
+    cache : pathlib.Path
+        Folder for content that is made once; sites go to ``sites`` in it.
+
+    Raises
+    ------
+    UserError
+        If there is no such site, or its file is wrong: one line with the file, the key, the rule and the remedy.
+    WavebedError
+        If the cache cannot be written.
+    """
+    file = _find(name_or_file)
+    key, builder = _of_spec(file)
+    try:
+        return _cached(cache / "sites" / f"{_safe(file.stem)}-{key[:16]}", builder)
+    except OSError as error:
+        raise WavebedError(f"{error.filename or cache}: {error.strerror}: the site cannot be built there") from None
+
+
+def _find(name_or_file: str) -> Path:
+    if "\0" in name_or_file or not name_or_file:
+        raise UserError(f"{name_or_file!r}: is not a file: write its name")
+    file = Path(name_or_file)
+    name = _SHIPPED.fullmatch(name_or_file)
+    if not file.exists() and name is not None:
+        inner = _shipped_folder() / f"{name[1]}.toml"
+        if inner.is_file():
+            return inner
+        if not file.suffix:
+            raise UserError(f"{file}: no such file or site: write a file, or one of {', '.join(shipped_sites())}")
+    return file
+
+
+def _of_spec(file: Path) -> tuple[str, Builder]:
+    from wavebed.workload.site.build import build_site, builder_version
+
+    spec = read_spec(file)
+
+    def build(folder: Path) -> tuple[Site, Routes]:
+        try:
+            return build_site(spec, folder), {}
+        except Problem as problem:
+            raise UserError(f"{file}: {problem}") from None
+
+    return _digest(builder_version(), repr(spec)), build
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join([f"format {_FORMAT}", *parts]).encode()).hexdigest()
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower(), flags=re.ASCII)[:40] or "site"
+
+
+def _cached(folder: Path, build: Builder) -> BuiltSite:
+    """Return what is in `folder`; make it first if it is not there, or not whole."""
+    built = _read(folder)
+    if built is not None:
+        return built
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    work.chmod(0o755)  # servers read it, as whoever they are
+    try:
+        made = work / "new"
+        made.mkdir()
+        site, routes = build(made)
+        manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
+        (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        _put(made, folder, work)
+        return BuiltSite(site, folder, routes)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _plain(routes: Mapping[str, Route]) -> dict[str, object]:
+    return {path: asdict(route) for path, route in routes.items()}
+
+
+def _put(made: Path, folder: Path, work: Path) -> None:
+    """Move a whole site to its place; one that another run has put there meanwhile stays."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if _read(folder) is None:
+            folder.rename(work / "old")
+            made.rename(folder)
+
+
+def _read(folder: Path) -> BuiltSite | None:
+    """Return the site in a folder, or nothing if it is not whole."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        built = BuiltSite(_site(manifest["site"]), folder, _routes(manifest["routes"]))
+        whole = all(built.path_of(entry).stat().st_size == entry.bytes for entry in built.site.objects if entry.file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return built if whole else None
+
+
+def _site(plain: dict[str, Any]) -> Site:
+    plain["origins"] = tuple(Origin(**entry) for entry in plain["origins"])
+    plain["objects"] = tuple(SiteObject(**entry) for entry in plain["objects"])
+    plain["notes"] = tuple(plain["notes"])
+    return Site(**plain)
+
+
+def _routes(plain: dict[str, Any]) -> Routes:
+    return {name: {path: Route(**route) for path, route in of.items()} for name, of in plain.items()}
