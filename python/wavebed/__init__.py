@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wavebed.path import Path as Path
     from wavebed.pattern import Pattern as Pattern
+    from wavebed.result.load import load as load
 
 __version__ = "0.1.0"
-__all__ = ["Path", "Pattern", "__version__"]
+__all__ = ["Path", "Pattern", "__version__", "load"]
 
-_HOMES = {"Path": "wavebed.path", "Pattern": "wavebed.pattern"}
+_HOMES = {"Path": "wavebed.path", "Pattern": "wavebed.pattern", "load": "wavebed.result.load"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,217 @@
+"""Reading results: ``wavebed.load(DIR)``. Only what is asked for is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import MachineError, UserError
+from wavebed.result.encode import PATH_WORKLOAD
+from wavebed.result.names import TABLES, TRIALS_FOLDER
+from wavebed.result.read import read_run, read_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from wavebed.result.model import RunRecord, TrialLine, TrialRecord
+
+__all__ = ["Run", "load"]
+
+_METRIC_COLUMNS = [
+    "folder",
+    "block",
+    "treatment",
+    "seed",
+    "verdict",
+    "workload",
+    "name",
+    "value",
+    "unit",
+    "better",
+    "definition",
+]
+
+
+def load(folder: str | Path) -> Run:
+    """Open the results of a run.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        What ``wavebed run -o`` named.
+
+    Raises
+    ------
+    UserError
+        If it holds no run, or one of another schema.
+    """
+    path = Path(folder)
+    return Run(path, read_run(path))
+
+
+@dataclass(frozen=True)
+class Run:
+    """The results of a run.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Where they are.
+    record : RunRecord
+        What ``run.json`` says.
+    """
+
+    folder: Path
+    record: RunRecord
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """A row for every trial: `folder`, `block`, `treatment`, `seed`, `verdict`, `reasons`."""
+        import pandas as pd
+
+        rows = [
+            (line.folder, line.block, line.treatment, line.seed, line.verdict, list(line.reasons))
+            for line in self.record.trials
+        ]
+        return pd.DataFrame(rows, columns=[*_TRIAL_COLUMNS, "reasons"])
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """A row for every metric of every trial, whatever its verdict; a missing value is NaN.
+
+        Columns: `folder`, `block`, `treatment`, `seed`, `verdict`, `workload` (``path`` for those of the transport),
+        `name`, `value`, `unit`, `better`, `definition`.
+        """
+        import pandas as pd
+
+        rows = []
+        for line in self.record.trials:
+            record = self.trial(line.folder)
+            head = (line.folder, line.block, line.treatment, line.seed, line.verdict)
+            groups = [(PATH_WORKLOAD, record.transport)]
+            groups += [(workload.name, workload.outcome.metrics) for workload in record.workloads]
+            rows += [
+                (*head, workload, metric.name, metric.value, metric.unit, metric.better, metric.definition)
+                for workload, metrics in groups
+                for metric in metrics
+            ]
+        return pd.DataFrame(rows, columns=_METRIC_COLUMNS).astype({"value": "float64"})
+
+    def trial(self, folder: str) -> TrialRecord:
+        """Return what ``trial.json`` of a trial says.
+
+        Raises
+        ------
+        UserError
+            If the run has no such trial, or its files are damaged.
+        """
+        return read_trial(self.path(folder))
+
+    def path(self, folder: str) -> Path:
+        """Return the folder of a trial.
+
+        Raises
+        ------
+        UserError
+            If the run has no such trial.
+        """
+        self._line(folder)
+        return self.folder / TRIALS_FOLDER / folder
+
+    def table(self, name: str, *, trial: str | None = None, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return a table of one trial, or of all one below the other.
+
+        Parameters
+        ----------
+        name : str
+            ``links``, ``departures``, ``capacity``, ``flows``, ``cpu``, ``samples`` or ``events``.
+        trial : str, optional
+            Folder of the only trial that is wanted.
+        columns : sequence of str, optional
+            Those that are wanted; the others are not read.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table, with the columns `folder`, `block` and `treatment` before its own.
+
+        Raises
+        ------
+        UserError
+            If there is no such table, trial or column, or a file is damaged.
+        """
+        frame: pd.DataFrame = self.arrow(name, trial=trial, columns=columns).to_pandas()
+        return frame
+
+    def polars(self, name: str, *, trial: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the same as `table`, as a frame of Polars.
+
+        Raises
+        ------
+        MachineError
+            If Polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ImportError:
+            raise MachineError("Polars is not installed: pip install polars, or use table() for pandas") from None
+        frame = pl.from_arrow(self.arrow(name, trial=trial, columns=columns))
+        assert isinstance(frame, pl.DataFrame), "a table becomes a frame"
+        return frame
+
+    def arrow(self, name: str, *, trial: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the same as `table`, as a table of Arrow."""
+        import pyarrow as pa
+
+        if name not in TABLES:
+            raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(TABLES)}")
+        lines = self.record.trials if trial is None else [self._line(trial)]
+        parts = [self._part(line, name, columns) for line in lines]
+        if parts:
+            return pa.concat_tables(parts)
+        from wavebed.result.tables import SCHEMAS
+
+        return _headed(SCHEMAS[name].empty_table(), "", 0, "")
+
+    def _part(self, line: TrialLine, name: str, columns: Sequence[str] | None) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        file = self.folder / TRIALS_FOLDER / line.folder / "series" / f"{name}.parquet"
+        try:
+            with pq.ParquetFile(file) as source:
+                known = source.schema_arrow.names
+                unknown = [column for column in columns or () if column not in known]
+                if unknown:
+                    raise UserError(f"{file}: no column {unknown[0]!r}: it must be one of {', '.join(known)}")
+                body = source.read(columns=None if columns is None else list(columns))
+        except FileNotFoundError:
+            raise UserError(f"{file}: is not there: the results are not whole") from None
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(f"{file}: cannot be read ({error}): the results are not whole") from None
+        return _headed(body, line.folder, line.block, line.treatment)
+
+    def _line(self, folder: str) -> TrialLine:
+        for line in self.record.trials:
+            if line.folder == folder:
+                return line
+        known = ", ".join(line.folder for line in self.record.trials[:8]) or "none yet"
+        raise UserError(f"{self.folder}: no trial {folder!r}: it has {known}")
+
+
+def _headed(body: pa.Table, folder: str, block: int, treatment: str) -> pa.Table:
+    import pyarrow as pa
+
+    count = len(body)
+    head = {
+        "folder": pa.repeat(pa.scalar(folder, pa.string()), count),
+        "block": pa.repeat(pa.scalar(block, pa.int64()), count),
+        "treatment": pa.repeat(pa.scalar(treatment, pa.string()), count),
+    }
+    return pa.table({**head, **{name: body.column(name) for name in body.column_names}})

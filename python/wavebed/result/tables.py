@@ -1,0 +1,247 @@
+"""The Parquet tables of a trial: their columns, and how the engine's CSV files become them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from wavebed.errors import WavebedError
+from wavebed.result.model import SCHEMA
+from wavebed.result.names import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.workload.model import Event, Series
+
+__all__ = ["SCHEMAS", "capacity_table", "engine_tables", "events_table", "samples_table", "write_tables"]
+
+_REASONS = ("overflow", "aqm", "loss", "outage", "ended", "block", "discard", "late", "handover")
+_LINKS = (
+    "time_ms",
+    "offered_segments",
+    "offered_bytes",
+    "delivered_segments",
+    "delivered_bytes",
+    "duplicated_segments",
+    "marked_segments",
+    "corrupted_segments",
+    *(f"dropped_{reason}_segments" for reason in _REASONS),
+    "blocks_sent",
+    "blocks_failed",
+    "queue_bytes",
+    "queue_peak_bytes",
+    "sojourn_mean_ns",
+    "sojourn_max_ns",
+)
+_DEPARTURES = ("time_ms", "packets", "segments", "bytes", "late_max_ns", "refused_segments")
+_FLOW_TEXTS = ("host", "local", "remote", "state", "congestion", "ca_state")
+_FLOWS = (
+    "time_ns",
+    "host",
+    "cookie",
+    "local",
+    "remote",
+    "state",
+    "congestion",
+    "ca_state",
+    "cwnd_segments",
+    "ssthresh_segments",
+    "mss_bytes",
+    "rtt_us",
+    "rttvar_us",
+    "min_rtt_us",
+    "rto_us",
+    "unacked_segments",
+    "lost_segments",
+    "total_retrans_segments",
+    "bytes_sent",
+    "bytes_retrans",
+    "bytes_acked",
+    "bytes_received",
+    "delivery_rate_bps",
+    "delivery_app_limited",
+    "pacing_rate_bps",
+    "notsent_bytes",
+    "busy_us",
+    "rwnd_limited_us",
+    "sndbuf_limited_us",
+)
+
+
+def _flow_type(name: str) -> pa.DataType:
+    if name in _FLOW_TEXTS:
+        return pa.string()
+    if name == "delivery_app_limited":
+        return pa.bool_()
+    return pa.uint64() if name == "cookie" else pa.int64()
+
+
+def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
+    return pa.schema(columns, metadata={"wavebed_schema": str(SCHEMA)})
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "links": _schema(("time_ms", pa.int64()), ("link", pa.string()), *((name, pa.int64()) for name in _LINKS[1:])),
+    "departures": _schema(
+        ("time_ms", pa.int64()), ("direction", pa.string()), *((name, pa.int64()) for name in _DEPARTURES[1:])
+    ),
+    "capacity": _schema(
+        ("time_s", pa.float64()), ("link", pa.string()), ("rate_bps", pa.int64()), ("state", pa.string())
+    ),
+    "flows": _schema(*((name, _flow_type(name)) for name in _FLOWS)),
+    "cpu": _schema(("time_ns", pa.int64()), ("core", pa.int64()), ("busy", pa.float64()), ("softirq", pa.float64())),
+    "samples": _schema(
+        ("time_s", pa.float64()),
+        ("workload", pa.string()),
+        ("series", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+    ),
+    "events": _schema(
+        ("time_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("workload", pa.string()),
+        ("name", pa.string()),
+        ("text", pa.string()),
+        ("value", pa.float64()),
+    ),
+}
+"""The columns of each table; the unit is in the name."""
+assert tuple(SCHEMAS) == TABLES, "every table has its schema"
+
+
+def write_tables(
+    folder: Path,
+    csv_folder: Path | None,
+    *,
+    capacity: Iterable[tuple[float, str, int | None, str | None]],
+    samples: Mapping[str, Sequence[Series]],
+    events: Mapping[str, Sequence[Event]],
+) -> dict[str, pa.Table]:
+    """Write every table of a trial, and return them.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Where ``NAME.parquet`` go; it is made if it is not there.
+    csv_folder : pathlib.Path or None
+        What the engine wrote (``--log``); a file that is missing is an empty table.
+    capacity : iterable of (float, str, int or None, str or None)
+        Time (s), link, rate (bit/s) and state, as `wavebed.run.capacity.Steps.rows` yields them.
+    samples, events : mapping
+        Of each workload, by its name; states of a radio link by the link's.
+
+    Raises
+    ------
+    WavebedError
+        If a file of the engine has other columns.
+    """
+    tables = engine_tables(csv_folder)
+    tables["capacity"] = capacity_table(capacity)
+    tables["samples"] = samples_table(samples)
+    tables["events"] = events_table(events)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        table = tables[name]
+        texts = [column.name for column in table.schema if pa.types.is_string(column.type)]
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd", use_dictionary=texts)
+    return tables
+
+
+def engine_tables(csv_folder: Path | None) -> dict[str, pa.Table]:
+    """Return the tables that the engine's CSV files hold.
+
+    Raises
+    ------
+    WavebedError
+        If a file has other columns.
+    """
+    links, departures = [], []
+    files = [] if csv_folder is None else sorted(csv_folder.glob("*.csv"))
+    alone = {}
+    for file in files:
+        name = file.name.removesuffix(".csv")
+        if name in ("flows", "cpu"):
+            alone[name] = _read(file, SCHEMAS[name])
+        elif name.startswith("departures."):
+            departures.append(_read(file, SCHEMAS["departures"], direction=name.removeprefix("departures.")))
+        else:
+            links.append(_read(file, SCHEMAS["links"], link=name))
+    return {
+        "links": pa.concat_tables(links) if links else SCHEMAS["links"].empty_table(),
+        "departures": pa.concat_tables(departures) if departures else SCHEMAS["departures"].empty_table(),
+        "flows": alone.get("flows", SCHEMAS["flows"].empty_table()),
+        "cpu": alone.get("cpu", SCHEMAS["cpu"].empty_table()),
+    }
+
+
+def _read(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
+    """Read a CSV file of the engine; columns of `constant` are not in it and have this value."""
+    data = file.read_bytes()
+    # A crash may have cut the last line short; a number without its end must not be taken for one.
+    end = data.rfind(b"\n") + 1
+    if end == 0:
+        return schema.empty_table()
+    wanted = [name for name in schema.names if name not in constant]
+    found = data[: data.index(b"\n")].decode("ascii", "replace").split(",")
+    if found != wanted:
+        differ = sorted(set(found) ^ set(wanted))
+        what = f"column {differ[0]!r}" if differ else "order of its columns"
+        raise WavebedError(
+            f"{file}: the {what} is not that of schema {SCHEMA}: engine and package must be of one version"
+        )
+    body = csv.read_csv(
+        pa.BufferReader(pa.py_buffer(data).slice(0, end)),
+        convert_options=csv.ConvertOptions(
+            column_types={name: schema.field(name).type for name in wanted}, null_values=[""], strings_can_be_null=True
+        ),
+    )
+    columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(body)) for name, value in constant.items()}
+    columns |= {name: body.column(name) for name in wanted}
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def capacity_table(rows: Iterable[tuple[float, str, int | None, str | None]]) -> pa.Table:
+    """Return the table of time (s), link, rate (bit/s) and state."""
+    return _of_rows(SCHEMAS["capacity"], rows)
+
+
+def samples_table(samples: Mapping[str, Sequence[Series]]) -> pa.Table:
+    """Return the table of the series of each workload, by its name."""
+    parts = []
+    for workload, all_series in samples.items():
+        for series in all_series:
+            count = len(series.time_s)
+            texts = (pa.repeat(pa.scalar(text, pa.string()), count) for text in (workload, series.name, series.unit))
+            values = pa.array([_finite(value) for value in series.value], pa.float64())
+            times = pa.array(series.time_s, pa.float64())
+            parts.append(pa.table([times, *texts, values], schema=SCHEMAS["samples"]))
+    return pa.concat_tables(parts) if parts else SCHEMAS["samples"].empty_table()
+
+
+def events_table(events: Mapping[str, Sequence[Event]]) -> pa.Table:
+    """Return the table of the events of each workload, by its name, in order of time."""
+    found = [(workload, event) for workload, of_workload in events.items() for event in of_workload]
+    found.sort(key=lambda item: item[1].time_s)
+    rows = (
+        (event.time_s, _finite(event.end_s), workload, event.name, event.text, _finite(event.value))
+        for workload, event in found
+    )
+    return _of_rows(SCHEMAS["events"], rows)
+
+
+def _of_rows(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

@@ -1,0 +1,168 @@
+"""Writing results so that what is there is whole: a trial's folder appears at once, `run.json` is replaced at once."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.result.encode import run_json, trial_json
+from wavebed.result.names import RUN_FILE, SCENARIO_FILE, TRIAL_FILE, TRIALS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from wavebed.result.model import RunRecord, TrialRecord
+
+__all__ = ["compress_raw", "new_partial", "open_run", "write_run", "write_trial"]
+
+_PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", ".webm", ".webp")
+COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
+"""Files that compression would not make smaller stay as they are."""
+_GZIP_LEVEL = 6
+
+
+def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
+    """Make the folder of a run with its first ``run.json``, and the scenario as given.
+
+    Raises
+    ------
+    UserError
+        If the folder holds something, or cannot be made.
+    WavebedError
+        If the disk is full.
+    """
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        held = next(run_dir.iterdir(), None)
+    except OSError as error:
+        raise UserError(f"{run_dir}: {(error.strerror or 'cannot be made').lower()}: name a new folder") from None
+    if held is not None:
+        what = "a run" if (run_dir / RUN_FILE).exists() else f"other files ({held.name})"
+        raise UserError(f"{run_dir}: holds {what}: name a new folder")
+    with _explained(run_dir):
+        (run_dir / TRIALS_FOLDER).mkdir()
+        _replace(run_dir / SCENARIO_FILE, scenario)
+    write_run(run_dir, record)
+
+
+def write_run(run_dir: Path, record: RunRecord) -> None:
+    """Replace ``run.json``.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be written; the one before is still there.
+    """
+    with _explained(run_dir):
+        _replace(run_dir / RUN_FILE, run_json(record))
+
+
+def new_partial(run_dir: Path, name: str) -> Path:
+    """Make the folder in which trial `name` grows, with ``series`` and ``raw``, out of the readers' sight.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be made.
+    """
+    partial = run_dir / TRIALS_FOLDER / f".{name}.partial"
+    with _explained(run_dir):
+        partial.mkdir()
+        (partial / "series").mkdir()
+        (partial / "raw").mkdir()
+    return partial
+
+
+def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
+    """Finish a trial: compress its raw outputs, write ``trial.json``, and let its folder appear.
+
+    Returns
+    -------
+    pathlib.Path
+        The trial's folder.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be written, as on a full disk. `partial` is gone then, so that the run can say so in ``run.json``.
+    """
+    whole = run_dir / TRIALS_FOLDER / record.folder
+    try:
+        with _explained(run_dir):
+            compress_raw(partial / "raw")
+            (partial / TRIAL_FILE).write_text(trial_json(record), encoding="utf-8")
+            _sync_tree(partial)
+            partial.rename(whole)
+            _sync(whole.parent)
+    except WavebedError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return whole
+
+
+def compress_raw(folder: Path) -> None:
+    """Compress every file in `folder` with gzip, but those that are compressed by their nature.
+
+    What is no file (sockets, links) is removed: it cannot be kept.
+    """
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            path.unlink()
+        elif path.is_file() and path.suffix.lower() not in COMPRESSED:
+            _compress(path)
+
+
+def _compress(path: Path) -> None:
+    small = path.with_name(path.name + ".gz")
+    with (
+        path.open("rb") as source,
+        small.open("wb") as target,
+        gzip.GzipFile(path.name, "wb", _GZIP_LEVEL, target, mtime=0) as packed,
+    ):
+        shutil.copyfileobj(source, packed, 1 << 18)
+    path.unlink()
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    temporary = file.with_name(f".{file.name}.partial")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(file.parent)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(run_dir: Path) -> Iterator[None]:
+    """Turn an error of the disk into one line."""
+    try:
+        yield
+    except OSError as error:
+        what = (error.strerror or "cannot be written").lower()
+        raise WavebedError(f"{run_dir}: {what}: the trials that had ended can be read") from error
