@@ -47,7 +47,7 @@ def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str]
     cache : pathlib.Path
         Shared by all runs; the certificate is written into ``certificates`` there, at once or not at all.
     names, addresses : sequence of str
-        Its subject's alternative names; ``*.example`` stands for all names one level below.
+        Its subject's alternative names; ``*.one.example`` stands for the names one level below it.
 
     Raises
     ------
