@@ -23,19 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "load"]
 
-_METRIC_COLUMNS = [
-    "folder",
-    "block",
-    "treatment",
-    "seed",
-    "verdict",
-    "workload",
-    "name",
-    "value",
-    "unit",
-    "better",
-    "definition",
-]
+_TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
+_METRIC_COLUMNS = [*_TRIAL_COLUMNS, "workload", "name", "value", "unit", "better", "definition"]
 
 
 def load(folder: str | Path) -> Run:
