@@ -313,6 +313,10 @@ class Laboratory:
         zero_ns = self.show()["zero_ns"]
         return zero_ns if isinstance(zero_ns, int) else None
 
+    def is_alive(self) -> bool:
+        """Return whether it still runs."""
+        return self._process.poll() is None
+
     def set(self, **changes: str) -> None:
         """Change links while they run, from now on, without losing a packet.
 

@@ -43,6 +43,8 @@ class Steps:
         Place in `wavebed.pattern.model.STATES`; -1 without states.
     period_ns : int or None
         After which it repeats; ``None`` if it does not.
+    by_radio : bool
+        Whether a radio takes from the rate what repetitions and headers need.
     """
 
     link: str
@@ -50,6 +52,7 @@ class Steps:
     rate_bps: NDArray[np.int64]
     state: NDArray[np.int8]
     period_ns: int | None = None
+    by_radio: bool = False
 
     def until(self, end_ns: int) -> Steps:
         """Return the steps up to `end_ns`, repetitions written out, each different from the one before."""
@@ -61,7 +64,7 @@ class Steps:
         keep = np.ones(len(time_ns), dtype=bool)
         keep[1:] = (np.diff(rate_bps) != 0) | (np.diff(state) != 0)
         keep &= (time_ns < end_ns) | (time_ns == 0)
-        return Steps(self.link, time_ns[keep], rate_bps[keep], state[keep])
+        return replace(self, time_ns=time_ns[keep], rate_bps=rate_bps[keep], state=state[keep], period_ns=None)
 
     def rows(self) -> Iterator[tuple[float, str, int | None, str | None]]:
         """Yield time (s), link, rate (bit/s) and state, ``None`` where there is none."""
@@ -100,7 +103,8 @@ def capacity_steps(laboratory: Mapping[str, Json]) -> list[Steps]:
                 for stage in stages:
                     if stage["stage"] in _RATED:
                         rate = cast("dict[str, Json]", stage["rate"])
-                        found.append(_steps(f"{segment['name']}.{direction}", rate, patterns))
+                        steps = _steps(f"{segment['name']}.{direction}", rate, patterns)
+                        found.append(replace(steps, by_radio=stage["stage"] != "bottleneck"))
                         break
     return found
 

@@ -1,0 +1,108 @@
+"""``wavebed run``: real applications on a described path, any number of times, judged, stored and reported."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.path.problems import at
+from wavebed.path.values import number
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wavebed.run.runner import Outcome
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = "Run the workloads of a scenario on its path, and write results and a report."
+_EPILOG = (
+    "SCENARIO is a TOML file or the name of a shipped one. The folder of the results holds run.json, the trials and"
+    " report.html; docs/reference/results.md describes them. KEY is a dotted path: path.rate, path.segment.radio.queue,"
+    " workload.download.size, run.trials. The exit status is 1 if no trial of a treatment counts."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("run", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.usage = (
+        "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--json]"
+    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one")
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="changes", help="change a value of the scenario"
+    )
+    parser.add_argument(
+        "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
+    )
+    parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
+    parser.add_argument("--seed", metavar="N", help="seed of the first trial")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, help="folder of the results; it must be new or empty"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the scenario, run it, say what came out."""
+    from wavebed.run.change import parse_change
+    from wavebed.run.progress import Live
+    from wavebed.run.runner import plan_text, run_plan
+    from wavebed.run.scenario import MAX_TRIALS, read_plan
+
+    overrides = dict(at("--set", parse_change, change) for change in args.changes)
+    plan = read_plan(
+        _scenario(args.scenario),
+        overrides=overrides,
+        only=args.workload,
+        trials=None if args.trials is None else at("--trials", number(1, MAX_TRIALS), args.trials),
+        seed=None if args.seed is None else at("--seed", number(0, 2**63), args.seed),
+    )
+    live = Live("wavebed run")
+    for note in plan.notes:
+        live.note(f"note: {note}")
+    live.note(plan_text(plan))
+    folder = args.output if args.output is not None else _new_folder(plan.scenario.stem)
+    command_line = ["wavebed", *sys.argv[1:]]
+    outcome = run_plan(plan, folder, command_line, live)
+    print(_json(folder, outcome) if args.json else _text(folder, outcome))
+    return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+
+
+def _scenario(given: str) -> Path:
+    file = Path(given)
+    if file.exists() or file.suffix or len(file.parts) > 1:
+        return file
+    from importlib import resources
+
+    shipped = Path(str(resources.files("wavebed"))) / "scenarios"
+    if (shipped / f"{given}.toml").exists():
+        return shipped / f"{given}.toml"
+    names = ", ".join(sorted(path.stem for path in shipped.glob("*.toml")))
+    raise UserError(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}")
+
+
+def _new_folder(name: str) -> Path:
+    return Path(f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+
+
+def _text(folder: Path, outcome: Outcome) -> str:
+    from wavebed.result.summary import summary_text
+
+    lines = [summary_text(folder)]
+    if outcome.report is not None:
+        lines.append(f"report: {outcome.report}")
+    return "\n".join(lines)
+
+
+def _json(folder: Path, outcome: Outcome) -> str:
+    from wavebed.result.summary import summary_json
+
+    told = summary_json(folder)
+    told["report"] = None if outcome.report is None else str(outcome.report)
+    return json.dumps(told, allow_nan=False)

@@ -1,0 +1,142 @@
+"""Is a trial valid? Each condition with its evidence, from the engine's books and the samplers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from wavebed.result.model import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.result.model import Verdict, WorkloadRecord
+    from wavebed.workload.model import Json
+
+__all__ = ["LATE_DOUBTFUL_US", "LATE_INVALID_US", "engine_checks", "processor_check", "verdict"]
+
+LATE_DOUBTFUL_US = 250.0
+"""Lateness of departures at p99 above which a trial is marked: an NR slot of 60 kHz."""
+LATE_INVALID_US = 5_000.0
+"""Above which it does not count: the order of the round trips that are to be told apart."""
+BUSY = 0.97
+BUSY_SHARE = 0.25
+"""Marked when all processors together were busier than `BUSY` in more than this share of the intervals."""
+UDP_LOSS_SHARE = 0.001
+
+
+def _list(engine: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
+    return cast("list[dict[str, Json]]", engine.get(key) or [])
+
+
+def _sum(rows: Sequence[Mapping[str, Json]], key: str) -> int:
+    return sum(cast("int", row.get(key) or 0) for row in rows)
+
+
+def engine_checks(engine: Mapping[str, Json]) -> list[Check]:
+    """Return the conditions that the engine's books speak of.
+
+    Parameters
+    ----------
+    engine : mapping
+        The summary of the laboratory; empty if it ended without one.
+    """
+    if not engine:
+        return [Check("the engine gave its books", False, "invalid", "the laboratory ended without a summary")]
+    links, departures, hosts = _list(engine, "links"), _list(engine, "departures"), _list(engine, "hosts")
+    unaccounted = sum(abs(cast("int", link["unaccounted_segments"])) for link in links)
+    offered = _sum(links, "offered_segments")
+    refused, device = _sum(departures, "refused_segments"), _sum(hosts, "device_dropped_packets")
+    malformed = _sum(departures, "malformed_packets")
+    checks = [
+        Check(
+            "every packet accounted for",
+            unaccounted == 0,
+            "invalid",
+            f"{offered:,} segments offered to the links, {unaccounted} unaccounted for",
+        ),
+        Check(
+            "no loss outside the links",
+            refused + device + malformed == 0,
+            "invalid",
+            f"{device} lost at devices, {refused} refused by devices, {malformed} malformed",
+        ),
+        _udp_check(hosts, links),
+        *_late_checks(departures),
+    ]
+    sampler = engine.get("sampler")
+    if isinstance(sampler, dict):
+        rounds, missed = cast("int", sampler["rounds"]), cast("int", sampler["missed"])
+        checks.append(
+            Check(
+                "the samplers kept up",
+                missed <= 0.01 * max(rounds, 1),
+                "doubtful",
+                f"{missed} of {rounds + missed} rounds of TCP_INFO left out",
+            )
+        )
+    return checks
+
+
+def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
+    lost = _sum(hosts, "udp_receive_buffer_errors")
+    delivered = max(_sum(links, "delivered_segments"), 1)
+    return Check(
+        "no loss at receiving sockets",
+        lost <= UDP_LOSS_SHARE * delivered,
+        "doubtful",
+        f"{lost} UDP datagrams found no room in a socket's buffer",
+    )
+
+
+def _late_checks(departures: Sequence[Mapping[str, Json]]) -> list[Check]:
+    late = [cast("float", row["late_p99_us"]) for row in departures if row["late_p99_us"] is not None]
+    worst = [cast("float", row["late_max_us"]) for row in departures if row["late_max_us"] is not None]
+    p99_us = max(late, default=0.0)
+    evidence = f"departures {p99_us:.0f} µs late at p99, {max(worst, default=0.0) / 1e3:.1f} ms at worst"
+    return [
+        Check("engine on time", p99_us <= LATE_DOUBTFUL_US, "doubtful", f"{evidence}; bound {LATE_DOUBTFUL_US:.0f} µs"),
+        Check(
+            "engine not far behind",
+            p99_us <= LATE_INVALID_US,
+            "invalid",
+            f"{evidence}; bound {LATE_INVALID_US / 1e3:.0f} ms",
+        ),
+    ]
+
+
+def processor_check(busy: Sequence[float]) -> Check:
+    """Judge whether the processors were saturated.
+
+    Parameters
+    ----------
+    busy : sequence of float
+        Mean busy share of all processors in each interval of the samplers.
+    """
+    saturated = sum(share > BUSY for share in busy)
+    share = saturated / len(busy) if busy else 0.0
+    return Check(
+        "processors not saturated",
+        share <= BUSY_SHARE,
+        "doubtful",
+        f"all processors busy in {share:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_SHARE:.0%})",
+    )
+
+
+def verdict(checks: Sequence[Check], workloads: Sequence[WorkloadRecord]) -> tuple[Verdict, list[str]]:
+    """Return the verdict and its reasons: the worst that was found."""
+    failed = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "failed"]
+    broken = {
+        severity: [
+            f"not so: {check.name}: {check.evidence}"
+            for check in checks
+            if not check.holds and check.severity == severity
+        ]
+        for severity in ("invalid", "doubtful")
+    }
+    doubts = [f"{each.name}: {doubt}" for each in workloads for doubt in each.outcome.doubts]
+    reasons = [*failed, *broken["invalid"], *broken["doubtful"], *doubts]
+    if failed:
+        return "failed", reasons
+    if broken["invalid"]:
+        return "invalid", reasons
+    return ("doubtful" if reasons else "valid"), reasons

@@ -1,0 +1,207 @@
+"""The workloads of one trial in time: each starts at its moment, is held to its limit, and is judged afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wavebed.errors import WavebedError
+from wavebed.workload.model import Outcome, Span, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import Laboratory
+    from wavebed.workload.model import Clock, Schedule, Session, Workload
+
+__all__ = ["Act", "HungError", "open_all", "outcomes", "perform"]
+
+STOP_GRACE_S = 10.0
+"""A session must end within 5 s of being asked; after twice that the laboratory is ended under it."""
+FIRST_PORT = 20_000
+PORTS_EACH = 20
+LOOK_EVERY_S = 0.2
+
+
+class HungError(WavebedError):
+    """A workload did not end when it was asked to."""
+
+
+@dataclass(eq=False)
+class Act:
+    """A workload in this trial.
+
+    Parameters
+    ----------
+    session : Session or None
+        ``None`` if it could not be opened; `problem` says why.
+    started, over : threading.Event
+        Set when it begins and when it has ended, or never will begin.
+    limited : bool
+        Whether it was stopped at its limit.
+    """
+
+    workload: Workload
+    stage: Stage
+    session: Session | None = None
+    problem: str = ""
+    start_s: float | None = None
+    end_s: float | None = None
+    limited: bool = False
+    asked_s: float | None = None
+    started: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def span(self) -> Span | None:
+        """When it ran; ``None`` if it never began or has not ended."""
+        if self.start_s is None or self.end_s is None:
+            return None
+        return Span(self.start_s, self.end_s, self.workload.is_load)
+
+    def ask_to_stop(self) -> None:
+        """Ask it once to end."""
+        if self.asked_s is None and self.session is not None:
+            self.asked_s = time.monotonic()
+            self.session.stop()
+
+
+def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: Path, seed: int) -> list[Act]:
+    """Open every workload, side by side: browsers take seconds. One that does not open has its `problem`."""
+    hosts = {"server": lab.server, "client": lab.client}
+    if any("edge" in (workload.common.server, workload.common.client) for workload in workloads):
+        hosts["edge"] = lab.edge
+    acts = []
+    for number, workload in enumerate(workloads):
+        folder = raw / workload.name
+        folder.mkdir(parents=True)
+        stage = Stage(
+            lab=lab,
+            server=hosts[workload.common.server],
+            client=hosts[workload.common.client],
+            folder=folder,
+            clock=clock,
+            port=FIRST_PORT + PORTS_EACH * number,
+            address=f"198.19.{number + 1}.",
+            seed=seed,
+            limit_s=workload.common.limit_s,
+        )
+        acts.append(Act(workload, stage))
+    if len(acts) == 1:
+        _open(acts[0])
+    else:
+        with ThreadPoolExecutor(max_workers=len(acts)) as pool:
+            list(pool.map(_open, acts))
+    return acts
+
+
+def _open(act: Act) -> None:
+    try:
+        act.session = act.workload.open(act.stage)
+    except (WavebedError, TimeoutError, OSError) as error:
+        act.problem = str(error) or type(error).__name__
+        act.over.set()
+
+
+def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[], None]) -> None:
+    """Run the workloads that were opened; return when all have ended.
+
+    Parameters
+    ----------
+    acts : sequence of Act
+        Their clock has begun.
+    is_alive : callable
+        Whether the laboratory still runs; when it does not, this returns.
+    look : callable
+        Called a few times a second.
+
+    Raises
+    ------
+    HungError
+        If one did not end in time after it was asked to.
+    """
+    by_name = {act.workload.name: act for act in acts}
+    wake = threading.Event()
+    for act in acts:
+        if act.session is not None:
+            threading.Thread(target=_play, args=(act, by_name, wake), name=act.workload.name, daemon=True).start()
+    while not all(act.over.is_set() for act in acts):
+        wake.wait(LOOK_EVERY_S)
+        wake.clear()
+        if not is_alive():
+            for act in acts:
+                act.problem = act.problem or ("" if act.over.is_set() else "the laboratory ended under it")
+            return
+        _hold_to_limits(acts)
+        look()
+
+
+def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
+    assert act.session is not None, "looked at by the caller"
+    clock = act.stage.clock
+    try:
+        other = acts.get(act.workload.common.after or "")
+        if other is not None:
+            other.over.wait()
+            time.sleep(act.workload.common.start_s)
+        else:
+            time.sleep(max(0.0, act.workload.common.start_s - clock.now_s()))
+        act.start_s = clock.now_s()
+        act.started.set()
+        act.session.run()
+    except (WavebedError, TimeoutError, OSError) as error:
+        act.problem = str(error) or type(error).__name__
+    except Exception as error:  # noqa: BLE001 - a fault in one workload must not leave the trial waiting
+        act.problem = f"a fault of wavebed: {type(error).__name__}: {error}"
+    finally:
+        if act.start_s is not None:
+            act.end_s = clock.now_s()
+        act.over.set()
+        wake.set()
+
+
+def _hold_to_limits(acts: Sequence[Act]) -> None:
+    others_over = all(act.over.is_set() for act in acts if not act.workload.endless)
+    for act in acts:
+        if act.over.is_set() or not act.started.is_set() or act.start_s is None:
+            if others_over and act.workload.endless and not act.started.is_set():
+                act.ask_to_stop()
+            continue
+        if act.workload.endless and others_over:
+            act.ask_to_stop()
+        elif act.stage.clock.now_s() - act.start_s > act.workload.common.limit_s:
+            act.limited = act.limited or act.asked_s is None
+            act.ask_to_stop()
+        if act.asked_s is not None and time.monotonic() - act.asked_s > STOP_GRACE_S + act.workload.tail_s:
+            raise HungError(f"{act.workload.name}: did not end within {STOP_GRACE_S:.0f} s of being asked to")
+
+
+def outcomes(acts: Sequence[Act]) -> list[Outcome]:
+    """Ask every session for its report, now that the laboratory is gone."""
+    schedule: Schedule = {act.workload.name: span for act in acts if (span := act.span) is not None}
+    return [_outcome(act, schedule) for act in acts]
+
+
+def _outcome(act: Act, schedule: Schedule) -> Outcome:
+    if act.session is None or act.start_s is None:
+        return Outcome("failed", act.problem or "it never began")
+    try:
+        outcome = act.session.report(schedule)
+    except Exception as error:  # noqa: BLE001 - raw outputs of a failed program may be anything
+        told = act.problem or f"its output cannot be read: {type(error).__name__}: {error}"
+        return Outcome("failed", told)
+    if act.problem:
+        return Outcome(
+            "failed",
+            act.problem,
+            outcome.metrics,
+            outcome.series,
+            outcome.events,
+            outcome.details,
+            outcome.doubts,
+        )
+    return outcome

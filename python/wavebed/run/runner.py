@@ -1,0 +1,157 @@
+"""A whole run: every trial in its order, stored as it ends; the report at the end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import MachineError, WavebedError
+from wavebed.result.model import RunRecord, TrialLine, TrialRecord
+from wavebed.result.write import new_partial, open_run, write_run, write_trial
+from wavebed.run.guard import guarded
+from wavebed.run.machine import machine, versions
+from wavebed.run.order import ordered
+from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
+from wavebed.run.trial import Slot, run_trial
+from wavebed.workload.tools import PACKAGES, cache_folder, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.path.laboratory import Json
+    from wavebed.run.scenario import Arm, Plan
+
+__all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run."""
+
+    record: RunRecord
+    report: Path | None
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How many trials of each treatment count: valid and doubtful ones."""
+        found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
+        for trial in self.record.trials:
+            found[trial.treatment] += trial.verdict in ("valid", "doubtful")
+        return found
+
+
+def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) -> Outcome:
+    """Run every trial of a plan and write the results into `folder`.
+
+    Raises
+    ------
+    MachineError
+        If a program is missing, or no laboratory can be made here.
+    WavebedError
+        If the results cannot be written; what was written before stays readable.
+    """
+    _check_programs(plan)
+    record = _record(plan, command_line)
+    open_run(folder, record, plan.text)
+    slots = ordered(plan.arms, plan.trials, plan.seed)
+    cache = cache_folder()
+    for arm in plan.arms:
+        for workload in arm.workloads:
+            live.say(f"preparing {workload.name}")
+            workload.prepare(cache)
+    estimate = Estimate([expected_s(slot.arm) for slot in slots])
+    with guarded(folder):
+        for slot in slots:
+            live.new_trial()
+            trial = _one(slot, len(slots), folder, estimate, live)
+            estimate.done(trial.wall_s)
+            record.trials.append(
+                TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
+            )
+            write_run(folder, record)
+            if trial.verdict != "valid":
+                live.note(
+                    f"trial {slot.number} of {len(slots)} ({trial.folder}) is {trial.verdict}: {trial.reasons[0]}"
+                )
+    record.ended = datetime.now(UTC).isoformat(timespec="seconds")
+    write_run(folder, record)
+    live.say("writing the report")
+    report = _report(folder, live)
+    live.clear()
+    return Outcome(record, report)
+
+
+def _report(folder: Path, live: Live) -> Path | None:
+    from wavebed.report.build import write_report
+
+    try:
+        return write_report(folder)
+    except (WavebedError, OSError) as error:
+        live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
+        return None
+
+
+def _one(slot: Slot, count: int, folder: Path, estimate: Estimate, live: Live) -> TrialRecord:
+    partial = new_partial(folder, slot.folder)
+    began = time.monotonic()
+    head = f"trial {slot.number} of {count} ({slot.arm.name}, seed {slot.seed})"
+    trial = run_trial(
+        slot,
+        partial,
+        lambda lab, acts: live.look(head, estimate.left_s(time.monotonic() - began), lab, acts),
+    )
+    write_trial(folder, partial, trial)
+    return trial
+
+
+def expected_s(arm: Arm) -> float:
+    """Return about how long a trial takes, seconds."""
+    ends: dict[str, float] = {}
+    waiting = [workload for workload in arm.workloads if not workload.endless]
+    while waiting:
+        for workload in list(waiting):
+            after = workload.common.after
+            if after is None or after in ends:
+                begin_s = workload.common.start_s + (ends[after] if after is not None else 0.0)
+                ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
+                waiting.remove(workload)
+    tail_s = max((workload.tail_s for workload in arm.workloads), default=0.0)
+    browsers = any("chromium" in workload.programs for workload in arm.workloads)
+    return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return what will be run, in one line."""
+    count = plan.trials * len(plan.arms)
+    total_s = plan.trials * sum(expected_s(arm) for arm in plan.arms)
+    trials = "1 trial" if count == 1 else f"{count} trials"
+    return f"{plan.title}: {trials}, about {duration_text(total_s)}"
+
+
+def _check_programs(plan: Plan) -> None:
+    wanted = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
+    absent = missing(sorted(wanted))
+    if absent:
+        packages = " ".join(PACKAGES.get(name, name) for name in absent)
+        raise MachineError(f"{', '.join(absent)}: not found: run `apt-get install {packages}`")
+
+
+def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
+    programs = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
+    return RunRecord(
+        title=plan.title,
+        source=plan.source,
+        scenario=plan.scenario.name,
+        overrides=cast("dict[str, Json]", dict(plan.overrides)),
+        command_line=list(command_line),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=plan.seed,
+        blocks=plan.trials,
+        versions=versions(programs),
+        machine=machine(),
+        workloads=list(plan.tables),
+        treatments=[{"name": arm.name, "set": cast("dict[str, Json]", dict(arm.changes))} for arm in plan.arms],
+    )
