@@ -1,0 +1,183 @@
+"""`call`: a WebRTC call between a Chromium on the server's side and one on the client's, with made-up media."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.errors import WavebedError
+from wavebed.path.problems import Problem
+from wavebed.path.values import number, rate_bps
+from wavebed.workload import tools
+from wavebed.workload.browser.remote import Agent
+from wavebed.workload.call_report import EVERY_MS, call_outcome
+from wavebed.workload.call_video import camera_film
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.latency_process import time_between
+from wavebed.workload.model import Outcome, Session, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Json, Schedule, Stage
+
+__all__ = ["Call"]
+
+_ANSWER_S = 10.0
+_FINISH_S = 4.0
+
+
+def _even(least: int, most: int) -> Callable[[object], int]:
+    read = number(least, most)
+
+    def read_even(value: object) -> int:
+        given = read(value)
+        if given % 2:
+            raise Problem(f"{given} is odd: pictures have an even number of pixels each way")
+        return given
+
+    return read_even
+
+
+KEYS = (
+    WorkloadKey("duration", time_between("2s", "3600s"), "TIME", "10s", "how long the call lasts"),
+    WorkloadKey("width", _even(160, 1920), "PIXELS", 640, "width of the picture that each end sends"),
+    WorkloadKey("height", _even(90, 1080), "PIXELS", 360, "height of the picture that each end sends"),
+    WorkloadKey("fps", number(5, 60), "N", 30, "pictures per second that each camera gives"),
+    WorkloadKey("max-bitrate", rate_bps, "RATE", None, "most that each end sends of video; Chromium's own by default"),
+)
+
+
+class Call(Workload):
+    """Both ends of a video call, as their browsers count it."""
+
+    kind: ClassVar[str] = "call"
+    summary: ClassVar[str] = "a WebRTC call between two Chromium"
+    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    programs: ClassVar[Sequence[str]] = ("chromium",)
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        self.duration_s = cast("int", values["duration"]) / 1e9
+        self.fps = cast("int", values["fps"])
+        self._film: Path | None = None
+
+    def expected_s(self) -> float:
+        """Return its duration."""
+        return self.duration_s
+
+    def prepare(self, cache: Path) -> None:
+        """Make the film that the cameras see."""
+        self._film = camera_film(cache, cast("int", self.values["width"]), cast("int", self.values["height"]), self.fps)
+
+    def open(self, stage: Stage) -> Session:
+        """Start both browsers; each has its page, its camera and its description ready."""
+        session = CallSession(self, stage)
+        try:
+            session.open()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def settings(self) -> dict[str, Json]:
+        """Return what both agents are told."""
+        assert self._film is not None, "it was prepared"
+        return {
+            "chromium": tools.find("chromium"),
+            "arguments": [
+                "--use-fake-ui-for-media-stream",
+                "--use-fake-device-for-media-stream",
+                f"--use-file-for-fake-video-capture={self._film}",
+                # Addresses of this host as they are: names by multicast DNS would not resolve in a laboratory.
+                "--disable-features=WebRtcHideLocalIpsWithMdns",
+            ],
+            "width": cast("int", self.values["width"]),
+            "height": cast("int", self.values["height"]),
+            "fps": self.fps,
+            "bitrate": cast("int | None", self.values["max-bitrate"]),
+            "every": EVERY_MS,
+        }
+
+
+class CallSession(Session):
+    """A call in one trial. Descriptions go from one end to the other by this process, not over the path."""
+
+    def __init__(self, workload: Call, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._stop = threading.Event()
+        self._agents: dict[str, Agent] = {}
+        self._offer: Json = None
+        self._stopped_early = False
+
+    def open(self) -> None:
+        """Bring both browsers up, and let the server's end describe itself."""
+        settings = self._workload.settings()
+        for end, host in (("server", self._stage.server), ("client", self._stage.client)):
+            self._agents[end] = self._agent(end, host, settings)
+        for agent in self._agents.values():
+            agent.await_ready()
+        self._offer = self._ask("server", "offer")
+
+    def close(self) -> None:
+        """End both browsers."""
+        for agent in self._agents.values():
+            agent.close()
+
+    def run(self) -> None:
+        """Call, talk for the duration, hang up."""
+        end = time.monotonic() + self._workload.duration_s
+        try:
+            answer = self._ask("client", "answer", self._offer)
+            self._ask("server", "accept", answer)
+            self._stopped_early = self._stop.wait(max(0.0, end - time.monotonic()))
+            for agent in self._agents.values():
+                agent.tell({"do": "finish"})
+            over = time.monotonic() + _FINISH_S
+            for name in self._agents:
+                said = self._hear(name, max(0.0, over - time.monotonic()))
+                file = self._stage.folder / f"{name}.json"
+                file.write_text(json.dumps(said), encoding="utf-8")
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Hang up."""
+        self._stop.set()
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it concerns itself alone
+        """Read what both ends counted."""
+        ends: dict[str, Mapping[str, Json]] = {}
+        for name in ("server", "client"):
+            file = self._stage.folder / f"{name}.json"
+            if not file.exists():
+                return Outcome("failed", f"the {name}'s end of the call left no statistics")
+            ends[name] = cast("dict[str, dict[str, Json]]", json.loads(file.read_text(encoding="utf-8")))["result"]
+        outcome = call_outcome(ends["server"], ends["client"], self._workload.fps, self._stage.clock)
+        return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
+
+    def _agent(self, end: str, host: LabHost, settings: Mapping[str, Json]) -> Agent:
+        folder = self._stage.folder / end
+        folder.mkdir(exist_ok=True)
+        return Agent(host, "wavebed.workload.call_agent", settings, folder)
+
+    def _ask(self, end: str, do: str, value: Json = None) -> Json:
+        self._agents[end].tell({"do": do, "value": value})
+        return self._hear(end, _ANSWER_S)["value"]
+
+    def _hear(self, end: str, timeout_s: float) -> dict[str, Json]:
+        try:
+            return self._agents[end].hear(timeout_s)
+        except TimeoutError as error:
+            raise WavebedError(f"the {end}'s end of the call: {error}") from None
+
+
+def _partial(outcome: Outcome) -> Outcome:
+    return replace(outcome, status="partial", reason="stopped before its duration was over")
