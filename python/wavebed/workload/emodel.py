@@ -1,0 +1,142 @@
+"""The E-model of ITU-T G.107 (12/2011) for narrowband voice over packets: from delay and loss to R and MOS.
+
+Everything but delay, codec and packet loss has the default value of G.107, clause 7.7; echo is perfectly cancelled
+(Idte = Idle = 0) and nobody gives an advantage (A = 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CODECS", "DEFAULT_R", "VERSION", "Codec", "Rating", "burst_ratio", "delay_impairment", "mos", "rate"]
+
+VERSION = "ITU-T G.107 (12/2011)"
+DEFAULT_R = 93.2
+"""R of G.107 with all its default values: Ro - Is."""
+
+_LOUD_DELAY_MS = 100.0
+_BURST_LEAST, _BURST_MOST = 1.0, 8.0
+"""The range that G.107 permits for BurstR."""
+
+LOSS_MOST = 20.0
+"""The largest packet loss, in per cent, that G.107 permits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """A codec at one pace.
+
+    Parameters
+    ----------
+    title : str
+        Its name.
+    payload_bytes : int
+        Bytes of speech in a packet.
+    interval_ms : float
+        Speech in a packet.
+    lookahead_ms : float
+        What the encoder waits for beyond the packet.
+    impairment, robustness : float
+        Ie and Bpl of ITU-T G.113, appendix I.
+    """
+
+    title: str
+    payload_bytes: int
+    interval_ms: float
+    lookahead_ms: float
+    impairment: float
+    robustness: float
+
+    @property
+    def delay_ms(self) -> float:
+        """Until a packet can leave: its speech, and the look-ahead. Processing takes no time."""
+        return self.interval_ms + self.lookahead_ms
+
+
+CODECS = {
+    "g711": Codec("G.711 with packet loss concealment (appendix I)", 160, 20.0, 0.0, 0.0, 25.1),
+    "g711-without-plc": Codec("G.711 without packet loss concealment", 160, 20.0, 0.0, 0.0, 4.3),
+    "g729a": Codec("G.729A with voice activity detection's Ie and Bpl", 20, 20.0, 5.0, 11.0, 19.0),
+}
+"""The codecs by the words of a scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """How good a call is.
+
+    Parameters
+    ----------
+    r : float
+        Transmission rating, from 0 to 100.
+    mos : float
+        Mean opinion score, estimated for conversation (MOS-CQE), from 1 to 4.5.
+    delay_impairment, loss_impairment : float
+        Idd and Ie,eff.
+    """
+
+    r: float
+    mos: float
+    delay_impairment: float
+    loss_impairment: float
+
+
+def delay_impairment(delay_ms: float) -> float:
+    """Return Idd for the absolute one-way delay, mouth to ear (clause 7.4)."""
+    if delay_ms <= _LOUD_DELAY_MS:
+        return 0.0
+    x = log2(delay_ms / _LOUD_DELAY_MS)
+    return float(25 * ((1 + x**6) ** (1 / 6) - 3 * (1 + (x / 3) ** 6) ** (1 / 6) + 2))
+
+
+def loss_impairment(codec: Codec, loss_percent: float, burst: float) -> float:
+    """Return Ie,eff (clause 7.5)."""
+    if loss_percent == 0:
+        return codec.impairment
+    share = loss_percent / (loss_percent / burst + codec.robustness)
+    return codec.impairment + (95 - codec.impairment) * share
+
+
+def burst_ratio(lost: Sequence[bool]) -> float:
+    """Return BurstR: the mean length of the runs of lost packets, over that under random loss of as many, 1/(1-p).
+
+    It is held to the range from 1 to 8 that G.107 permits. Without a loss, or without anything else, it is 1.
+    """
+    gone = sum(lost)
+    if gone in (0, len(lost)):
+        return _BURST_LEAST
+    runs = sum(1 for before, now in zip([False, *lost], lost, strict=False) if now and not before)
+    ratio = gone / runs * (1 - gone / len(lost))
+    return min(max(ratio, _BURST_LEAST), _BURST_MOST)
+
+
+def mos(r: float) -> float:
+    """Return MOS-CQE (annex B)."""
+    if r <= 0:
+        return 1.0
+    if r >= 100:
+        return 4.5
+    return max(1.0, 1 + 0.035 * r + r * (r - 60) * (100 - r) * 7e-6)
+
+
+def rate(codec: Codec, delay_ms: float, loss_percent: float, burst: float = 1.0) -> Rating:
+    """Rate one direction of a call.
+
+    Parameters
+    ----------
+    delay_ms : float
+        From mouth to ear.
+    loss_percent : float
+        Packets that are not played, from 0 to 100.
+    burst : float
+        BurstR.
+    """
+    by_delay = delay_impairment(delay_ms)
+    by_loss = loss_impairment(codec, loss_percent, burst)
+    r = min(100.0, max(0.0, DEFAULT_R - by_delay - by_loss))
+    return Rating(r, mos(r), by_delay, by_loss)
