@@ -1,0 +1,224 @@
+"""A file from nginx to curl, over one connection."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.path import values
+from wavebed.path.problems import Problem
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
+from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.tools import find
+from wavebed.workload.waiting import end_within, last_line, wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.workload.model import Json, Schedule, Stage, Status
+
+__all__ = ["Download"]
+
+_GUESSED_BPS = 100e6
+"""Only for the estimate of the time left: what a path carries is not known here."""
+_LAST_WORDS_S = 1.0
+"""How long curl has to write its figures at its own limit, or when nginx has gone."""
+_TIMED_OUT = 28
+_HOSTS = ("client", "edge", "server")
+
+
+def _size(value: object) -> int:
+    size = values.size_bytes(value)
+    if size < 1:
+        raise Problem("a download of nothing takes no time: write at least 1b")
+    return size
+
+
+class Download(Workload):
+    """`size` bytes of a file that takes no space on the disk, once."""
+
+    kind = "download"
+    summary = "a file from nginx to curl over one connection"
+    keys: ClassVar[Sequence[WorkloadKey]] = (
+        WorkloadKey("size", _size, "SIZE", "2mb", "bytes of the file; they are not stored"),
+        WorkloadKey(
+            "protocol",
+            values.word("http/1.1", "h2"),
+            "http/1.1|h2",
+            "http/1.1",
+            "HTTP/1.1 without TLS, or HTTP/2 with TLS",
+        ),
+    )
+    programs: ClassVar[Sequence[str]] = ("nginx", "curl", "openssl")
+
+    content: Path
+    certificate: Certificate | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the file."""
+        return cast("int", self.values["size"])
+
+    @property
+    def protocol(self) -> Protocol:
+        """The version of HTTP."""
+        return cast("Protocol", self.values["protocol"])
+
+    def expected_s(self) -> float:
+        """Return what the file takes at a guessed rate."""
+        return min(self.common.limit_s, 1 + self.size_bytes * 8 / _GUESSED_BPS)
+
+    def prepare(self, cache: Path) -> None:
+        """Make the file, and the certificate for HTTP/2."""
+        self.content = cache / "download"
+        self.content.mkdir(parents=True, exist_ok=True)
+        _make_sparse(self.content / self.file_name, self.size_bytes)
+        if self.protocol == "h2":
+            self.certificate = make_certificate(cache, _HOSTS)
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file on the server."""
+        return f"{self.size_bytes}.bin"
+
+    def open(self, stage: Stage) -> Session:
+        """Start nginx."""
+        return _DownloadSession(self, stage)
+
+
+def _make_sparse(file: Path, size_bytes: int) -> None:
+    """Make a file of zeros that takes no space; a file of that name is one already."""
+    if file.exists():
+        return
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new-", delete=False) as new:
+        new.truncate(size_bytes)
+    Path(new.name).replace(file)
+
+
+class _DownloadSession(Session):
+    def __init__(self, workload: Download, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._asked = threading.Event()
+        self._failure: str | None = None
+        self._end_s: float | None = None
+        site = VirtualHost(stage.server.name, "*", stage.port, workload.content)
+        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
+
+    @property
+    def _url(self) -> str:
+        scheme = "http" if self._workload.certificate is None else "https"
+        return f"{scheme}://{self._stage.server.name}:{self._stage.port}/{self._workload.file_name}"
+
+    def _command(self) -> list[str]:
+        certificate = self._workload.certificate
+        limit = f"{self._stage.limit_s:.3f}"
+        return [
+            *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
+            *(["--http1.1"] if certificate is None else ["--http2", "--cacert", str(certificate.file)]),
+            # At its own limit curl still writes its figures; ended by a signal it does not.
+            *("--max-time", limit, "--connect-timeout", limit),
+            *("-o", "/dev/null", "-w", "%{json}", self._url),
+        ]
+
+    def run(self) -> None:
+        folder = self._stage.folder
+        with (folder / "curl.json").open("wb") as output, (folder / "curl.log").open("wb") as log:
+            client = self._stage.client.start(self._command(), stdout=output, stderr=log)
+        self._failure = wait_for_end(client, self._asked, self._server.failure)
+        end_within(client, _LAST_WORDS_S, signal.SIGTERM)
+        self._end_s = self._stage.clock.now_s()
+        self._failure = self._failure or self._server.failure()
+        self._server.stop()
+
+    def stop(self) -> None:
+        self._asked.set()
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+        folder = self._stage.folder
+        figures = _figures(folder / "curl.json")
+        got_bytes = None if figures is None else int(_number(figures, "size_download") or 0)
+        status, reason = self._judge(figures, last_line(folder / "curl.log"))
+        if figures is None or status == "failed":
+            return Outcome(status, reason, metrics=_metrics({}, "failed", got_bytes))
+        events = []
+        total_s = _number(figures, "time_total")
+        if self._end_s is not None and total_s is not None:
+            events = [Event("request", self._end_s - total_s, self._end_s, self._url, got_bytes)]
+        return Outcome(
+            status,
+            reason,
+            metrics=_metrics(figures, status, got_bytes),
+            events=events,
+            details=_details(figures, self._workload.size_bytes),
+        )
+
+    def _judge(self, figures: dict[str, object] | None, message: str) -> tuple[Status, str]:
+        size_bytes = self._workload.size_bytes
+        if self._failure is not None:
+            return "failed", "; ".join(part for part in (self._failure, message) if part)
+        if figures is None:
+            if self._asked.is_set():
+                return "failed", "curl was stopped before its limit, and left no figures"
+            return "failed", message or "curl left no figures"
+        status = _number(figures, "exitcode")
+        got_bytes = _number(figures, "size_download") or 0
+        if status == _TIMED_OUT:
+            return (
+                "partial",
+                f"stopped at its limit of {self._stage.limit_s:g} s with {got_bytes:.0f} of {size_bytes} bytes",
+            )
+        if status != 0:
+            return "failed", message or f"curl ended with {status:g}"
+        if got_bytes != size_bytes:
+            return "failed", f"curl got {got_bytes:.0f} bytes where {size_bytes} were asked for"
+        return "ok", ""
+
+
+def _figures(file: Path) -> dict[str, object] | None:
+    try:
+        figures = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+    return figures if isinstance(figures, dict) and _number(figures, "exitcode") is not None else None
+
+
+def _number(figures: dict[str, object], key: str) -> float | None:
+    value = figures.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _moment(figures: dict[str, object], key: str) -> float | None:
+    """Return a time of curl's in ms; it writes 0 for what did not happen."""
+    seconds = _number(figures, key)
+    return seconds * 1e3 if seconds else None
+
+
+def _metrics(figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
+    total_s = _number(figures, "time_total")
+    goodput = None if not total_s or got_bytes is None else got_bytes * 8 / total_s / 1e6
+    complete_s = total_s if status == "ok" else None
+    first_ms = _moment(figures, "time_starttransfer")
+    return [
+        Metric("goodput", goodput, "Mbit/s", "higher", "curl size_download / time_total"),
+        Metric("download time", complete_s, "s", "lower", "curl time_total"),
+        Metric("time to first byte", first_ms, "ms", "lower", "curl time_starttransfer"),
+        Metric("connect time", _moment(figures, "time_connect"), "ms", "lower", "curl time_connect"),
+        Metric("bytes", got_bytes, "bytes", "higher", "curl size_download"),
+    ]
+
+
+def _details(figures: dict[str, object], size_bytes: int) -> dict[str, Json]:
+    return {
+        "size_bytes": size_bytes,
+        "http_version": str(figures.get("http_version")),
+        "flow": {
+            "local": f"{figures.get('local_ip')}:{figures.get('local_port')}",
+            "remote": f"{figures.get('remote_ip')}:{figures.get('remote_port')}",
+        },
+    }

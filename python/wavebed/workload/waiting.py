@@ -1,0 +1,74 @@
+"""Wait for a program of a workload without ever waiting for ever."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from wavebed.path.process import LabProcess
+
+__all__ = ["end_within", "last_line", "wait_for_end"]
+
+LOOK_EVERY_S = 0.05
+_LINE_LENGTH = 300
+
+
+def wait_for_end(
+    process: LabProcess, asked: threading.Event, failure: Callable[[], str | None] = lambda: None
+) -> str | None:
+    """Wait until a program has ended, or it was `asked` to stop, or what it needs has failed.
+
+    Parameters
+    ----------
+    failure : callable
+        Asked 20 times a second for a line about what has failed.
+
+    Returns
+    -------
+    str or None
+        The line, if there was one.
+    """
+    while not asked.is_set():
+        try:
+            process.wait(LOOK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            line = failure()
+            if line is not None:
+                return line
+        else:
+            break
+    return None
+
+
+def end_within(process: LabProcess, seconds: float, number: int = signal.SIGTERM, grace_s: float = 2.0) -> bool:
+    """Wait `seconds` for a program to end by itself; then send it signal `number`, and SIGKILL after `grace_s`.
+
+    Returns
+    -------
+    bool
+        Whether it ended by itself.
+    """
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    else:
+        return True
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(grace_s)
+    return False
+
+
+def last_line(file: Path) -> str:
+    """Return the last line that a program wrote into a file, or nothing."""
+    lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.exists() else []
+    return lines[-1].strip()[:_LINE_LENGTH] if lines else ""
