@@ -336,7 +336,7 @@ def _load(given: object, kind: Kind) -> str:
         return _DEFAULT_LOAD.get(kind, "")
     if given not in _LOADS[kind]:
         raise Problem(f"{given!r} is not for {kind}: write one of {', '.join(_LOADS[kind])}", "load")
-    return cast("str", given)
+    return str(given)
 
 
 def _check_place(group: Group, above: list[Group]) -> None:
