@@ -1,0 +1,191 @@
+"""`voice`: packets at the pace of a codec in both directions, rated by the E-model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from wavebed.path.values import word
+from wavebed.workload import tools
+from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, burst_ratio, rate
+from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
+from wavebed.workload.latency_windows import LEAST_PROBES, answered_or_lost, loads_of, window_of
+from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.voice_packets import Packet, direction_of, jitter_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Json, Schedule, Span, Stage
+
+__all__ = ["Voice"]
+
+_RTP_BYTES = 12
+_DIRECTIONS = ("down", "up")
+
+KEYS = (
+    WorkloadKey("codec", word(*CODECS), "|".join(CODECS), "g711", "whose pace, size, Ie and Bpl"),
+    WorkloadKey("duration", duration, "others|TIME", OTHERS, "how long; `others`: until all others have ended"),
+    WorkloadKey(
+        "tail", time_between("0s", "60s"), "TIME", "1s", "how much longer it goes on when all others have ended"
+    ),
+    WorkloadKey(
+        "jitter-buffer",
+        time_between("0s", "1s"),
+        "TIME",
+        "60ms",
+        "a packet is played this long after the least delay, or is lost as late",
+    ),
+)
+
+
+class Voice(Workload):
+    """A plain voice flow, as a planner rates it."""
+
+    kind: ClassVar[str] = "voice"
+    summary: ClassVar[str] = "voice packets both ways by irtt, rated by the E-model"
+    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    programs: ClassVar[Sequence[str]] = ("irtt",)
+    is_load: ClassVar[bool] = False
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        self.codec = CODECS[cast("str", values["codec"])]
+        self.buffer_ms = cast("int", values["jitter-buffer"]) / 1e6
+        wanted = cast("int | None", values["duration"])
+        self.duration_s = None if wanted is None else wanted / 1e9
+
+    @property
+    def endless(self) -> bool:
+        """Whether it goes on until all others have ended."""
+        return self.duration_s is None
+
+    @property
+    def tail_s(self) -> float:
+        """How long it goes on when all others have ended."""
+        return cast("int", self.values["tail"]) / 1e9 if self.endless else 0.0
+
+    def expected_s(self) -> float:
+        """Return its duration; that of an endless one is its tail."""
+        return self.tail_s if self.duration_s is None else self.duration_s
+
+    def prepare(self, cache: Path) -> None:  # noqa: ARG002 - nothing is made
+        """Look for irtt."""
+        tools.find("irtt")
+
+    def open(self, stage: Stage) -> Session:
+        """Start the server that answers every packet with one of its size."""
+        start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
+        return VoiceSession(self, stage)
+
+
+class VoiceSession(Session):
+    """A voice flow in one trial."""
+
+    def __init__(self, workload: Voice, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._file = stage.folder / "irtt.json"
+        self._end_s = 0.0
+
+    def run(self) -> None:
+        """Talk until the duration is over or somebody asks to stop."""
+        stage, codec = self._stage, self._workload.codec
+        length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
+        command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
+        self._end_s = stage.clock.of_monotonic_ns(
+            self._watch.keep([Prober("irtt", stage.client, command, stage.folder)])
+        )
+
+    def stop(self) -> None:
+        """Ask for the end, after the tail."""
+        self._watch.stop()
+
+    def report(self, schedule: Schedule) -> Outcome:
+        """Rate both directions: the whole flow, and the parts while the path was idle and loaded."""
+        if not self._file.exists():
+            return Outcome("failed", "irtt left no result")
+        probes = answered_or_lost(read_irtt(self._file, self._stage.clock), self._end_s)
+        loads, workload = loads_of(schedule), self._workload
+        metrics: list[Metric] = []
+        series: list[Series] = []
+        details: dict[str, Json] = {"codec": workload.codec.title, "jitter buffer ms": workload.buffer_ms}
+        for name in _DIRECTIONS:
+            packets = direction_of(probes, name, workload.buffer_ms)
+            metrics.extend(_metrics(packets, name, workload.codec, workload.buffer_ms, loads))
+            time_s = [packet.sent_s for packet in packets]
+            series.append(Series(f"one-way delay {name}", "ms", time_s, [packet.delay_ms for packet in packets]))
+            lost = [packet.lost or packet.late for packet in packets]
+            details[name] = {"packets": len(packets), "lost or late": sum(lost), "BurstR": burst_ratio(lost)}
+        stopped = self._watch.stopped_early
+        return Outcome(
+            status="partial" if stopped else "ok",
+            reason="stopped before its duration was over" if stopped else "",
+            metrics=metrics,
+            series=series,
+            details=details,
+        )
+
+
+def _metrics(
+    packets: Sequence[Packet], name: str, codec: Codec, buffer_ms: float, loads: Sequence[Span]
+) -> list[Metric]:
+    delays = [packet.delay_ms for packet in packets if packet.delay_ms is not None]
+    ear_ms = codec.delay_ms + min(delays) + buffer_ms if delays else None
+    flow = "UDP by irtt, both ends on one clock"
+    metrics = [
+        Metric(
+            f"one-way delay {name} p{share}", _percentile(delays, share), "ms", "lower", f"{flow}; linear percentile"
+        )
+        for share in (50, 95)
+    ]
+    metrics += [
+        _share(f"packet loss {name}", [packet.lost for packet in packets], f"packets that did not arrive; {flow}"),
+        _share(
+            f"late {name}",
+            [packet.late for packet in packets],
+            f"packets that arrived more than {buffer_ms:g} ms (the jitter buffer) after the least delay of the flow",
+        ),
+        Metric(
+            f"jitter {name}", jitter_ms(packets), "ms", "lower", "mean of the interarrival jitter J of RFC 3550, 6.4.1"
+        ),
+        Metric(
+            f"mouth-to-ear delay {name}",
+            ear_ms,
+            "ms",
+            "lower",
+            f"least one-way delay + jitter buffer {buffer_ms:g} ms + packet and look-ahead {codec.delay_ms:g} ms",
+        ),
+    ]
+    for label in ("", " idle", " loaded"):
+        part = [packet for packet in packets if not label or window_of(packet.sent_s, loads) == label.strip()]
+        metrics.extend(_rated(part, f"{name}{label}", codec, ear_ms))
+    return metrics
+
+
+def _rated(packets: Sequence[Packet], label: str, codec: Codec, ear_ms: float | None) -> list[Metric]:
+    gone = [packet.lost or packet.late for packet in packets]
+    loss = 100 * sum(gone) / len(gone) if gone else 0.0
+    enough = len(packets) >= LEAST_PROBES and ear_ms is not None
+    rating = rate(codec, ear_ms, loss, burst_ratio(gone)) if enough and ear_ms is not None else None
+    text = f"{VERSION}, defaults, no echo, {codec.title}: 93.2 - Idd(mouth to ear) - Ie,eff(lost or late, BurstR)"
+    if loss > LOSS_MOST:
+        text += f"; loss of {loss:.0f} % is beyond the {LOSS_MOST:g} % that it is made for"
+    return [
+        Metric(f"R factor {label}", rating.r if rating else None, "", "higher", text),
+        Metric(f"MOS {label}", rating.mos if rating else None, "", "higher", f"MOS-CQE of annex B; {text}"),
+    ]
+
+
+def _share(name: str, flags: Sequence[bool], definition: str) -> Metric:
+    return Metric(name, 100 * sum(flags) / len(flags) if flags else None, "%", "lower", definition)
+
+
+def _percentile(values: Sequence[float], share: int) -> float | None:
+    return float(np.percentile(values, share)) if values else None

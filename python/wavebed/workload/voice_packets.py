@@ -1,0 +1,64 @@
+"""The packets of one direction of a voice flow: which came, which came in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.workload.latency_windows import Probe
+
+__all__ = ["Packet", "direction_of", "jitter_ms"]
+
+_GAIN = 1 / 16
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One packet.
+
+    Parameters
+    ----------
+    sent_s : float
+        When the client sent it, or sent what it answers; seconds since time zero.
+    delay_ms : float or None
+        One-way delay, where it is known.
+    lost, late : bool
+        Whether it never came, or came after its turn.
+    """
+
+    sent_s: float
+    delay_ms: float | None
+    lost: bool
+    late: bool
+
+
+def direction_of(probes: Sequence[Probe], name: str, buffer_ms: float) -> list[Packet]:
+    """Return the packets of a direction, ``up`` or ``down``.
+
+    The server answers what arrives: a packet that was lost on its way up has none on its way down. A packet of which
+    nobody knows where it was lost counts as lost on its way up. Of one that arrived but was not answered in the end,
+    the delay is not known; it counts as played.
+    """
+    if name == "up":
+        taken = [(probe.sent_s, probe.up_ms, probe.lost in ("up", "somewhere")) for probe in probes]
+    else:
+        taken = [(probe.sent_s, probe.down_ms, probe.lost == "down") for probe in probes if probe.lost in ("", "down")]
+    least_ms = min((delay_ms for _, delay_ms, _ in taken if delay_ms is not None), default=0.0)
+    return [
+        Packet(sent_s, delay_ms, lost, late=delay_ms is not None and delay_ms > least_ms + buffer_ms)
+        for sent_s, delay_ms, lost in taken
+    ]
+
+
+def jitter_ms(packets: Sequence[Packet]) -> float | None:
+    """Return the mean of J, RFC 3550, section 6.4.1, over the packets that arrived: J += (|D| - J)/16."""
+    delays = [packet.delay_ms for packet in packets if packet.delay_ms is not None]
+    estimate, total = 0.0, 0.0
+    for before_ms, now_ms in pairwise(delays):
+        estimate += (abs(now_ms - before_ms) - estimate) * _GAIN
+        total += estimate
+    return total / (len(delays) - 1) if len(delays) > 1 else None

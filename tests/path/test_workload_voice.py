@@ -1,0 +1,45 @@
+"""Voice on a known path has the rating that the E-model gives for its delay and loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from workload_harness import KNOWN_PATH, metrics, run_workload
+
+from wavebed.workload.emodel import CODECS, rate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_voice_on_a_good_path_is_rated_as_the_model_rates_its_delay(tmp_path: Path) -> None:
+    outcome, _ = run_workload({"kind": "voice", "duration": "2s"}, KNOWN_PATH, tmp_path)
+    found = metrics(outcome)
+    assert outcome.status == "ok"
+    for direction in ("down", "up"):
+        assert found[f"packet loss {direction}"] == 0
+        # 20 ms of delay; a busy machine adds some.
+        assert found[f"one-way delay {direction} p50"] == pytest.approx(21, abs=1.5)
+        # 20 ms of speech, 20 ms of path, 60 ms of buffer; 0.3 and no more where a packet in a hundred comes late.
+        assert found[f"mouth-to-ear delay {direction}"] == pytest.approx(101, abs=1.5)
+        late = found[f"late {direction}"] or 0.0
+        assert late < 5
+        assert found[f"R factor {direction}"] == pytest.approx(rate(CODECS["g711"], 101, late).r, abs=0.5)
+
+
+def test_voice_suffers_delay_and_loss_of_each_direction_apart(tmp_path: Path) -> None:
+    path = {**KNOWN_PATH, "down_delay": "200ms", "up_loss": "5%"}
+    outcome, _ = run_workload({"kind": "voice", "codec": "g711-without-plc", "duration": "4s"}, path, tmp_path)
+    found = metrics(outcome)
+    # 200 packets: three standard deviations of 5 % are 4.6 points.
+    assert found["packet loss up"] == pytest.approx(5, abs=4.6)
+    assert found["packet loss down"] == 0
+    assert found["one-way delay down p50"] == pytest.approx(201, abs=1.5)
+    up, down = found["R factor up"], found["R factor down"]
+    assert up is not None
+    assert down is not None
+    # 280 ms cost 12; a loss of 0.4 % at least costs 8 without concealment.
+    assert down == pytest.approx(rate(CODECS["g711-without-plc"], 281, found["late down"] or 0.0).r, abs=1)
+    assert up < 93.2 - 8 + 0.5
+    assert 1 <= (found["MOS up"] or 0) <= 4.4
