@@ -117,7 +117,7 @@ def run_workloads(
     folder.mkdir()
     began = time.monotonic()
     clock = Clock()
-    with EmulatedPath.of(**{"seed": str(seed), **path_options}).up(log=folder / "log") as lab:
+    with EmulatedPath.of(**{"seed": str(seed), **path_options}).up(log=folder / "log", wait=True) as lab:
         acts = {
             workload.name: Act(workload, _stage(lab, workload, folder, clock, number, seed))
             for number, workload in enumerate(workloads)
@@ -125,7 +125,7 @@ def run_workloads(
         for act in acts.values():
             act.session = act.workload.open(act.stage)
             act.thread = threading.Thread(target=act.play, args=(acts,), daemon=True)
-        clock.begin(_zero_ns(lab))
+        clock.begin(lab.begin())
         for act in acts.values():
             assert act.thread is not None
             act.thread.start()
@@ -170,11 +170,3 @@ def run_workload(
 def metrics(outcome: Outcome) -> dict[str, float | None]:
     """Return the values of an outcome's metrics by name."""
     return {metric.name: metric.value for metric in outcome.metrics}
-
-
-def _zero_ns(lab: Laboratory) -> int:
-    before = time.monotonic_ns()
-    now_ns = lab.show()["now_ns"]
-    after = time.monotonic_ns()
-    assert isinstance(now_ns, int)
-    return (before + after) // 2 - now_ns

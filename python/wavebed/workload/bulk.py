@@ -1,0 +1,277 @@
+"""TCP or UDP at full speed or at a rate, by iperf3."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.path import values
+from wavebed.path.problems import Problem
+from wavebed.workload.iperf3 import End, Stream, read_end
+from wavebed.workload.keys import Common, WorkloadKey
+from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.serve import RunningServer
+from wavebed.workload.tools import find
+from wavebed.workload.waiting import end_within, last_line, wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.workload.model import Json, Schedule, Stage, Status
+
+__all__ = ["Bulk"]
+
+INTERVAL = "0.1"
+_MAX_STREAMS = 128
+"""What iperf3 allows."""
+_SECOND_NS = 1_000_000_000
+_MAX_DURATION_S = 86_400
+_LAST_WORDS_S = 1.0
+"""How long the other end has to hear of the end."""
+_ROUND_TRIPS_TO_START = 5
+"""Control connection, parameters, wish for streams, their connections, word to start: one round trip each."""
+_DIRECTIONS = {"down": ("down",), "up": ("up",), "both": ("down", "up")}
+_OPTIONS = {"down": ["-R"], "up": [], "both": ["--bidir"]}
+
+
+def _duration_s(value: object) -> int:
+    nanoseconds = values.time_ns(value)
+    seconds, rest = divmod(nanoseconds, _SECOND_NS)
+    if rest or not 1 <= seconds <= _MAX_DURATION_S:
+        raise Problem(f"{value!r} is not a duration for iperf3: write whole seconds from 1s to {_MAX_DURATION_S}s")
+    return seconds
+
+
+class Bulk(Workload):
+    """Streams in one direction or both for a while."""
+
+    kind = "bulk"
+    summary = "bulk transfer of TCP streams, or UDP at a rate, by iperf3"
+    keys: ClassVar[Sequence[WorkloadKey]] = (
+        WorkloadKey("duration", _duration_s, "TIME", "10s", "how long it sends; whole seconds"),
+        WorkloadKey("streams", values.number(1, _MAX_STREAMS), "N", 1, "how many streams in each direction"),
+        WorkloadKey(
+            "direction", values.word(*_DIRECTIONS), "down|up|both", "down", "down is from the server to the client"
+        ),
+        WorkloadKey(
+            "congestion-control",
+            values.name,
+            "NAME",
+            None,
+            "that of these streams; by default that of the host which sends",
+        ),
+        WorkloadKey("protocol", values.word("tcp", "udp"), "tcp|udp", "tcp", "the transport"),
+        WorkloadKey("rate", values.rate_bps, "RATE", None, "of each UDP stream, in bits of payload"),
+    )
+    programs: ClassVar[Sequence[str]] = ("iperf3",)
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        self.duration_s = cast("int", values["duration"])
+        self.direction = cast("str", values["direction"])
+        self.control = cast("str | None", values["congestion-control"])
+        self.is_udp = values["protocol"] == "udp"
+        self.rate_bps = cast("int | None", values["rate"])
+        if self.is_udp and not self.rate_bps:
+            raise Problem("is missing: UDP needs the rate of a stream, such as 10mbit", "rate")
+        if not self.is_udp and self.rate_bps is not None:
+            raise Problem("is for UDP: remove it, or write protocol = udp", "rate")
+        if self.is_udp and self.control is not None:
+            raise Problem("is for TCP: remove it, or write protocol = tcp", "congestion-control")
+
+    def expected_s(self) -> float:
+        """Return its duration and a little for the handshakes."""
+        return min(self.common.limit_s, self.duration_s + 0.5)
+
+    def client_options(self) -> list[str]:
+        """Return iperf3's options for what it does."""
+        options = ["-t", str(self.duration_s), "-P", str(self.values["streams"]), *_OPTIONS[self.direction]]
+        if self.is_udp:
+            options += ["-u", "-b", str(self.rate_bps)]
+        if self.control is not None:
+            options += ["-C", self.control]
+        return options
+
+    def open(self, stage: Stage) -> Session:
+        """Start the server."""
+        return _BulkSession(self, stage)
+
+
+class _BulkSession(Session):
+    def __init__(self, workload: Bulk, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._asked = threading.Event()
+        self._failure: str | None = None
+        self._start_s = self._end_s = 0.0
+        self._status: int | None = None
+        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(stage.port)]
+        log = stage.folder / "server.log"
+        with (stage.folder / "server.json").open("wb") as output, log.open("wb") as errors:
+            process = stage.server.start(argv, stdout=output, stderr=errors)
+        self._server = RunningServer("iperf3's server", process, log)
+        self._server.wait_for_ports(stage.server, [stage.port])
+
+    def run(self) -> None:
+        stage = self._stage
+        where = [stage.server.name, "-4", "-p", str(stage.port)]
+        argv = [find("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
+        self._start_s = stage.clock.now_s()
+        with (stage.folder / "client.json").open("wb") as output, (stage.folder / "client.log").open("wb") as errors:
+            client = stage.client.start(argv, stdout=output, stderr=errors)
+        self._failure = wait_for_end(client, self._asked, self._server_failure)
+        # A client that has lost its server says so; one that is at its limit writes what it has on SIGINT.
+        end_within(client, _LAST_WORDS_S if self._failure else 0.001, signal.SIGINT)
+        self._end_s = stage.clock.now_s()
+        self._status = client.returncode
+        end_within(self._server.process, _LAST_WORDS_S, signal.SIGINT)
+
+    def _server_failure(self) -> str | None:
+        """Return a line if the server has ended, but not after its one client, as it was told."""
+        line = self._server.failure()
+        return line if self._server.process.returncode != 0 else None
+
+    def stop(self) -> None:
+        self._asked.set()
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+        ends = {name: _read(self._stage, name) for name in ("client", "server")}
+        flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.direction]]
+        start_s = self._first_s(ends["client"], flows)
+        series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
+        failure, doubts = self._failed(ends["client"], flows)
+        if failure is not None:
+            return Outcome("failed", failure, series=series, doubts=doubts)
+        metrics = [each for flow in flows for each in flow.metrics(self._workload.is_udp, only=len(flows) == 1)]
+        is_cut = self._asked.is_set() and self._status != 0
+        status: Status = "partial" if is_cut else "ok"
+        reason = f"stopped at its limit of {self._stage.limit_s:g} s" if is_cut else ""
+        return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
+
+    def _first_s(self, client: End, flows: Sequence[_Flows]) -> float:
+        """Return about when the client began to count, which iperf3 says only in whole seconds.
+
+        It begins five round trips after its start; if the handshake took longer, not before the second that it says,
+        and not later than leaves time for its intervals.
+        """
+        covered_s = max((stream[-1].end_s for stream in [*client.sent, *client.received]), default=0.0)
+        rtts = [each.rtt_us for flow in flows for stream in flow.sent for each in stream if each.rtt_us is not None]
+        latest_s = self._end_s - covered_s
+        if rtts:
+            first_s = self._start_s + _ROUND_TRIPS_TO_START * min(rtts) / 1e6
+        else:
+            # Of about six round trips in which it does not send, five are before it begins.
+            first_s = self._start_s + (latest_s - self._start_s) * _ROUND_TRIPS_TO_START / 6
+        if client.begun_unix_s is not None:
+            first_s = max(first_s, self._stage.clock.of_unix_s(client.begun_unix_s))
+        return min(first_s, latest_s)
+
+    def _failed(self, client: End, flows: Sequence[_Flows]) -> tuple[str | None, list[str]]:
+        """Return why it failed, if it did, and what is doubtful."""
+        if self._failure is not None:
+            return self._failure, []
+        if self._status != 0 and not self._asked.is_set():
+            return f"iperf3: {client.error or last_line(self._stage.folder / 'client.log') or 'it said nothing'}", []
+        wanted = self._workload.control
+        doubts: list[str] = []
+        for flow in flows:
+            if not any(each.bytes for stream in flow.received for each in stream):
+                return f"nothing arrived {flow.towards} within {self._stage.limit_s:g} s", doubts
+            if wanted is not None and flow.control not in (wanted, None):
+                return f"iperf3 sent {flow.towards} with {flow.control}, not with {wanted}", doubts
+            if wanted is not None and flow.control is None:
+                doubts.append(f"iperf3 did not say which congestion control it used {flow.towards}")
+        return None, doubts
+
+
+def _read(stage: Stage, name: str) -> End:
+    file = stage.folder / f"{name}.json"
+    return read_end(file.read_text(encoding="utf-8", errors="replace") if file.exists() else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    """The streams of one direction: what its sender and its receiver saw of them."""
+
+    towards: str
+    sent: list[Stream]
+    received: list[Stream]
+    control: str | None
+
+    @classmethod
+    def of(cls, towards: str, ends: Mapping[str, End]) -> _Flows:
+        sender, receiver = ("server", "client") if towards == "down" else ("client", "server")
+        return cls(towards, ends[sender].sent, ends[receiver].received, ends[sender].sender_control)
+
+    def metrics(self, is_udp: bool, *, only: bool) -> list[Metric]:
+        """Return its figures; their names say the direction unless it is the only one."""
+        name = "" if only else f" {self.towards}"
+        seconds = max(stream[-1].end_s for stream in self.received)
+        received_bits = sum(each.bytes for stream in self.received for each in stream) * 8
+        goodput = Metric(f"goodput{name}", received_bits / seconds / 1e6, "Mbit/s", "higher", "iperf3, at the receiver")
+        if not is_udp:
+            again = [each.retransmits for stream in self.sent for each in stream if each.retransmits is not None]
+            count = sum(again) if again else None
+            return [goodput, Metric(f"retransmits{name}", count, "segments", "lower", "iperf3, at the sender")]
+        packets = sum(each.packets or 0 for stream in self.received for each in stream)
+        lost = sum(each.lost or 0 for stream in self.received for each in stream)
+        jitters = [stream[-1].jitter_ms for stream in self.received]
+        known = [each for each in jitters if each is not None]
+        jitter_ms = sum(known) / len(known) if known else None
+        return [
+            goodput,
+            Metric(f"loss{name}", 100 * lost / packets if packets else None, "%", "lower", "iperf3, at the receiver"),
+            Metric(f"jitter{name}", jitter_ms, "ms", "lower", "iperf3: RFC 1889, section 6.3.1, at the end"),
+        ]
+
+    def series(self, start_s: float, *, only: bool) -> list[Series]:
+        """Return its goodput in all and by stream, and its sender's round-trip times and windows."""
+        name = "" if only else f" {self.towards}"
+        found = []
+        if self.received:
+            found.append(_goodput(f"goodput{name}", _summed(self.received), start_s))
+        several = len(self.received) > 1
+        if several:
+            found += [
+                _goodput(
+                    f"goodput{name} stream {number}",
+                    [(each.start_s, each.end_s, each.bytes) for each in stream],
+                    start_s,
+                )
+                for number, stream in enumerate(self.received, 1)
+            ]
+        for number, stream in enumerate(self.sent, 1):
+            mine = f"{name} stream {number}" if several else name
+            at_s = [start_s + each.end_s for each in stream]
+            rtt_ms = [None if each.rtt_us is None else each.rtt_us / 1e3 for each in stream]
+            cwnd_bytes = [each.cwnd_bytes for each in stream]
+            for series in (Series(f"rtt{mine}", "ms", at_s, rtt_ms), Series(f"cwnd{mine}", "bytes", at_s, cwnd_bytes)):
+                if any(value is not None for value in series.value):
+                    found.append(series)
+        return found
+
+
+def _summed(streams: Sequence[Stream]) -> list[tuple[float, float, float]]:
+    """Return begin, end and bytes of each interval of all streams; they share their intervals but for microseconds."""
+    rows = []
+    for number in range(max(len(stream) for stream in streams)):
+        same = [stream[number] for stream in streams if number < len(stream)]
+        rows.append((same[0].start_s, same[0].end_s, sum(each.bytes for each in same)))
+    return rows
+
+
+def _goodput(name: str, rows: Sequence[tuple[float, float, float]], start_s: float) -> Series:
+    return Series(
+        name,
+        "Mbit/s",
+        [start_s + (begin_s + end_s) / 2 for begin_s, end_s, _ in rows],
+        [size * 8 / (end_s - begin_s) / 1e6 for begin_s, end_s, size in rows],
+    )
+
+
+def _details(client: End, flows: Sequence[_Flows]) -> dict[str, Json]:
+    controls: dict[str, Json] = {flow.towards: flow.control for flow in flows}
+    found: list[Json] = [{"local": local, "remote": remote} for local, remote in client.flows]
+    return {"congestion_control": controls, "flows": found}

@@ -1,0 +1,196 @@
+"""Any program on the client, and if wanted one on the server."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.errors import WavebedError
+from wavebed.path import values
+from wavebed.path.problems import Problem, described
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.parsers import PARSERS
+from wavebed.workload.serve import RunningServer
+from wavebed.workload.waiting import end_within, last_line, wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Metric, Schedule, Stage, Status
+
+__all__ = ["Command"]
+
+_START_TIMEOUT_S = 10.0
+_STOP_GRACE_S = 3.0
+_LAST_WORDS_S = 1.0
+_PORT = "{port}"
+_STATE = 3
+_WAITING = ("0A", "07")
+"""In /proc/net: TCP that listens, UDP without a peer."""
+
+
+def _command(value: object) -> list[str]:
+    """Read a program and its arguments, or a line for the shell."""
+    if isinstance(value, str):
+        return ["sh", "-c", values.text(value)]
+    if not isinstance(value, list) or not value:
+        raise Problem(f'{described(value)} is not a command: write ["PROGRAM", "ARGUMENT"] or a line for the shell')
+    for number, each in enumerate(value):
+        if not isinstance(each, str) or "\0" in each:
+            raise Problem(f"{described(each)} is not text: write it in quotes", f"[{number}]")
+    if not value[0]:
+        raise Problem("is empty: name a program", "[0]")
+    return list(value)
+
+
+class Command(Workload):
+    """A program on the client, which starts at its moment; another on the server, which is up before."""
+
+    kind = "command"
+    summary = "any program, its output parsed or kept"
+    keys: ClassVar[Sequence[WorkloadKey]] = (
+        WorkloadKey("run", _command, '["PROGRAM", "ARGUMENT"]|"LINE"', None, "what runs on the client"),
+        WorkloadKey(
+            "server-run", _command, '["PROGRAM", "ARGUMENT"]|"LINE"', None, "what runs on the server, from before"
+        ),
+        WorkloadKey(
+            "parser", values.word(*PARSERS), "|".join(PARSERS), "none", "what makes metrics of standard output"
+        ),
+        WorkloadKey(
+            "may-be-stopped", values.boolean, "true|false", False, "whether what it printed until its limit counts"
+        ),
+    )
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        if values["run"] is None:
+            raise Problem('is missing: write what runs on the client, such as ["ping", "-c", "3", "{server}"]', "run")
+
+    def expected_s(self) -> float:
+        """Return its limit: how long a program takes is its own affair."""
+        return self.common.limit_s
+
+    def open(self, stage: Stage) -> Session:
+        """Start the server's program, if there is one, and wait until it has opened ``{port}`` if it is told it."""
+        return _CommandSession(self, stage)
+
+
+def filled_in(command: Sequence[str], stage: Stage) -> list[str]:
+    """Return a command with ``{server}``, ``{client}``, ``{port}`` and ``{seed}`` replaced."""
+    known = {
+        "{server}": stage.server.name,
+        "{client}": stage.client.name,
+        _PORT: str(stage.port),
+        "{seed}": str(stage.seed),
+    }
+    result = []
+    for part in command:
+        text = part
+        for name, value in known.items():
+            text = text.replace(name, value)
+        result.append(text)
+    return result
+
+
+class _CommandSession(Session):
+    def __init__(self, workload: Command, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._asked = threading.Event()
+        self._failure: str | None = None
+        self._status: int | None = None
+        self._was_stopped = False
+        self._server: RunningServer | None = None
+        command = cast("list[str] | None", workload.values["server-run"])
+        if command is None:
+            return
+        output, log = stage.folder / "server.out", stage.folder / "server.err"
+        with output.open("wb") as out, log.open("wb") as errors:
+            process = stage.server.start(filled_in(command, stage), stdout=out, stderr=errors, cwd=stage.folder)
+        self._server = RunningServer("server-run", process, log)
+        if any(_PORT in part for part in command):
+            _wait_until_bound(self._server, stage.server, stage.port)
+
+    def run(self) -> None:
+        stage = self._stage
+        argv = filled_in(cast("list[str]", self._workload.values["run"]), stage)
+        with (stage.folder / "stdout").open("wb") as output, (stage.folder / "stderr").open("wb") as errors:
+            client = stage.client.start(argv, stdout=output, stderr=errors, cwd=stage.folder)
+        self._failure = wait_for_end(client, self._asked, self._server_failure)
+        # Most programs that measure write what they have on SIGINT.
+        grace_s = _LAST_WORDS_S if self._failure is not None else 0.001
+        self._was_stopped = not end_within(client, grace_s, signal.SIGINT, _STOP_GRACE_S)
+        self._status = client.returncode
+        self._failure = self._failure or self._server_failure()
+        if self._server is not None:
+            end_within(self._server.process, 0.001)
+
+    def _server_failure(self) -> str | None:
+        """Return a line if the server's program has failed; one that has ended well has done its work."""
+        if self._server is None:
+            return None
+        line = self._server.failure()
+        return line if self._server.process.returncode != 0 else None
+
+    def stop(self) -> None:
+        self._asked.set()
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+        if self._failure is not None:
+            return Outcome("failed", self._failure)
+        status: Status = "ok"
+        reason = ""
+        if self._was_stopped:
+            reason = f"stopped at its limit of {self._stage.limit_s:g} s"
+            if not self._workload.values["may-be-stopped"]:
+                return Outcome("failed", f"{reason}: raise limit, or write may-be-stopped = true")
+            status = "partial"
+        elif self._status != 0:
+            return Outcome("failed", self._ending())
+        try:
+            return Outcome(status, reason, metrics=self._metrics())
+        except WavebedError as error:
+            return Outcome("failed", str(error))
+
+    def _ending(self) -> str:
+        words = last_line(self._stage.folder / "stderr") or "it said nothing on standard error"
+        how = "was not run" if self._status is None else f"ended with {self._status}"
+        if self._status is not None and self._status < 0:
+            how = f"was ended by signal {-self._status}"
+        return f"{self._program()} {how}: {words}"
+
+    def _program(self) -> str:
+        command = cast("list[str]", self._workload.values["run"])
+        return "the shell" if command[:2] == ["sh", "-c"] else command[0]
+
+    def _metrics(self) -> list[Metric]:
+        text = (self._stage.folder / "stdout").read_text(encoding="utf-8", errors="replace")
+        return PARSERS[cast("str", self._workload.values["parser"])](text)
+
+
+def _wait_until_bound(server: RunningServer, host: LabHost, port: int) -> None:
+    """Wait until something on the host has opened a TCP or UDP port.
+
+    Raises
+    ------
+    WavebedError
+        If the program ends first, or opens nothing in time.
+    """
+    end = time.monotonic() + _START_TIMEOUT_S
+    files = [f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6")]
+    while True:
+        tables = host.run(["cat", *files], capture_output=True).stdout
+        rows = [line.split() for line in tables.splitlines()]
+        if any(len(row) > _STATE and row[_STATE] in _WAITING and row[1].endswith(f":{port:04X}") for row in rows):
+            return
+        failure = server.failure()
+        if failure is not None:
+            raise WavebedError(failure)
+        if time.monotonic() > end:
+            raise WavebedError(f"server-run does not open port {port} within {_START_TIMEOUT_S:g} s")
+        time.sleep(0.01)

@@ -1,0 +1,115 @@
+"""What the program of a `command` printed, made into metrics by a parser that the scenario names."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from wavebed.errors import WavebedError
+from wavebed.workload.model import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["PARSERS", "Parser"]
+
+Parser: TypeAlias = "Callable[[str], list[Metric]]"
+"""Takes standard output; raises `WavebedError` where it is not what it should be."""
+
+_LINE = re.compile(r"^\s*(?P<name>[^=]*?[^=\s])\s*=\s*(?P<value>\S+)(?:\s+(?P<unit>\S+))?\s*$")
+_MISSING = "-"
+_SENT = re.compile(r"^(\d+) packets transmitted, (\d+) received\b.*$", re.MULTILINE)
+_RTT = re.compile(r"^rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", re.MULTILINE)
+
+
+def parse_nothing(text: str) -> list[Metric]:  # noqa: ARG001 - it is kept as it is
+    """Return no metrics: the output is kept."""
+    return []
+
+
+def parse_json_numbers(text: str) -> list[Metric]:
+    """Return a metric without unit for each member of a flat JSON object; ``null`` is missing."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise WavebedError(f"json-numbers: the output is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise WavebedError('json-numbers: the output is not an object: print one such as {"goodput": 12.5}')
+    found = []
+    for name, value in document.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise WavebedError(f"json-numbers: {name}: is not a number: print a number or null")
+        found.append(_metric("json-numbers", name, value, ""))
+    return found
+
+
+def parse_key_values(text: str) -> list[Metric]:
+    """Return a metric for each line ``NAME = NUMBER UNIT``; a number ``-`` is missing, other lines are not read."""
+    found: dict[str, Metric] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        name, value = match["name"], match["value"]
+        try:
+            number = None if value == _MISSING else float(value)
+        except ValueError:
+            continue
+        if name in found:
+            raise WavebedError(f"key-value: {name}: is there twice: print each name once")
+        found[name] = _metric("key-value", name, number, match["unit"] or "")
+    if not found:
+        raise WavebedError("key-value: the output has no line NAME = NUMBER UNIT")
+    return list(found.values())
+
+
+def parse_ping(text: str) -> list[Metric]:
+    """Return what iputils' ping says at its end."""
+    sent = _SENT.search(text)
+    if sent is None:
+        raise WavebedError("ping: the output has no line 'N packets transmitted, N received'")
+    transmitted, received = int(sent[1]), int(sent[2])
+    loss = 100 * (1 - received / transmitted) if transmitted else None
+    rtt = _RTT.search(text)
+    values = [None] * 4 if rtt is None else [float(value) for value in rtt.groups()]
+    names = ("rtt min", "rtt average", "rtt max", "rtt mdev")
+    return [
+        *(Metric(name, value, "ms", "lower", "iputils ping") for name, value in zip(names, values, strict=True)),
+        Metric("loss", loss, "%", "lower", "iputils ping: not received / transmitted"),
+    ]
+
+
+def parse_iperf3(text: str) -> list[Metric]:
+    """Return goodput at the receiver and retransmissions from the sums at the end of ``iperf3 -J``."""
+    try:
+        document = json.loads(text)
+        end = cast("dict[str, dict[str, object]]", document["end"])
+    except (ValueError, KeyError, TypeError):
+        raise WavebedError("iperf3: the output is not what iperf3 -J prints") from None
+    if document.get("error"):
+        raise WavebedError(f"iperf3: {document['error']}")
+    received = end.get("sum_received", {}).get("bits_per_second")
+    again = end.get("sum_sent", {}).get("retransmits")
+    goodput = received / 1e6 if isinstance(received, int | float) else None
+    found = [Metric("goodput", goodput, "Mbit/s", "higher", "iperf3 end.sum_received")]
+    if isinstance(again, int | float):
+        found.append(Metric("retransmits", again, "segments", "lower", "iperf3 end.sum_sent"))
+    return found
+
+
+def _metric(parser: str, name: str, value: float | None, unit: str) -> Metric:
+    if value is not None and not math.isfinite(value):
+        raise WavebedError(f"{parser}: {name}: {value} is no finite number: say that it is missing instead")
+    return Metric(name, value, unit)
+
+
+PARSERS: dict[str, Parser] = {
+    "none": parse_nothing,
+    "json-numbers": parse_json_numbers,
+    "key-value": parse_key_values,
+    "ping": parse_ping,
+    "iperf3": parse_iperf3,
+}
+"""The parsers by the name that a scenario gives."""
