@@ -1,0 +1,187 @@
+"""One link on a grid of milliseconds, while the workloads put load on the path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from wavebed.workload.model import Schedule
+
+__all__ = ["LinkCourse", "Tables", "bottlenecks", "load_spans"]
+
+Tables: TypeAlias = "Mapping[str, pa.Table]"
+"""The tables of one trial, by name."""
+_DROPPED_IN_QUEUE = ("overflow", "aqm", "outage", "ended", "discard")
+Floats: TypeAlias = "NDArray[np.float64]"
+
+
+@dataclass(frozen=True, eq=False)
+class LinkCourse:
+    """A link by the millisecond, from time zero until the load ends.
+
+    Parameters
+    ----------
+    link : str
+        ``SEGMENT.down`` or ``SEGMENT.up``.
+    load : bool array
+        Whether the millisecond is within the span of a workload that puts load on the path.
+    first_ms : int
+        The first of them.
+    delivered_bits : float array
+        IP bits that left the link in each millisecond.
+    queue_bytes : float array
+        What waited at its end.
+    sojourn_ms : float array
+        Mean time in the queue of what left it; NaN where nothing did.
+    left_bytes : float array
+        What left the queue, from the balance of the books.
+    capacity_bits : float array or None
+        IP bits that the link could have carried before the start of each millisecond, one more entry than there are
+        milliseconds; ``None`` if at some time under load it had no limit.
+    change_ms : int array
+        Where the state of its radio changes, or its rate by more than two.
+    failed_share : float
+        Share of its radio's blocks that failed under load; 0 without a radio.
+    """
+
+    link: str
+    load: NDArray[np.bool_]
+    first_ms: int
+    delivered_bits: Floats
+    queue_bytes: Floats
+    sojourn_ms: Floats
+    left_bytes: Floats
+    capacity_bits: Floats | None
+    change_ms: NDArray[np.int64]
+    failed_share: float
+
+    def possible_bits(self) -> float | None:
+        """Return what the link could have carried under load."""
+        return None if self.capacity_bits is None else float(np.diff(self.capacity_bits)[self.load].sum())
+
+
+def load_spans(spans: Schedule) -> list[tuple[int, int]]:
+    """Return start and end, in milliseconds, of the times with load, in order; those that touch are one."""
+    found: list[tuple[int, int]] = []
+    for span in sorted((span for span in spans.values() if span.is_load), key=lambda span: span.start_s):
+        start, end = max(0, int(span.start_s * 1000)), int(np.ceil(span.end_s * 1000))
+        if end <= start:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def bottlenecks(tables: Tables, spans: Schedule) -> dict[str, LinkCourse]:
+    """Return for each direction (``down``, ``up``) the link that could carry least under load.
+
+    Directions without a link that has a rate are left out, and all are if there is no load.
+    """
+    loaded = load_spans(spans)
+    if not loaded:
+        return {}
+    chosen: dict[str, tuple[float, LinkCourse]] = {}
+    for link in dict.fromkeys(tables["capacity"].column("link").to_pylist()):
+        course = _course(tables, link, loaded)
+        possible = course.possible_bits()
+        weight = np.inf if possible is None else possible
+        direction = link.rpartition(".")[2]
+        if direction not in chosen or weight < chosen[direction][0]:
+            chosen[direction] = (weight, course)
+    return {direction: course for direction, (_, course) in sorted(chosen.items())}
+
+
+def _course(tables: Tables, link: str, loaded: list[tuple[int, int]]) -> LinkCourse:
+    length = loaded[-1][1]
+    load = np.zeros(length, bool)
+    for start, end in loaded:
+        load[start:end] = True
+    rows = {name: column.to_numpy() for name, column in _of_link(tables["links"], link).items()}
+    keep = (rows["time_ms"] >= 0) & (rows["time_ms"] < length)
+    rows = {name: column[keep].astype(np.float64) for name, column in rows.items()}
+    at = rows["time_ms"].astype(np.int64)
+    queue = _held(rows["queue_bytes"], at, length)
+    sojourn = np.full(length, np.nan)
+    sojourn[at] = rows["sojourn_mean_ns"] / 1e6
+    lost = np.sum([rows[f"dropped_{reason}_segments"] for reason in _DROPPED_IN_QUEUE], axis=0)
+    segments = rows["offered_segments"].sum()
+    mean_bytes = rows["offered_bytes"].sum() / segments if segments else 0.0
+    left = _on_grid(rows["offered_bytes"] - lost * mean_bytes, at, length) - np.diff(queue, prepend=0.0)
+    left[np.isnan(sojourn)] = 0.0
+    blocks = _on_grid(rows["blocks_sent"], at, length)[load].sum()
+    failed = _on_grid(rows["blocks_failed"], at, length)[load].sum()
+    capacity, changes = _capacity(tables, link, load)
+    return LinkCourse(
+        link=link,
+        load=load,
+        first_ms=loaded[0][0],
+        delivered_bits=_on_grid(rows["delivered_bytes"], at, length) * 8,
+        queue_bytes=queue,
+        sojourn_ms=sojourn,
+        left_bytes=np.maximum(left, 0.0),
+        capacity_bits=capacity,
+        change_ms=changes,
+        failed_share=float(failed / blocks) if blocks else 0.0,
+    )
+
+
+def _capacity(tables: Tables, link: str, load: NDArray[np.bool_]) -> tuple[Floats | None, NDArray[np.int64]]:
+    """Return the bits that the link could carry before each millisecond, and where its course changes."""
+    rows = _of_link(tables["capacity"], link)
+    time_ms = rows["time_s"].to_numpy() * 1000
+    rates = rows["rate_bps"].to_pylist()
+    states = rows["state"].to_pylist()
+    length = len(load)
+    changes = [
+        int(np.ceil(at))
+        for at, rate, before, state, state_before in zip(
+            time_ms[1:], rates[1:], rates, states[1:], states, strict=False
+        )
+        if state != state_before or _jumps(before, rate)
+    ]
+    rate_at = np.array([np.nan if rate is None else rate / 1000 for rate in rates])
+    edges = np.append(time_ms, np.inf)
+    grid = np.arange(length + 1, dtype=np.float64)
+    per_step = np.concatenate(([0.0], np.cumsum(np.diff(time_ms) * np.nan_to_num(rate_at[:-1]))))
+    step = np.maximum(np.searchsorted(edges, grid, side="right") - 1, 0)
+    step = np.minimum(step, len(rate_at) - 1)
+    bits = per_step[step] + np.maximum(grid - time_ms[step], 0.0) * np.nan_to_num(rate_at[step])
+    unlimited = np.isnan(rate_at[step[:-1]])
+    return (None if unlimited[load].any() else bits), np.array([at for at in changes if at < length], np.int64)
+
+
+def _jumps(before: int | None, after: int | None) -> bool:
+    """Return whether the rate changed by more than two."""
+    if before is None or after is None:
+        return before is not after
+    return max(before, after) > 2 * min(before, after)
+
+
+def _of_link(table: pa.Table, link: str) -> dict[str, pa.ChunkedArray]:
+    import pyarrow.compute as pc
+
+    rows = table.filter(pc.equal(table.column("link"), link))
+    return {name: rows.column(name) for name in rows.column_names if name != "link"}
+
+
+def _on_grid(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
+    grid = np.zeros(length)
+    grid[at] = values
+    return grid
+
+
+def _held(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
+    """Return the level in each millisecond: that of the last row, 0 before the first."""
+    last = np.zeros(length, np.int64)
+    last[at] = np.arange(1, len(at) + 1)
+    return np.concatenate(([0.0], values))[np.maximum.accumulate(last)]

@@ -1,0 +1,75 @@
+"""What the flows' TCP_INFO says of retransmissions and fairness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from wavebed.result.course import Tables
+
+__all__ = ["bulk_shares", "jain", "retransmission_share"]
+
+BULK_BUSY = 0.5
+"""A flow is bulk if it had data to send for at least this share of its time."""
+LEAST_S = 1.0
+"""Flows, and the time that they have in common, are judged from this length on."""
+_COLUMNS = ["time_ns", "host", "cookie", "remote", "bytes_sent", "bytes_retrans", "bytes_acked", "busy_us"]
+
+
+def _flows(tables: Tables) -> pd.DataFrame:
+    """Return the rows of connections between hosts, in order of time."""
+    frame: pd.DataFrame = tables["flows"].select(_COLUMNS).to_pandas()
+    within_host = frame["remote"].fillna("").str.match(r"127\.|\[?::1\]?:|\[?::ffff:127\.")
+    return frame[~within_host.astype(bool)].sort_values("time_ns", kind="stable")
+
+
+def retransmission_share(tables: Tables) -> float | None:
+    """Return the share of the bytes that all flows sent which were sent again; ``None`` if nothing was sent."""
+    last = _flows(tables).groupby(["host", "cookie"], observed=True)[["bytes_sent", "bytes_retrans"]].max().dropna()
+    sent = float(last["bytes_sent"].sum())
+    return float(last["bytes_retrans"].sum()) / sent if sent > 0 else None
+
+
+def bulk_shares(tables: Tables, *, down: bool) -> list[float]:
+    """Return the bytes that each bulk flow delivered during the time that all of them have in common.
+
+    Parameters
+    ----------
+    down : bool
+        Flows towards the client; otherwise those from it.
+    """
+    frame = _flows(tables)
+    frame = frame[(frame["host"] != "client") if down else (frame["host"] == "client")]
+    bulk = [rows for _, rows in frame.groupby(["host", "cookie"], observed=True) if _is_bulk(rows)]
+    if not bulk:
+        return []
+    start = max(int(rows["time_ns"].iloc[0]) for rows in bulk)
+    end = min(int(rows["time_ns"].iloc[-1]) for rows in bulk)
+    if end - start < LEAST_S * 1e9:
+        return []
+    return [_acked(rows, end) - _acked(rows, start) for rows in bulk]
+
+
+def _is_bulk(rows: pd.DataFrame) -> bool:
+    lasted_us = (int(rows["time_ns"].iloc[-1]) - int(rows["time_ns"].iloc[0])) / 1000
+    busy = rows["busy_us"].dropna()
+    if lasted_us < LEAST_S * 1e6 or len(busy) == 0 or rows["bytes_acked"].isna().all():
+        return False
+    return float(busy.iloc[-1] - busy.iloc[0]) >= BULK_BUSY * lasted_us
+
+
+def _acked(rows: pd.DataFrame, at_ns: int) -> float:
+    place = int(np.searchsorted(rows["time_ns"].to_numpy(), at_ns, side="right")) - 1
+    return float(rows["bytes_acked"].iloc[place])
+
+
+def jain(shares: list[float]) -> float | None:
+    """Return Jain's index of fairness; ``None`` for fewer than two shares, or if nobody got anything."""
+    squares = sum(share * share for share in shares)
+    if len(shares) < 2 or squares == 0:
+        return None
+    return sum(shares) ** 2 / (len(shares) * squares)

@@ -1,0 +1,116 @@
+"""What the field asks of a transport, from the series of one trial. Formulas: docs/models/transport-metrics.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.result.course import bottlenecks
+from wavebed.result.delay import omniscient_delay_ms, queueing_delay_ms, signal_delay_ms
+from wavebed.result.flows import bulk_shares, jain, retransmission_share
+from wavebed.result.ramp import ramp_up_s, recoveries
+from wavebed.workload.model import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.result.course import LinkCourse, Tables
+    from wavebed.workload.model import Schedule
+
+__all__ = ["transport_metrics"]
+
+_PERCENTILES = (50, 95)
+
+
+def transport_metrics(tables: Tables, spans: Schedule) -> list[Metric]:
+    """Return the metrics of the path and its flows while workloads put load on it; none without load.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        As `wavebed.result.tables.write_tables` returns them.
+    spans : mapping of str to Span
+        When each workload ran.
+    """
+    courses = bottlenecks(tables, spans)
+    found: list[Metric] = []
+    for direction, course in courses.items():
+        found += _use(direction, course)
+        found += _delays(direction, course)
+        found += _recovery(direction, course)
+    if any(span.is_load for span in spans.values()):
+        found += _of_flows(tables)
+    return found
+
+
+def _use(direction: str, course: LinkCourse) -> Iterator[Metric]:
+    possible = course.possible_bits()
+    share = None if not possible else float(course.delivered_bits[course.load].sum()) / possible * 100
+    yield Metric(
+        f"share of capacity used {direction}",
+        share,
+        "%",
+        "higher",
+        f"delivered by {course.link} of what it could carry",
+    )
+    yield Metric(
+        f"time to ramp up {direction}",
+        ramp_up_s(course),
+        "s",
+        "lower",
+        "to the end of the first 100 ms with 90 % of the capacity",
+    )
+
+
+def _delays(direction: str, course: LinkCourse) -> Iterator[Metric]:
+    signal, least = signal_delay_ms(course), omniscient_delay_ms(course)
+    for percentile in _PERCENTILES:
+        queueing = queueing_delay_ms(course, percentile)
+        yield Metric(
+            f"queueing delay p{percentile} {direction}", queueing, "ms", "lower", "time in the queue, by bytes"
+        )
+        if signal is None or least is None:
+            age = bound = inflicted = None
+        else:
+            age = float(np.percentile(signal[course.load], percentile))
+            bound = float(np.percentile(least[course.load], percentile))
+            inflicted = age - bound
+        yield Metric(f"signal delay p{percentile} {direction}", age, "ms", "lower", "Sprout 2013, without propagation")
+        yield Metric(
+            f"omniscient delay p{percentile} {direction}", bound, "ms", "neither", "Sprout 2013, without propagation"
+        )
+        yield Metric(
+            f"self-inflicted delay p{percentile} {direction}",
+            inflicted,
+            "ms",
+            "lower",
+            "Sprout 2013: signal delay - omniscient delay",
+        )
+
+
+def _recovery(direction: str, course: LinkCourse) -> Iterator[Metric]:
+    found = recoveries(course)
+    times = [each.recovery_s for each in found if each.recovery_s is not None]
+    said = "to the end of the first 100 ms with 90 % of the capacity after a change"
+    yield Metric(f"time to recover p50 {direction}", float(np.median(times)) if times else None, "s", "lower", said)
+    yield Metric(f"time to recover max {direction}", max(times, default=None), "s", "lower", said)
+    yield Metric(f"changes of capacity {direction}", len(found), "", "neither", "of state, or of rate by more than two")
+    missed = len(found) - len(times)
+    yield Metric(
+        f"changes not recovered from {direction}", missed if found else None, "", "lower", "before the next change"
+    )
+
+
+def _of_flows(tables: Tables) -> Iterator[Metric]:
+    share = retransmission_share(tables)
+    yield Metric(
+        "retransmission share",
+        None if share is None else share * 100,
+        "%",
+        "lower",
+        "TCP_INFO: bytes_retrans / bytes_sent, over all flows",
+    )
+    for direction in ("down", "up"):
+        index = jain(bulk_shares(tables, down=direction == "down"))
+        yield Metric(f"fairness between flows {direction}", index, "", "higher", "Jain 1984")
