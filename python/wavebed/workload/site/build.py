@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.workload.site.fonts import font
 from wavebed.workload.site.images import jpeg, png
+from wavebed.workload.site.kinds import type_of_ending
 from wavebed.workload.site.model import Origin, Site, SiteObject
 from wavebed.workload.site.page import Writer
 from wavebed.workload.site.plan import Item, plan
@@ -14,31 +18,21 @@ from wavebed.workload.site.sizes import luck
 from wavebed.workload.site.spec import DOCUMENT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.workload.site.spec import Spec
 
-__all__ = ["CONTENT_TYPES", "build_site", "builder_version"]
+__all__ = ["build_site", "builder_version"]
 
-_VERSION = 1
-"""To be raised when the same specification gives other bytes."""
-
-CONTENT_TYPES = {
-    "html": "text/html",
-    "css": "text/css",
-    "js": "application/javascript",
-    "woff": "font/woff",
-    "json": "application/json",
-    "jpg": "image/jpeg",
-    "png": "image/png",
-}
 _ASPECTS = {"hero": 375 / 220, "card": 4 / 3, "tile": 1.0, "icon": 1.0, "pixel": 1.0}
 
 
 def builder_version() -> str:
-    """Return what the bytes depend on beside the specification."""
+    """Return what the bytes depend on beside the specification: this package's own files, and libraries."""
+    own = hashlib.sha256()
+    for file in sorted(Path(str(resources.files("wavebed.workload.site"))).iterdir()):
+        if file.suffix in {".py", ".css", ".txt"}:
+            own.update(file.read_bytes())
     libraries = ("numpy", "pillow", "fonttools", "matplotlib")
-    return " ".join([f"builder {_VERSION}", *(f"{name} {version(name)}" for name in libraries)])
+    return " ".join([own.hexdigest(), *(f"{name} {version(name)}" for name in libraries)])
 
 
 def build_site(spec: Spec, folder: Path) -> Site:
@@ -64,7 +58,7 @@ def build_site(spec: Spec, folder: Path) -> Site:
                 file=name,
                 bytes=item.bytes,
                 kind=item.group.kind,
-                content_type=CONTENT_TYPES[name.rpartition(".")[2]],
+                content_type=type_of_ending(name),
                 blocking=_blocks(item),
                 above_fold=item.group.above_fold,
                 found_in=item.finder.path if item.finder else "",

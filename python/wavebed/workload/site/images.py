@@ -28,24 +28,36 @@ _MOST_SIDE = 4000
 _COM_MOST = 65_533
 """Largest comment of JPEG: its length field counts itself."""
 _ROUNDS = 40
+_SKY = ((0.0, 0.55, 0.85), (0.06, 0.15, 1.0))
+"""Top and bottom of the sky: how far the hue is turned, saturation, value."""
+_HILLS = 3
+_GRAIN = 24
 
 
-def _pixels(width: int, height: int, colours: int, noise: int, source: random.Random) -> Pixels:
-    """Draw soft patches of a few colours with grain on them, so that each picture looks different."""
+def _pixels(width: int, height: int, source: random.Random) -> Pixels:
+    """Draw hills below a sky in colours of their own, with grain on them: the grain is what fills the file."""
     import numpy as np
-    from PIL import Image
 
     luck = np.random.default_rng(source.getrandbits(64))
     hue = source.random()
-    patches = [
-        colorsys.hsv_to_rgb((hue + source.uniform(-0.12, 0.12)) % 1, source.uniform(0.35, 0.9), source.uniform(0.3, 1))
-        for _ in range(colours * colours)
-    ]
-    small = (np.array(patches).reshape(colours, colours, 3) * 255).astype(np.uint8)
-    smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC), dtype=np.int16)
-    grain = luck.integers(-noise, noise + 1, (height, width, 1), dtype=np.int16)
-    drawn: Pixels = np.clip(smooth + grain, 0, 255).astype(np.uint8)
-    return drawn
+    down = np.linspace(0, 1, height, dtype=np.float32)[:, None, None]
+    above, below = (np.array(_colour(hue + turn, strength, light)) for turn, strength, light in _SKY)
+    drawn = (above + (below - above) * down + np.zeros((1, width, 1), dtype=np.float32)).astype(np.int16)
+    along = np.linspace(0, 1, width)
+    rows = np.arange(height)[:, None]
+    for layer in range(_HILLS):
+        ridge = (0.35 + 0.2 * layer) + sum(
+            source.uniform(0.01, 0.07) * np.sin(along * source.uniform(3, 14) + source.uniform(0, 6)) for _ in range(3)
+        )
+        colour = _colour(hue + 0.45 + source.uniform(-0.15, 0.15), 0.5, 0.85 - 0.22 * layer)
+        drawn[rows > ridge * height] = np.array(colour, dtype=np.int16)
+    drawn += luck.integers(-_GRAIN, _GRAIN + 1, (height, width, 1), dtype=np.int16)
+    shown: Pixels = np.clip(drawn, 0, 255).astype(np.uint8)
+    return shown
+
+
+def _colour(hue: float, saturation: float, value: float) -> tuple[float, ...]:
+    return tuple(255 * part for part in colorsys.hsv_to_rgb(hue % 1, saturation, value))
 
 
 def _sides(size_bytes: int, bytes_per_pixel: float, aspect: float) -> tuple[int, int]:
@@ -81,7 +93,7 @@ def jpeg(size_bytes: int, aspect: float, source: random.Random) -> bytes:
     What the picture leaves of the size, a few hundredths, is in comment segments behind the first marker.
     """
     width, height = _sides(size_bytes - 600, _JPEG_BYTES_PER_PIXEL, aspect)
-    data = _cut_to(size_bytes, _pixels(width, height, 6, 24, source), 4, is_jpeg=True)
+    data = _cut_to(size_bytes, _pixels(width, height, source), 4, is_jpeg=True)
     left = size_bytes - len(data)
     assert left >= 0, "the specification has been checked"
     comments = b""
@@ -111,7 +123,7 @@ def png(size_bytes: int, aspect: float, source: random.Random) -> bytes:
     What the picture leaves of the size is in a private ancillary chunk at its end.
     """
     width, height = _sides(max(8, size_bytes - 330), _PNG_BYTES_PER_PIXEL, aspect)
-    pixels = _pixels(width, height, 3, 24, source) if size_bytes > 700 else _plain(source)
+    pixels = _pixels(width, height, source) if size_bytes > 700 else _plain(source)
     data = _cut_to(size_bytes, pixels, 12, is_jpeg=False)
     left = size_bytes - len(data)
     assert left == 0 or left >= 12, "the specification has been checked"

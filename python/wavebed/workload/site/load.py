@@ -45,7 +45,8 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
     Parameters
     ----------
     name_or_file : str
-        A specification (``.toml``), or if there is no such file the name of a shipped site such as ``cnn``.
+        A specification (``.toml``); a recording (``.har``); a saved page (``.html``, ``.htm``) with its folder; a
+        folder with an ``index.html``; or if there is no such file the name of a shipped site such as ``cnn``.
     cache : pathlib.Path
         Folder for content that is made once; sites go to ``sites`` in it.
 
@@ -57,7 +58,16 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
         If the cache cannot be written.
     """
     file = _find(name_or_file)
-    key, builder = _of_spec(file)
+    ending = file.suffix.lower()
+    try:
+        if ending == ".har":
+            key, builder = _of_har(file)
+        elif file.is_dir() or ending in {".html", ".htm"}:
+            key, builder = _of_page(file)
+        else:
+            key, builder = _of_spec(file)
+    except OSError as error:
+        raise UserError(f"{error.filename or file}: {error.strerror}: name a site's file") from None
     try:
         return _cached(cache / "sites" / f"{_safe(file.stem)}-{key[:16]}", builder)
     except OSError as error:
@@ -90,6 +100,23 @@ def _of_spec(file: Path) -> tuple[str, Builder]:
             raise UserError(f"{file}: {problem}") from None
 
     return _digest(builder_version(), repr(spec)), build
+
+
+def _of_har(file: Path) -> tuple[str, Builder]:
+    from wavebed.workload.site.build import builder_version
+    from wavebed.workload.site.har import import_har, read_har
+
+    data = read_har(file)
+    key = _digest(builder_version(), file.name, hashlib.sha256(data).hexdigest())
+    return key, lambda folder: import_har(file, data, folder)
+
+
+def _of_page(file: Path) -> tuple[str, Builder]:
+    from wavebed.workload.site.build import builder_version
+    from wavebed.workload.site.saved import find_page
+
+    page = find_page(file)
+    return _digest(builder_version(), file.name, page.digest()), page.copy
 
 
 def _digest(*parts: str) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["KINDS", "BuiltSite", "Kind", "Origin", "Route", "Site", "SiteObject"]
+__all__ = ["KINDS", "BuiltSite", "Kind", "Origin", "Route", "Scheme", "Site", "SiteObject"]
 
 Kind: TypeAlias = Literal["html", "css", "js", "image", "font", "json", "other"]
 KINDS: tuple[Kind, ...] = ("html", "css", "js", "image", "font", "json", "other")

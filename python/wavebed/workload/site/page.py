@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from wavebed.workload.site.fill import headline, padded, words
+from wavebed.workload.site.fill import padded, words
 from wavebed.workload.site.sizes import luck
 from wavebed.workload.site.view import Text, arranged, frame, picture
 
@@ -94,8 +94,7 @@ class Writer:
 
     def _first_page(self, page: Item, source: random.Random) -> str:
         style = self._style() if self._styled is None else ""
-        fonts = self._fonts_of(page)
-        text = Text(fonts, source)
+        text = Text(self._fonts_of(page), source)
         top, rest = arranged(page, self._spec.layout, text)
         title = self._spec.title.partition(":")[0]
         bar = f'<header class="bar"><b>{_escaped(title)}</b><span>&equiv;</span></header>'
@@ -103,7 +102,7 @@ class Writer:
             bar += f'<div class="find"><span>Search {_escaped(title)}</span></div>'
         elif self._spec.layout == "search":
             bar = f'<div class="name">{_escaped(title)}</div><div class="find"><span>Search</span></div>'
-        foot = f"<footer>{''.join(text.sentence() for _ in fonts or '-')}</footer>"
+        foot = f"<footer>{text.specimens()}</footer>"
         pixels = "".join(picture(page, item) for item in page.found if item.group.shape == "pixel")
         return f"{self._head(page, title, style)}{bar}\n{top}\n{rest}\n{foot}\n{pixels}\n"
 
@@ -111,8 +110,9 @@ class Writer:
         shown = "".join(picture(page, item) for item in page.of_page() if item.shown)
         frames = "".join(frame(page, item) for item in page.of_page() if item.group.kind == "html")
         pixels = "".join(picture(page, item) for item in page.found if item.group.shape == "pixel")
-        fonts = "".join(f'<p class="t{index}">{headline(source)}</p>' for index in self._fonts_of(page))
-        return f"{self._head(page, page.key, _FRAME_STYLE)}{shown}<p>{headline(source)}</p>{fonts}{frames}{pixels}\n"
+        text = Text(self._fonts_of(page), source).specimens()
+        style = f"{_FRAME_STYLE}body{{background:hsl({source.randrange(360)},60%,85%)}}"
+        return f"{self._head(page, page.key, style)}{shown}{text}{frames}{pixels}\n"
 
     def _fonts_of(self, page: Item) -> list[int]:
         return [self._fonts.index(item) for item in page.of_page() if item.group.kind == "font"]
@@ -127,7 +127,7 @@ class Writer:
                 index = self._fonts.index(item)
                 rules.append(
                     f'@font-face{{font-family:"w{index}";src:url({url})format("woff");font-display:swap}}'
-                    f'.t{index}{{font-family:"w{index}",sans-serif}}'
+                    f'.t{index}{{font-family:"w{index}",sans-serif;font-weight:400}}'
                 )
             elif item.shown:
                 rules.append(f'[data-slot="{item.key}"]{{background-image:url({url})}}')

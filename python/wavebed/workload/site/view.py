@@ -24,6 +24,8 @@ _ICONS_A_ROW = 6
 _BLOCKS_BETWEEN_FRAMES = 4
 _PASSAGE_PX = 120
 """Least height of a passage of text."""
+_FONT_OF = {"h2": 1, "h3": 1, "b": 1, "h1": 2}
+"""Which of the page's fonts a piece of text has: the first, except these."""
 _SIDES = {"hero": (375, 220), "card": (120, 90), "tile": (170, 170), "icon": (36, 36), "pixel": (1, 1)}
 
 
@@ -45,7 +47,7 @@ def frame(page: Item, item: Item) -> str:
 
 
 class Text:
-    """Makes the text of a page, each piece in the next of the page's fonts.
+    """Makes the text of a page, in the page's fonts.
 
     Parameters
     ----------
@@ -58,15 +60,19 @@ class Text:
     def __init__(self, fonts: Sequence[int], source: random.Random) -> None:
         self._fonts = fonts
         self._source = source
-        self._count = 0
 
     def element(self, tag: str, text: str) -> str:
         """Return an element with a text."""
         if not self._fonts:
             return f"<{tag}>{text}</{tag}>"
-        font = self._fonts[self._count % len(self._fonts)]
-        self._count += 1
+        font = self._fonts[min(_FONT_OF.get(tag, 0), len(self._fonts) - 1)]
         return f'<{tag} class="t{font}">{text}</{tag}>'
+
+    def specimens(self) -> str:
+        """Return a sentence in each of the fonts, so that each is used."""
+        if not self._fonts:
+            return self.sentence()
+        return "".join(f'<p class="t{font}">{sentence(self._source)}</p>' for font in self._fonts)
 
     def headline(self, tag: str) -> str:
         """Return a headline."""

@@ -1,0 +1,137 @@
+"""Import a page that a browser has saved: a document, and a folder of what belongs to it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from wavebed.errors import UserError
+from wavebed.workload.site.kinds import kind_of_type, type_of_ending
+from wavebed.workload.site.model import Origin, Route, Site, SiteObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SavedPage", "find_page"]
+
+MAX_FILES = 5000
+MAX_BYTES = 1_000_000_000
+_HOST = "page.example"
+_FOLDERS = ("_files", ".files", "_Files")
+_ABROAD = re.compile(
+    rb"""(?:\bsrc|\bhref|\bposter|\bdata-src)\s*=\s*["']?((?:https?:)?//[^\s"'>]+)|url\(["']?((?:https?:)?//[^\s"')]+)"""
+)
+_TEXT = ("html", "css")
+
+
+class SavedPage:
+    """A saved page.
+
+    Parameters
+    ----------
+    document : pathlib.Path
+        The page's file.
+    folders : list of pathlib.Path
+        Folders that belong to it, beside it.
+    """
+
+    def __init__(self, document: Path, folders: list[Path]) -> None:
+        self._document = document
+        self._root = document.parent
+        self._files = [document, *sorted(file for folder in folders for file in _inside(folder) if file != document)]
+        if len(self._files) > MAX_FILES:
+            raise UserError(f"{document}: has {len(self._files)} files: name a page with at most {MAX_FILES}")
+        if sum(file.stat().st_size for file in self._files) > MAX_BYTES:
+            raise UserError(f"{document}: has more than {MAX_BYTES // 1_000_000} MB: name a smaller page")
+
+    def digest(self) -> str:
+        """Return what changes with any of its files."""
+        total = hashlib.sha256()
+        for file in self._files:
+            total.update(f"{self._name(file)}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+        return total.hexdigest()
+
+    def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
+        """Copy it into `folder` and return what is served and how. Files are called by numbers there."""
+        (folder / _HOST).mkdir()
+        objects: list[SiteObject] = []
+        abroad: set[str] = set()
+        for number, file in enumerate(self._files, 1):
+            kept = f"{number:05}{file.suffix.lower() if re.fullmatch(r'[.][A-Za-z0-9]{1,5}', file.suffix) else '.bin'}"
+            shutil.copyfile(file, folder / _HOST / kept)
+            content_type = "text/html" if file == self._document else type_of_ending(file.name)
+            kind = kind_of_type(content_type)
+            if kind in _TEXT:
+                abroad |= _abroad(file.read_bytes())
+            path = "/" + quote(self._name(file).encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~-._")
+            size = (folder / _HOST / kept).stat().st_size
+            objects.append(SiteObject(_HOST, path, kept, size, kind, content_type))
+        site = Site(
+            name=self._document.stem,
+            title=self._document.name,
+            source=f"{self._document.name}: a saved page",
+            first=objects[0].path,
+            origins=(Origin(_HOST, _HOST),),
+            objects=tuple(objects),
+            notes=_notes(abroad),
+        )
+        return site, {_HOST: {entry.path: Route(entry.file, entry.content_type) for entry in objects}}
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self._root).as_posix()
+
+
+def find_page(file: Path) -> SavedPage:
+    """Return the page that a document or a folder with an ``index.html`` is.
+
+    Raises
+    ------
+    UserError
+        If there is none, or it is too large.
+    """
+    if file.is_dir():
+        document = file / "index.html"
+        if not document.is_file():
+            raise UserError(f"{file}: has no index.html: name a saved page")
+        return SavedPage(document, [file])
+    if not file.is_file():
+        raise UserError(f"{file}: no such file: name a saved page")
+    folders = [file.with_name(file.stem + ending) for ending in _FOLDERS]
+    return SavedPage(file, [folder for folder in folders if folder.is_dir()])
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """Return the files in a folder and below. Links are not followed: they could lead anywhere."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(place) / name
+            if file.is_file() and not file.is_symlink():
+                yield file
+
+
+def _abroad(text: bytes) -> set[str]:
+    """Return the hosts that a text loads something from, by its attributes and style."""
+    hosts = set()
+    for found in _ABROAD.finditer(text):
+        url = (found[1] or found[2]).decode("ascii", "replace")
+        try:
+            hosts.add(urlsplit(url).netloc)
+        except ValueError:
+            continue
+    return hosts
+
+
+def _notes(abroad: set[str]) -> tuple[str, ...]:
+    if not abroad:
+        return ()
+    shown = ", ".join(sorted(abroad)[:5])
+    return (
+        f"hosts that the page names and that were not saved (links, or objects that will be missing): {len(abroad)}: {shown}",
+    )
