@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.path.values import word
-from wavebed.workload import tools
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
@@ -25,7 +24,6 @@ from wavebed.workload.ping import ping_command, read_ping, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Json, Schedule, Span, Stage
@@ -51,12 +49,14 @@ class Latency(Workload):
     kind: ClassVar[str] = "latency"
     summary: ClassVar[str] = "ping and irtt beside the other workloads"
     keys: ClassVar[Sequence[WorkloadKey]] = KEYS
-    programs: ClassVar[Sequence[str]] = ()
+    programs: ClassVar[Sequence[str]] = ("ping",)
     is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, values: Mapping[str, object]) -> None:
         super().__init__(common, values)
         self.probes = _PROBES[cast("str", values["probe"])]
+        # Those that this one needs: who pings needs no irtt.
+        self.programs = [_PROGRAMS[probe] for probe in self.probes]  # type: ignore[misc]
         self.interval_s = cast("int", values["interval"]) / 1e9
         wanted = cast("int | None", values["duration"])
         self.duration_s = None if wanted is None else wanted / 1e9
@@ -74,11 +74,6 @@ class Latency(Workload):
     def expected_s(self) -> float:
         """Return its duration; that of an endless one is its tail."""
         return self.tail_s if self.duration_s is None else self.duration_s
-
-    def prepare(self, cache: Path) -> None:  # noqa: ARG002 - nothing is made
-        """Look for the programs that its probes need."""
-        for probe in self.probes:
-            tools.find(_PROGRAMS[probe])
 
     def open(self, stage: Stage) -> Session:
         """Start the server of irtt; ping needs none."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from wavebed.path.values import word
-from wavebed.workload import tools
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, burst_ratio, rate
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
@@ -18,7 +17,6 @@ from wavebed.workload.voice_packets import Packet, direction_of, jitter_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Json, Schedule, Span, Stage
@@ -73,10 +71,6 @@ class Voice(Workload):
     def expected_s(self) -> float:
         """Return its duration; that of an endless one is its tail."""
         return self.tail_s if self.duration_s is None else self.duration_s
-
-    def prepare(self, cache: Path) -> None:  # noqa: ARG002 - nothing is made
-        """Look for irtt."""
-        tools.find("irtt")
 
     def open(self, stage: Stage) -> Session:
         """Start the server that answers every packet with one of its size."""

@@ -1,0 +1,83 @@
+"""Probes on a known path: idle they take the round trip, beside a full queue they take the queue as well."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from workload_harness import KNOWN_PATH, metrics, run_workload, run_workloads
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.path.lab import Laboratory
+    from wavebed.workload.model import Stage
+
+
+def test_idle_probes_take_the_round_trip_of_the_path(tmp_path: Path) -> None:
+    table = {"kind": "latency", "probe": "both", "duration": "2s", "interval": "10ms"}
+    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    found = metrics(outcome)
+    assert outcome.status == "ok"
+    # 40 ms of delay; a busy machine adds a few, never takes any away.
+    for name in ("rtt idle p50", "udp rtt idle p50"):
+        assert found[name] == pytest.approx(42, abs=2.5)
+    for name in ("one-way delay up idle p50", "one-way delay down idle p50"):
+        assert found[name] == pytest.approx(21, abs=1.5)
+    assert found["probe loss"] == found["udp probe loss"] == 0
+    assert found["rtt loaded p50"] is None
+    assert found["loaded latency increase p50"] is None
+    assert found["probe loss loaded"] is None
+
+
+def test_a_full_queue_shows_in_the_loaded_window_alone(tmp_path: Path) -> None:
+    tables = [
+        {"kind": "latency", "probe": "both"},
+        {"kind": "bulk", "direction": "down", "duration": "3s", "start": "1s"},
+    ]
+    outcomes, _ = run_workloads(tables, KNOWN_PATH, tmp_path)
+    found = metrics(outcomes["latency"])
+    # The queue holds 40 ms at 100 Mbit/s; what a busy machine adds comes on top.
+    for probe in ("", "udp "):
+        assert found[f"{probe}rtt idle p50"] == pytest.approx(42, abs=2.5)
+        loaded, increase = found[f"{probe}rtt loaded p50"], found[f"{probe}loaded latency increase p50"]
+        assert loaded is not None
+        assert increase is not None
+        assert 50 < loaded < 85
+        assert increase == pytest.approx(loaded - (found[f"{probe}rtt idle p50"] or 0))
+    # Only the downlink has a queue.
+    up, down = found["loaded one-way delay increase up p50"], found["loaded one-way delay increase down p50"]
+    assert up is not None
+    assert down is not None
+    assert up < 5 < down
+    ping_said = outcomes["latency"].details["icmp"]["ping said"]  # type: ignore[index, call-overload]
+    average, mdev = (float(part) for part in re.findall(r"= [0-9.]+/([0-9.]+)/[0-9.]+/([0-9.]+) ms", str(ping_said))[0])
+    # ping sums in microseconds what it prints with three digits.
+    assert found["rtt average"] == pytest.approx(average, abs=0.1)
+    assert found["rtt mdev"] == pytest.approx(mdev, abs=0.1)
+
+
+def test_lost_probes_are_counted_and_missing(tmp_path: Path) -> None:
+    table = {"kind": "latency", "probe": "both", "duration": "4s", "interval": "5ms"}
+    outcome, _ = run_workload(table, {**KNOWN_PATH, "up_loss": "10%"}, tmp_path)
+    found = metrics(outcome)
+    # Some 700 probes of each kind: three standard deviations of 10 % are 3.4 points.
+    for name in ("probe loss", "udp probe loss"):
+        assert found[name] == pytest.approx(10, abs=3.5)
+    (rtt,) = (series for series in outcome.series if series.name == "rtt")
+    lost = sum(value is None for value in rtt.value)
+    assert found["probe loss"] == pytest.approx(100 * lost / len(rtt.value))
+    assert list(rtt.time_s) == sorted(rtt.time_s)
+
+
+def test_it_goes_on_until_it_is_told_to_end(tmp_path: Path) -> None:
+    def wait(lab: Laboratory, stage: Stage) -> None:
+        time.sleep(1)
+
+    outcome, about = run_workload({"kind": "latency", "tail": "500ms"}, KNOWN_PATH, tmp_path, during=wait)
+    span = about["schedule"]["latency"]  # type: ignore[index]
+    assert outcome.status == "ok"
+    assert 1.4 < span.end_s - span.start_s < 3
+    assert not span.is_load
