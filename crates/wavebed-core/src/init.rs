@@ -126,6 +126,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         hosts,
         hops,
         books,
+        sockets,
         masquerade,
         ..
     } = network;
@@ -133,13 +134,16 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
             drop((ours, front, signals, hosts));
-            let status = engine::serve(|| path_engine::start(&lab, segments, hops, books), theirs);
+            let status = engine::serve(
+                || path_engine::start(&lab, segments, hops, books, sockets),
+                theirs,
+            );
             drop(masquerade);
             std::process::exit(status)
         }
         Forked::Parent(child) => child,
     };
-    drop((theirs, segments, hops, books));
+    drop((theirs, segments, hops, books, sockets));
     let engine = EngineLink::new(ours).map_err(Problem::failed)?;
     Ok(Init {
         lab,

@@ -16,6 +16,9 @@ const LEAST_MTU: u32 = 1280;
 /// The largest IPv4 packet.
 const GREATEST_MTU: u32 = 65_535;
 
+/// Time between two samples: a millisecond to an hour.
+const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
+
 /// A whole laboratory, as `docs/development/laboratory-file.md` describes it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +46,9 @@ pub struct LabFile {
     pub background: Vec<ProcessFile>,
     /// What the laboratory is for; without it, it is driven through its socket.
     pub command: Option<ProcessFile>,
+    /// How often connections and processors are sampled; not at all without.
+    #[serde(default)]
+    pub sample: Option<SampleFile>,
     /// Where the series go.
     pub log_dir: Option<PathBuf>,
     /// Where the captures go.
@@ -61,6 +67,16 @@ pub struct HostFile {
     pub congestion_control: Option<String>,
     /// Settings of its network namespace.
     pub sysctls: BTreeMap<String, String>,
+}
+
+/// The samplers.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleFile {
+    /// Time between two samples of the TCP connections, nanoseconds.
+    pub flows_ns: u64,
+    /// Time between two samples of the processors, nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// A program on a host.
@@ -111,6 +127,7 @@ impl LabFile {
                 "wait: a command starts at once: leave wait false, or command null".to_owned(),
             );
         }
+        self.check_sample()?;
         self.check_hosts()?;
         self.check_hops()?;
         let background = self
@@ -121,6 +138,25 @@ impl LabFile {
             background.chain(self.command.iter().map(|process| ("command", process)))
         {
             self.check_process(key, process)?;
+        }
+        Ok(())
+    }
+
+    fn check_sample(&self) -> Result<(), String> {
+        let Some(sample) = &self.sample else {
+            return Ok(());
+        };
+        if self.log_dir.is_none() {
+            return Err("sample: there is no log_dir to write to".to_owned());
+        }
+        for (key, value) in [("flows_ns", sample.flows_ns), ("cpu_ns", sample.cpu_ns)] {
+            if !SAMPLE_NS.contains(&value) {
+                return Err(format!(
+                    "sample: {key}: {value} is outside {} to {}",
+                    SAMPLE_NS.start(),
+                    SAMPLE_NS.end()
+                ));
+            }
         }
         Ok(())
     }
@@ -279,7 +315,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 18] = [
+        let cases: [Case; 20] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["extra"] = 2.into(), "unknown field `extra`"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
@@ -309,6 +345,17 @@ mod tests {
             (
                 |v| v["wait"] = true.into(),
                 "wait: a command starts at once",
+            ),
+            (
+                |v| v["sample"] = serde_json::json!({"flows_ns": 10_000_000, "cpu_ns": 1_000_000}),
+                "sample: there is no log_dir",
+            ),
+            (
+                |v| {
+                    v["log_dir"] = "/tmp".into();
+                    v["sample"] = serde_json::json!({"flows_ns": 0, "cpu_ns": 100_000_000});
+                },
+                "sample: flows_ns: 0",
             ),
             (
                 |v| v["nat"] = true.into(),

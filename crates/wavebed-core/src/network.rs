@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, Route, interface_index};
 use wavebed_os::nft::Masquerade;
+use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostBooks;
 
@@ -45,6 +46,8 @@ pub struct Network {
     pub hops: Vec<(Tun, Tun)>,
     /// The hosts' counters.
     pub books: Vec<HostBooks>,
+    /// A way to ask for the TCP sockets of each host, if they are to be sampled. Those of the machine are its own affair.
+    pub sockets: Vec<(String, SockDiag)>,
     /// What hides the laboratory behind the machine; goes with its owner.
     pub masquerade: Option<Masquerade>,
     /// Lines for standard error.
@@ -104,6 +107,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut masquerade = None;
     let mut hosts = Vec::new();
     let mut books = Vec::new();
+    let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
     let mut machine = machine;
@@ -114,6 +118,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
                 machine.enter()?;
                 machine
             }
+            _ if lab.sample.is_some() => sysctl::namespace_with_own_sockets()?,
             (0, None) => NetworkNamespace::current()?,
             _ => NetworkNamespace::new()?,
         };
@@ -134,6 +139,9 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             HostBooks::of_this_thread(&file.name)
                 .map_err(|error| Problem::failed(error.to_string()))?,
         );
+        if lab.sample.is_some() && !is_machine {
+            sockets.push((file.name.clone(), SockDiag::open()?));
+        }
         let (hop, end) = home(index);
         let (v4, v6) = addresses(builder.base, hop, end);
         hosts.push(Host {
@@ -155,6 +163,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         hosts,
         hops,
         books,
+        sockets,
         masquerade,
         remarks: builder.remarks,
     })

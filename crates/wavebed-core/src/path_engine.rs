@@ -5,8 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wavebed_link::{Change, pattern::Pattern};
 use wavebed_os::clock;
+use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
-use wavebed_path::{HopSetup, HostBooks, Patterns, SegmentSetup, Setup, Summary, build_hops};
+use wavebed_path::{
+    HopSetup, HostBooks, Patterns, SampleSetup, SegmentSetup, Setup, Summary, build_hops,
+};
 
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
@@ -36,6 +39,7 @@ pub fn start(
     segments: Vec<Vec<SegmentSetup>>,
     devices: Vec<(Tun, Tun)>,
     hosts: Vec<HostBooks>,
+    sockets: Vec<(String, SockDiag)>,
 ) -> Result<Box<dyn Engine>, String> {
     let hops = segments.into_iter().zip(devices).zip(lab.hosts.windows(2));
     let hops = hops.map(|((segments, (near, far)), ends)| HopSetup {
@@ -52,6 +56,11 @@ pub fn start(
             hosts,
             log_dir: lab.log_dir.clone(),
             pcap_dir: lab.pcap_dir.clone(),
+            sample: lab.sample.map(|sample| SampleSetup {
+                flows_ns: sample.flows_ns,
+                cpu_ns: sample.cpu_ns,
+                hosts: sockets,
+            }),
         }),
         running: None,
         origin_ns: 0,
@@ -86,9 +95,10 @@ impl Engine for PathEngine {
 
     fn show(&self) -> Result<Value, String> {
         if self.waiting.is_some() {
-            return Ok(json!({"now_ns": null, "zero_ns": null, "links": []}));
+            return Ok(json!({"now_ns": null, "zero_ns": null, "links": [], "flows": null}));
         }
-        let hops = self.running()?.show().map_err(|error| error.to_string())?;
+        let engine = self.running()?;
+        let hops = engine.show().map_err(|error| error.to_string())?;
         let links: Vec<Value> = hops
             .iter()
             .flat_map(|hop| &hop.links)
@@ -124,6 +134,7 @@ impl Engine for PathEngine {
             "now_ns": clock::monotonic_ns() - self.origin_ns,
             "zero_ns": self.origin_ns,
             "links": links,
+            "flows": engine.flows(),
             "in_flight_bytes": hops.iter().map(|hop| hop.in_flight_bytes).sum::<u64>(),
             "pool_bytes": hops.iter().map(|hop| hop.pool_bytes).sum::<usize>(),
         }))

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use wavebed_os::namespace::NetworkNamespace;
+
 use crate::problem::Problem;
 
 /// Every host has these unless its file says otherwise. Buffers: 10 Gbit/s over 80 ms are 100 MB in flight, and
@@ -50,6 +52,34 @@ pub fn defaults(has_v6: bool) {
         let _ = set("net.ipv6.conf.all.disable_ipv6", "0");
         quiet_device("default");
     }
+}
+
+/// Buckets of a host's own table of TCP connections.
+const OWN_SOCKETS: &str = "4096";
+
+/// Makes a network namespace with a table of TCP connections of its own (Linux 6.1), in which the calling thread is from now
+/// on. By default all namespaces share one, and whoever asks for the connections of one walks through all its buckets:
+/// 200 µs for 262144 of them, against 8 µs. Limits that would shrink with the table stay as they are. A kernel without such
+/// tables does without.
+///
+/// # Errors
+/// The process may not make namespaces.
+pub fn namespace_with_own_sockets() -> wavebed_os::Result<NetworkNamespace> {
+    // The size is a setting of the namespace from which the new one is made; nobody else's is touched.
+    NetworkNamespace::new()?;
+    let limits = [
+        "net.ipv4.tcp_max_syn_backlog",
+        "net.ipv4.tcp_max_tw_buckets",
+    ];
+    let limits = limits.map(|key| (key, fs::read_to_string(path(key))));
+    let _ = set("net.ipv4.tcp_child_ehash_entries", OWN_SOCKETS);
+    let namespace = NetworkNamespace::new()?;
+    for (key, value) in limits {
+        if let Ok(value) = value {
+            let _ = set(key, value.trim());
+        }
+    }
+    Ok(namespace)
 }
 
 /// Lets the host forward packets. Only once its devices have lost their multicast flag: the IPv6 stack of a

@@ -16,6 +16,7 @@ pub mod nft;
 pub mod poll;
 pub mod process;
 pub mod sched;
+pub mod sock_diag;
 pub mod terminal;
 pub mod tun;
 pub mod unix;

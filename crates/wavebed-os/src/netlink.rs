@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::{Context, Error, Result, check};
 
-const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
 const NLM_F_EXCL: u16 = 0x200;
@@ -33,10 +33,10 @@ const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_LINK: u8 = 253;
 const RTN_UNICAST: u8 = 1;
 /// `AF_INET` and `AF_INET6`, as the one byte of a header.
-const INET: u8 = 2;
-const INET6: u8 = 10;
+pub(crate) const INET: u8 = 2;
+pub(crate) const INET6: u8 = 10;
 const NESTED: u16 = 0x8000;
-const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 
 /// A netlink message under construction.
 pub(crate) struct Message {
@@ -289,7 +289,7 @@ impl Netlink {
         Ok(())
     }
 
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // SAFETY: the buffer is valid for the call.
             let count = unsafe {
@@ -354,7 +354,7 @@ fn error_of(answer: &[u8]) -> Option<i32> {
 }
 
 /// The value of the first attribute of this kind.
-fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+pub(crate) fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     while bytes.len() >= 4 {
         let length = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
         let this = u16::from_ne_bytes([bytes[2], bytes[3]]) & 0x3fff;

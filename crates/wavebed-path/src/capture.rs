@@ -41,7 +41,7 @@ pub struct CaptureWriter {
 
 /// A capture could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: cannot write the capture: {source}", path.display())]
+#[error("cannot write {}: {source}", path.display())]
 pub struct CaptureError {
     path: PathBuf,
     source: io::Error,

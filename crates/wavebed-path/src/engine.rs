@@ -18,6 +18,7 @@ use crate::host_books::HostBooks;
 use crate::join::Join;
 use crate::lane::Lane;
 use crate::packets::Packets;
+use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
 use crate::summary::Summary;
 
@@ -60,6 +61,8 @@ pub struct Setup {
     pub log_dir: Option<PathBuf>,
     /// Where the captures go.
     pub pcap_dir: Option<PathBuf>,
+    /// What is sampled; only with `log_dir`.
+    pub sample: Option<SampleSetup>,
 }
 
 /// Something went wrong with the engine.
@@ -79,6 +82,9 @@ pub enum EngineError {
     /// The series could not be written.
     #[error(transparent)]
     Series(#[from] series::SeriesError),
+    /// The samples could not be written.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
     /// The capture could not be written.
     #[error(transparent)]
     Capture(#[from] capture::CaptureError),
@@ -109,6 +115,7 @@ pub struct Engine {
     loops: Vec<RunningLoop>,
     hosts: Vec<HostBooks>,
     series: Option<SeriesWriter>,
+    sampler: Option<Sampler>,
 }
 
 impl Engine {
@@ -140,6 +147,7 @@ impl Engine {
             loops: Vec::new(),
             hosts: setup.hosts,
             series,
+            sampler: None,
         };
         let (mut first_link, mut departures) = (0, 0);
         for hop in hops {
@@ -167,6 +175,9 @@ impl Engine {
                 engine.loops.push(start_loop(ways, setup.origin_ns)?);
             }
         }
+        if let (Some(sample), Some(dir)) = (setup.sample, &setup.log_dir) {
+            engine.sampler = Some(Sampler::start(sample, dir, setup.origin_ns)?);
+        }
         Ok(engine)
     }
 
@@ -179,6 +190,12 @@ impl Engine {
             .iter()
             .map(|running| running.ask(Command::Show))
             .collect()
+    }
+
+    /// What the last sample found at the server; `None` without samples.
+    #[must_use]
+    pub fn flows(&self) -> Option<FlowsNow> {
+        self.sampler.as_ref()?.last()
     }
 
     /// Makes a live change of one link. A link that was not named exactly is not guessed.
@@ -220,10 +237,13 @@ impl Engine {
     /// Stops the loops, finishes logs and captures, and draws up the summary.
     ///
     /// # Errors
-    /// The first error of a loop, a log or a capture.
+    /// The first error of a loop. What could not be written to a disk is a doubt of the summary: packets went on.
     pub fn stop(self) -> Result<Summary, EngineError> {
         let mut summary = Summary::new(&self.hosts);
         let mut captures = Vec::new();
+        if let Some(sampler) = self.sampler {
+            summary.add_sampler(sampler.finish());
+        }
         for running in &self.loops {
             running.tell(Command::Stop);
         }
@@ -241,10 +261,12 @@ impl Engine {
             captures.extend(running.captures);
         }
         for writer in captures {
-            writer.finish()?;
+            if let Err(error) = writer.finish() {
+                summary.add_unwritten("capture", &error, "segments");
+            }
         }
-        if let Some(series) = self.series {
-            series.finish()?;
+        if let Some(Err(error)) = self.series.map(SeriesWriter::finish) {
+            summary.add_unwritten("series", &error, "rows");
         }
         Ok(summary)
     }

@@ -15,6 +15,8 @@ pub mod lateness;
 pub mod packets;
 pub mod pool;
 pub mod port;
+mod processors;
+pub mod sampler;
 pub mod series;
 pub mod summary;
 
@@ -22,4 +24,5 @@ pub use config::{HopConfig, Patterns, SegmentConfig, build_hops};
 pub use engine::{Engine, EngineError, HopSetup, SegmentSetup, Setup};
 pub use host_books::HostBooks;
 pub use join::Join;
+pub use sampler::SampleSetup;
 pub use summary::Summary;

@@ -62,7 +62,7 @@ pub struct SeriesWriter {
 
 /// A series could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: cannot write the series: {source}", path.display())]
+#[error("cannot write {}: {source}", path.display())]
 pub struct SeriesError {
     path: PathBuf,
     source: io::Error,

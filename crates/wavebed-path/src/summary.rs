@@ -8,6 +8,7 @@ use wavebed_link::{Reason, Tally};
 use crate::direction::Direction;
 use crate::event_loop::Ended;
 use crate::host_books::{HostBooks, HostLosses};
+use crate::sampler::{self, SamplerError};
 
 /// Later than this at p99, a run says so: a quarter of a millisecond, an NR slot of 60 kHz.
 const LATE_P99_NS: u64 = 250_000;
@@ -27,6 +28,8 @@ pub struct Summary {
     pub capture_dropped_segments: u64,
     /// Processor time of the event loops, seconds.
     pub cpu_s: f64,
+    /// How the sampling went; null without.
+    pub sampler: Option<SamplerSummary>,
     /// Whether idle processors could be kept awake, so that threads wake up on time.
     pub kept_awake: bool,
     /// What is doubtful, in words; empty when nothing is.
@@ -89,6 +92,21 @@ pub struct DepartureSummary {
     pub scheduler: String,
     /// How often the loop gave `SCHED_FIFO` up for a while because it was busy.
     pub step_downs: u64,
+}
+
+/// How the sampling of TCP connections went.
+#[derive(Debug, Serialize)]
+pub struct SamplerSummary {
+    /// Times at which every host was asked.
+    pub rounds: u64,
+    /// Times at which none was, because an earlier one took too long or the machine was busy.
+    pub missed: u64,
+    /// Start of a round after it was due, microseconds.
+    pub late_p99_us: Option<f64>,
+    /// The worst.
+    pub late_max_us: Option<f64>,
+    /// Processor time of the sampler, seconds.
+    pub cpu_s: f64,
 }
 
 /// What a host lost.
@@ -162,6 +180,27 @@ impl Summary {
                 self.add_capture(&way.name, capture.dropped_segments());
             }
         }
+    }
+
+    /// Adds the books of the sampler, and its failure.
+    pub fn add_sampler(&mut self, (ended, failure): (sampler::Ended, Option<SamplerError>)) {
+        if let Some(error) = failure {
+            self.add_unwritten("sampler", &error, "rows");
+        }
+        let p99_ns = ended.late.percentile(0.99);
+        self.sampler = Some(SamplerSummary {
+            rounds: ended.late.total(),
+            missed: ended.missed,
+            late_p99_us: p99_ns.map(micros),
+            late_max_us: p99_ns.map(|_| micros(ended.late.worst_ns())),
+            cpu_s: micros(ended.cpu_ns) / 1e6,
+        });
+    }
+
+    /// Says what is missing on the disk.
+    pub fn add_unwritten(&mut self, what: &str, error: &impl std::error::Error, missing: &str) {
+        self.doubts
+            .push(format!("{what}: {error}: {missing} are missing"));
     }
 
     fn add_capture(&mut self, name: &str, dropped_segments: u64) {
@@ -307,6 +346,15 @@ impl Summary {
             "outside the links: {devices} packets lost at devices on the way in, {refused} segments on the way out, \
              {sockets} datagrams at UDP sockets"
         );
+        if let Some(sampler) = &self.sampler {
+            let _ = writeln!(
+                out,
+                "sampler: {} rounds, {} missed, late at most {:.0} µs",
+                sampler.rounds,
+                sampler.missed,
+                sampler.late_max_us.unwrap_or_default()
+            );
+        }
         for doubt in &self.doubts {
             let _ = writeln!(out, "doubtful: {doubt}");
         }

@@ -11,6 +11,7 @@ import os
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.layers import DIRECTED_KEYS, link_key
 from wavebed.path.problems import at, unknown_key
@@ -87,6 +88,7 @@ class Path:
         pcap: str | os.PathLike[str] | None = None,
         summary: str | os.PathLike[str] | None = None,
         wait: bool = False,
+        sample: bool = False,
     ) -> Laboratory:
         """Bring the path up. Use the result in a ``with`` statement: leaving it ends everything inside.
 
@@ -102,16 +104,21 @@ class Path:
             File for the books at the end; with `log`, ``summary.json`` in that folder by default.
         wait : bool
             Whether time begins only with `Laboratory.begin`. Until then programs can be started, but no packet crosses.
+        sample : bool
+            Whether to write ``flows.csv`` (TCP_INFO of every connection of every host, each 10 ms) and ``cpu.csv``
+            (processors, each 100 ms) into `log`.
 
         Raises
         ------
         UserError
-            If the name or a pattern is wrong.
+            If the name or a pattern is wrong, or `sample` is without `log`.
         MachineError
             If this machine cannot run a laboratory; ``wavebed doctor`` explains.
         """
         from wavebed.path.lab import Laboratory
 
+        if sample and log is None:
+            raise UserError("sample: there is nowhere to write to: add log=FOLDER")
         log_dir = None if log is None else FilePath(log)
         plan = LabPlan(
             name=random_name() if name is None else at("name", read_name, name),
@@ -119,6 +126,7 @@ class Path:
             pcap_dir=None if pcap is None else FilePath(pcap),
             summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
             wait=wait,
+            sample=sample,
         )
         return Laboratory(self.model, plan)
 

@@ -40,6 +40,8 @@ __all__ = ["Json", "LabPlan", "default_limit", "laboratory_file", "random_name"]
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 VERSION = 1
+SAMPLE_FLOWS_NS = 10_000_000
+SAMPLE_CPU_NS = 100_000_000
 LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_codel": 10_240}
 """The smallest default limits: those of Linux (netem and pfifo, codel, fq_codel)."""
 
@@ -60,6 +62,8 @@ class LabPlan:
         Where the series, the captures and the summary go.
     wait : bool
         Whether time begins only when it is told to.
+    sample : bool
+        Whether connections and processors are sampled into `log_dir`.
     """
 
     name: str
@@ -69,6 +73,7 @@ class LabPlan:
     pcap_dir: FilePath | None = None
     summary_file: FilePath | None = None
     wait: bool = False
+    sample: bool = False
 
 
 def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str, Json]:
@@ -92,6 +97,7 @@ def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str,
         "mtu": path.mtu,
         "nat": path.nat,
         "wait": plan.wait,
+        "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "join": join,
         "hosts": [
             {"name": host.name, "congestion_control": host.congestion_control, "sysctls": dict(host.sysctls)}
