@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from bufferbloat_pictures import draw_all
 from bufferbloat_plan import FALLING, LATE_MS, SCENES, run_all
 
-from wavebed.demo.tools import version
+from wavebed.workload.tools import version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def machine() -> str:
     ).stdout.strip()
     return (
         f"{len(cpu)} × {cpu[0] if cpu else 'unknown processor'}{virtual}, {memory_gib:.0f} GiB, "
-        f"Linux {platform.release()}, {version(['iperf3', '--version'])}, wavebed at {commit or 'unknown'}"
+        f"Linux {platform.release()}, {version('iperf3')}, wavebed at {commit or 'unknown'}"
     )
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bufferbloat_plan import PHONE, SCENE_COURSE, USB
 from bufferbloat_run import DEEP, SHALLOW, Cell, Course
+from bufferbloat_series import binned, read_capacity
 
-from wavebed.demo.series import binned, read_capacity
 from wavebed.pattern.plot import INK
 
 if TYPE_CHECKING:

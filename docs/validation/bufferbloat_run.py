@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
-from wavebed.demo.series import LinkSeries, percentile, read_link_series
+from bufferbloat_series import LinkSeries, percentile, read_link_series
+
 from wavebed.errors import WavebedError
 from wavebed.path.api import Path as EmulatedPath
 

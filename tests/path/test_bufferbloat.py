@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bufferbloat_run import DEEP, SHALLOW, Cell, Course, run
-
-from wavebed.demo.series import percentile
+from bufferbloat_series import percentile
 
 # Short: two seconds at 300 Mbit/s fill the window, a second at 60 Mbit/s shows what waits.
 COURSE = Course(idle_s=0.5, fall_s=2.2, low_s=2.4, back_s=3.5, end_s=3.6)

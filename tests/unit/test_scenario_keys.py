@@ -358,7 +358,7 @@ def test_the_study_is_what_the_paper_says() -> None:
     for link in (radio["down"], radio["up"]):
         assert link[0]["queue"] == {"kind": "droptail", "limit": {"packets": 1000}}
     rows = FilePath(radio["down"][0]["rate"]["file"]).read_text().splitlines()[-3:]
-    assert rows == ["0,945000000", "2.1,318000000", "22.1,1005000000"]
+    assert rows == ["0,945000000,los", "2.1,318000000,nlos", "22.1,1005000000,los"]
 
 
 def test_the_reference_page_is_up_to_date() -> None:

@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "Parser", "build_parser", "main"]
 COMMANDS = {
     "demo": "the main job on shipped input, ending in report.html",
     "doctor": "what this machine can and cannot do, and how to mend it",
+    "run": "run the workloads of a scenario, any number of times, and report",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",

@@ -141,7 +141,7 @@ def _realisations(scene: Scene, mode: Mode, seeds: range) -> Iterator[Realisatio
 
 def _watched(realisations: Iterable[Realisation], scene: Scene, count: int) -> Iterator[Realisation]:
     """Hand the realisations on, and say on standard error how long it will still take where it takes long."""
-    from wavebed.demo.progress import Progress
+    from wavebed.cli.progress import Progress
 
     begin = time.monotonic()
     with Progress("wavebed channel", PATIENCE_S) as progress:

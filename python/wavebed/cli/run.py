@@ -41,9 +41,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
     parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
+    add_output_options(parser)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``wavebed demo`` has too."""
     parser.add_argument("--seed", metavar="N", help="seed of the first trial")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="folder of the results; it must be new or empty"
+        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
@@ -63,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         trials=None if args.trials is None else at("--trials", number(1, MAX_TRIALS), args.trials),
         seed=None if args.seed is None else at("--seed", number(0, 2**63), args.seed),
     )
-    live = Live("wavebed run")
+    live = Live(f"wavebed {args.command}")
     for note in plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
@@ -88,7 +93,7 @@ def _scenario(given: str) -> Path:
 
 
 def _new_folder(name: str) -> Path:
-    return Path(f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
 def _text(folder: Path, outcome: Outcome) -> str:

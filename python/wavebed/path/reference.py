@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.schema import AIR_KEYS, DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
+from wavebed.run.scenario import RUN_KEYS
+from wavebed.workload import KINDS, kind_of
+from wavebed.workload.keys import COMMON_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from wavebed.path.schema import Key
+    from wavebed.workload.keys import WorkloadKey
 
 __all__ = ["reference_page"]
 
@@ -28,6 +32,9 @@ def reference_page() -> str:
         "path keys": _table(PATH_KEYS),
         "segment keys": _table(SEGMENT_KEYS),
         "host keys": _table(HOST_KEYS),
+        "run keys": _workload_table(RUN_KEYS),
+        "common workload keys": _workload_table(COMMON_KEYS),
+        "kinds of workloads": "\n".join(_kind(name) for name in KINDS),
         "limits": ", ".join(f"{kind} {packets} packets" for kind, packets in LEAST_LIMIT_PACKETS.items()),
         "sysctls": f"| setting | value |\n|---|---|\n{sysctls}",
     }
@@ -42,6 +49,25 @@ def _table(keys: Mapping[str, Key]) -> str:
         write = key.write.replace("|", "\\|")
         lines.append(f"| `{key.name}` | `{write}` | {key.default} | {key.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _workload_table(keys: Sequence[WorkloadKey]) -> str:
+    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
+    for key in keys:
+        write = key.write.replace("|", "\\|")
+        default = "none" if key.default is None else f"`{_toml(key.default)}`"
+        lines.append(f"| `{key.name}` | `{write}` | {default} | {key.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kind(name: str) -> str:
+    kind = kind_of(name)
+    text = f"### {name}\n\n{kind.summary} See [{name}](../workloads/{name}.md).\n\n"
+    return text + (_workload_table(kind.keys) if kind.keys else "")
 
 
 if __name__ == "__main__":

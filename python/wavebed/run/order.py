@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from wavebed.run.trial import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.run.scenario import Arm
 
-__all__ = ["ordered"]
+__all__ = ["Slot", "ordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Which trial it is.
+
+    Parameters
+    ----------
+    number : int
+        In the order in which they run, from 1.
+    block : int
+        Which of the seeds, from 1.
+    """
+
+    number: int
+    block: int
+    seed: int
+    arm: Arm
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return f"{self.number:04d}-{self.arm.name}"
 
 
 def ordered(arms: Sequence[Arm], trials: int, seed: int) -> list[Slot]:

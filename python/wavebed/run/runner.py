@@ -12,9 +12,9 @@ from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 from wavebed.result.write import new_partial, open_run, write_run, write_trial
 from wavebed.run.guard import guarded
 from wavebed.run.machine import machine, versions
-from wavebed.run.order import ordered
+from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
-from wavebed.run.trial import Slot, run_trial
+from wavebed.run.trial import run_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -32,34 +32,11 @@ if TYPE_CHECKING:
     from wavebed.path.model import PathModel
     from wavebed.result.model import Check
     from wavebed.run.capacity import Steps
+    from wavebed.run.order import Slot
     from wavebed.run.play import Act
-    from wavebed.run.scenario import Arm
     from wavebed.workload.model import Metric
 
-__all__ = ["Slot", "run_trial"]
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Which trial it is.
-
-    Parameters
-    ----------
-    number : int
-        In the order in which they run, from 1.
-    block : int
-        Which of the seeds, from 1.
-    """
-
-    number: int
-    block: int
-    seed: int
-    arm: Arm
-
-    @property
-    def folder(self) -> str:
-        """The name of its folder."""
-        return f"{self.number:04d}-{self.arm.name}"
+__all__ = ["run_trial"]
 
 
 def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Act]], None]) -> TrialRecord:

@@ -1,32 +1,32 @@
-"""Progress of the demonstration."""
+"""Progress of long commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.demo.progress import Progress
+from wavebed.cli.progress import Progress
 
 if TYPE_CHECKING:
     import pytest
 
 
 def test_plain_lines_say_the_step_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
+    with Progress("wavebed channel") as progress:
         progress.step("download", 90)
         progress.step("report", 0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["wavebed demo: download (about 90 s left)", "wavebed demo: report (about 0 s left)"]
+    assert lines == ["wavebed channel: download (about 90 s left)", "wavebed channel: report (about 0 s left)"]
 
 
 def test_a_terminal_gets_one_line_that_is_cleared(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with Progress() as progress:
+    with Progress("wavebed channel") as progress:
         progress.step("download", 90)
     text = capsys.readouterr().err
     assert "\n" not in text
-    assert text.startswith("\r\x1b[Kwavebed demo: download (about 90 s left)")
+    assert text.startswith("\r\x1b[Kwavebed channel: download (about 90 s left)")
     assert text.endswith("\r\x1b[K")
 
 

@@ -27,7 +27,7 @@ class Progress:
         Nothing is said in the first so many seconds.
     """
 
-    def __init__(self, command: str = "wavebed demo", patience_s: float = 0.0) -> None:
+    def __init__(self, command: str, patience_s: float = 0.0) -> None:
         self._command = command
         self._speak_s = time.monotonic() + patience_s
         self._end_s = time.monotonic()

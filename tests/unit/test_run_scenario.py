@@ -1,0 +1,115 @@
+"""What a run does, as its scenario describes it; each mistake is one line with its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.errors import UserError
+from wavebed.path.model import ConstantRate
+from wavebed.run.runner import expected_s, plan_text
+from wavebed.run.scenario import AS_DESCRIBED, Plan, read_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATH = '[path]\nrate = "100mbit"\ndelay = "5ms"\n'
+DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
+
+
+def plan(tmp_path: Path, text: str, **options: object) -> Plan:
+    file = tmp_path / "s.toml"
+    file.write_text(text)
+    return read_plan(file, **options)  # type: ignore[arg-type]
+
+
+def test_a_path_and_a_workload_are_enough(tmp_path: Path) -> None:
+    found = plan(tmp_path, PATH + DOWNLOAD)
+    (arm,) = found.arms
+    assert (arm.name, found.trials, found.seed) == (AS_DESCRIBED, 1, 1)
+    assert [workload.name for workload in arm.workloads] == ["download"]
+    assert found.tables == [{"name": "download", "kind": "download", "settings": {"size": "2mb"}}]
+
+
+def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Path) -> None:
+    treatments = "".join(
+        f'[[treatment]]\nname = "{name}"\nset = {{ "path.rate" = "{name}mbit" }}\n' for name in ("10", "20")
+    )
+    found = plan(
+        tmp_path, PATH + DOWNLOAD + treatments, overrides={"workload.download.limit": "3s", "run.trials": 7}, seed=5
+    )
+    assert (found.trials, found.seed) == (7, 5)
+    rates = [arm.path.segments[0].down.rate for arm in found.arms]
+    assert rates == [ConstantRate(10_000_000), ConstantRate(20_000_000)]
+    assert [arm.workloads[0].common.limit_s for arm in found.arms] == [3.0, 3.0]
+
+
+def test_the_time_that_a_run_takes_follows_the_order_of_its_workloads(tmp_path: Path) -> None:
+    text = PATH + "".join(
+        f'[[workload]]\nkind = "bulk"\nname = "{name}"\nduration = "10s"\nstart = "1s"\n{after}'
+        for name, after in (("b", 'after = "a"\n'), ("a", ""))
+    )
+    found = plan(tmp_path, text)
+    assert expected_s(found.arms[0]) == pytest.approx(23, abs=1.5)
+    assert plan_text(found).startswith("s: 1 trial, about 2")
+
+
+def test_only_the_named_workloads_run(tmp_path: Path) -> None:
+    text = PATH + DOWNLOAD + '[[workload]]\nkind = "latency"\n'
+    assert [each.name for each in plan(tmp_path, text, only=["download"]).arms[0].workloads] == ["download"]
+    with pytest.raises(UserError, match="--workload: 'x' is no workload of this scenario"):
+        plan(tmp_path, text, only=["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PATH, "workload: is missing"),
+        (PATH + "[workload]\nkind = 'download'\n", "workload: is not an array of tables"),
+        (PATH + "[[workload]]\nsize = '2mb'\n", r"workload\[1\].kind: is missing: write one of bulk"),
+        (PATH + "[[workload]]\nkind = 'downlod'\n", r"workload\[1\].kind: .*did you mean 'download'"),
+        (PATH + "[[workload]]\nkind = 'download'\nsizes = '2mb'\n", r"workload\[1\].sizes: unknown key: did you mean"),
+        (PATH + "[[workload]]\nkind = 'download'\nsize = 2\n", r"workload\[1\].size: 2 has no unit"),
+        (PATH + DOWNLOAD + "limit = 'soon'\n", r"workload\[1\].limit"),
+        (PATH + DOWNLOAD + DOWNLOAD, r"workload\[2\].name: 'download' is taken"),
+        (PATH + DOWNLOAD + "after = 'x'\n", "workload.download.after: 'x' is no workload here"),
+        (PATH + DOWNLOAD + "after = 'download'\n", "wait for each other"),
+        (PATH + DOWNLOAD + "client = 'edge'\n", "this path has no host 'edge'"),
+        (PATH + "[[workload]]\nkind = 'latency'\n", "'latency' goes on until the others end"),
+        (PATH + DOWNLOAD + "[run]\ntrials = 0\n", "run.trials: 0 is out of range"),
+        (PATH + DOWNLOAD + "[run]\ntrial = 1\n", "run.trial: unknown key: did you mean 'trials'"),
+        (PATH + DOWNLOAD + "[[treatment]]\nset = {}\n", r"treatment\[1\].name: is missing"),
+        (
+            PATH + DOWNLOAD + "[[treatment]]\nname = 'a'\n[[treatment]]\nname = 'a'\n",
+            r"treatment\[2\].name: 'a' is taken",
+        ),
+        (
+            PATH + DOWNLOAD + "[[treatment]]\nname = 'a'\nset = { 'path.rate' = '1mbps' }\n",
+            r"path.rate",
+        ),
+        (
+            PATH + DOWNLOAD + "[[treatment]]\nname = 'a'\nset = { 'rate' = '1mbit' }\n",
+            r"treatment\[1\].*rate: begins with no table",
+        ),
+        (
+            PATH
+            + DOWNLOAD
+            + "[[workload]]\nkind = 'latency'\n[[workload]]\nkind = 'download'\nname = 'd'\nafter = 'latency'\n",
+            "'latency' ends only when all others have",
+        ),
+        ("[run]\n", "path: is missing"),
+        (PATH + "[[treatments]]\n", "treatments: unknown key: did you mean 'treatment'"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(UserError, match=line) as told:
+        plan(tmp_path, text)
+    assert "\n" not in str(told.value)
+    assert "s.toml" in str(told.value)
+
+
+def test_set_and_a_treatment_do_not_fight(tmp_path: Path) -> None:
+    text = PATH + DOWNLOAD + "[[treatment]]\nname = 'a'\nset = { 'path.rate' = '1mbit' }\n"
+    with pytest.raises(UserError, match=r"--set changes path\.rate too"):
+        plan(tmp_path, text, overrides={"path.rate": "2mbit"})
