@@ -1,0 +1,34 @@
+"""``wavebed report``: make the report of a run again from its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = "Write the report of a run: one HTML page that needs no network."
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("report", help=_DESCRIPTION, description=_DESCRIPTION)
+    parser.add_argument("dir", metavar="DIR", type=Path, help="the folder that wavebed run wrote")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write it, and print where it is.
+
+    Raises
+    ------
+    UserError
+        If the folder holds no run, or the file cannot be written.
+    """
+    from wavebed.report.build import write_report
+
+    print(write_report(args.dir, args.output))
+    return 0

@@ -1,0 +1,126 @@
+"""Which trials are drawn: at most six seeds, spread over the run's results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.report.source import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.report.source import LinkCourse, Results, Trial
+
+__all__ = ["MOST_VIEWS", "View", "headlines", "views"]
+
+MOST_VIEWS = 6
+
+_HEADLINES = {
+    "download": ("download time", "time", "goodput"),
+    "bulk": ("goodput",),
+    "latency": ("loaded latency increase p95", "rtt loaded p95", "rtt idle p50"),
+    "voice": ("MOS", "R"),
+    "call": ("freeze time", "frame rate"),
+    "video": ("stall time", "stalls", "bitrate"),
+    "web": ("speed index", "onLoad", "LCP"),
+}
+"""The figure that tells most of a workload, by kind; the first that was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Trials that met the same channel, drawn together.
+
+    Parameters
+    ----------
+    label : str
+        What the choice is called: ``seed 3``, and how its result stands among the others.
+    """
+
+    label: str
+    trials: list[Trial]
+
+
+def headlines(results: Results) -> Iterator[tuple[str, str]]:
+    """Yield the workload and name of the metrics that tell most, one for each workload that has a figure."""
+    for workload, kind in results.workloads:
+        valued: dict[str, None] = {}
+        for trial in results.counted:
+            record = trial.workload(workload)
+            if record is not None:
+                valued |= {metric.name: None for metric in record.outcome.metrics if metric.value is not None}
+        lower = {name.lower(): name for name in valued}
+        wanted = [lower[name.lower()] for name in _HEADLINES.get(kind, ()) if name.lower() in lower]
+        name = next(iter(wanted), None) or next(iter(valued), None)
+        if name is not None:
+            yield workload, name
+
+
+def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
+    """Return at most `most` views, and how many there would be.
+
+    Where there are more seeds than views, seeds are taken at equal ranks of the first headline's figure of the first
+    treatment, so that the lowest, the middle and the highest are among them.
+    """
+    blocks: dict[int, list[Trial]] = {}
+    for trial in whole(results.trials):
+        blocks.setdefault(trial.line.block, []).append(trial)
+    groups = [group for _, trials in sorted(blocks.items()) for group in _same_channel(trials)]
+    if len(groups) <= most:
+        return [View(_label(group), group) for group in groups], len(groups)
+    head = next(headlines(results), None)
+    ranked = sorted(groups, key=lambda group: _rank(group, head))
+    places = np.unique(np.linspace(0, len(ranked) - 1, most).round().astype(int))
+    chosen = {id(ranked[place]): place for place in places.tolist()}
+    what = f"{head[0]}: {head[1]}" if head is not None else ""
+    return [
+        View(_label(group) + _standing(chosen[id(group)], len(ranked), what), group)
+        for group in groups
+        if id(group) in chosen
+    ], len(groups)
+
+
+def _label(trials: list[Trial]) -> str:
+    seed = f"seed {trials[0].line.seed}"
+    names = ", ".join(dict.fromkeys(trial.line.treatment for trial in trials))
+    return f"{seed} ({names})" if names else seed
+
+
+def _standing(place: int, count: int, what: str) -> str:
+    return f", rank {place + 1} of {count} by {what}" if what else ""
+
+
+def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, float]:
+    """Order by the figure; those without one, or without a counted trial, last."""
+    for trial in trials:
+        record = trial.workload(head[0]) if head is not None and trial.counts else None
+        for metric in record.outcome.metrics if record is not None else ():
+            if head is not None and metric.name == head[1] and metric.value is not None:
+                return (False, metric.value)
+    return (True, float(trials[0].line.seed))
+
+
+def _same_channel(trials: list[Trial]) -> list[list[Trial]]:
+    """Keep together what has one course of every link; a treatment may change the path."""
+    groups: list[list[Trial]] = []
+    for trial in trials:
+        for group in groups:
+            if _equal(group[0].courses, trial.courses, min(group[0].end_s, trial.end_s)):
+                group.append(trial)
+                break
+        else:
+            groups.append([trial])
+    return groups
+
+
+def _equal(one: dict[str, LinkCourse], other: dict[str, LinkCourse], end_s: float) -> bool:
+    if one.keys() != other.keys():
+        return False
+    for link, course in one.items():
+        mine, theirs = (each.rate_bps.between(0, end_s - 1e-6) for each in (course, other[link]))
+        if len(mine) != len(theirs) or not np.array_equal(mine.value, theirs.value, equal_nan=True):
+            return False
+    return True

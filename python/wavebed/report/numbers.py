@@ -1,0 +1,62 @@
+"""Numbers for people, and round values for axes."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["MISSING", "figure", "nice_step", "nice_ticks", "signed", "ticks_between"]
+
+MISSING = "–"
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+_DIGITS = 3
+
+
+def figure(value: float | None) -> str:
+    """Write a value with three significant digits and no exponent; whole numbers from 1000 on in full.
+
+    Parameters
+    ----------
+    value : float or None
+        ``None`` and what is not finite become a dash.
+    """
+    if value is None or not math.isfinite(value):
+        return MISSING
+    if value == 0:
+        return "0"
+    places = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
+    rounded = round(value, places)
+    if abs(rounded) >= 10_000:
+        text = f"{rounded:,.0f}".replace(",", _THIN)
+    elif value == int(value) and abs(value) < 10_000:
+        text = f"{value:.0f}"
+    else:
+        text = f"{rounded:.{min(places, 6)}f}"
+    return text.replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """Write a difference, with its sign."""
+    text = figure(value)
+    return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
+
+
+def nice_step(width: float, about: int) -> float:
+    """Return 1, 2, 2.5 or 5 times a power of ten, so that about `about` of them make `width`."""
+    raw = width / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
+
+
+def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Return round values from at most `low` to at least `high`."""
+    if high <= low:
+        high = low + 1
+    step = nice_step(high - low, about)
+    return [index * step for index in range(math.floor(low / step), math.ceil(high / step - 1e-9) + 1)]
+
+
+def ticks_between(low: float, high: float, about: int = 8) -> list[float]:
+    """Return round values that are not outside `low` and `high`."""
+    step = nice_step(high - low, about)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(index * step, 9) for index in range(first, last + 1)]

@@ -1,0 +1,139 @@
+"""The panel of each workload in a view: its own series over its own time, with what happened to it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.report.figure import Bar, Figure, Line, Panel, Strip
+from wavebed.report.thin import Points
+from wavebed.report.timeline import line_styles, shades_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.report.choose import View
+    from wavebed.report.source import Happening, Results, Trial
+
+__all__ = ["TITLES", "workload_figure"]
+
+TITLES = {
+    "bulk": "bulk transfer",
+    "download": "download",
+    "latency": "latency",
+    "voice": "voice",
+    "call": "video call",
+    "video": "video stream",
+    "web": "web page",
+    "command": "command",
+}
+BAD_WORDS = ("stall", "freeze", "rebuffer", "error", "abort", "lost")
+"""Events with such a name are drawn in red."""
+MOST_MARKS = 300
+MOST_PANELS = 8
+STEPPED = ("bitrate", "quality", "representation", "resolution", "height", "width", "buffer limit")
+MARGIN = 0.02
+
+
+def workload_figure(results: Results, view: View, name: str, kind: str) -> Figure | None:
+    """Return the figure of a workload in a view; ``None`` where it kept no series."""
+    spans = [record.span for trial in view.trials if (record := trial.workload(name)) is not None and record.span]
+    panels = _panels(results, view, name, kind)
+    if not spans or not panels:
+        return None
+    start_s, end_s = min(span.start_s for span in spans), max(span.end_s for span in spans)
+    margin_s = max(MARGIN * (end_s - start_s), 0.01)
+    strips = _happenings(results, view, name)
+    return Figure(
+        f"{name}, {TITLES.get(kind, kind)}, over time",
+        max(0.0, start_s - margin_s),
+        end_s + margin_s,
+        panels,
+        strips,
+        shades_of(view.trials),
+    )
+
+
+def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
+    found: dict[tuple[str, str], list[tuple[Trial, Points]]] = {}
+    for trial in view.trials:
+        for key, points in trial.samples(name).items():
+            found.setdefault(key, []).append((trial, points))
+    if kind == "download" and not any(unit in ("bytes", "MB") for _, unit in found):
+        found[("progress", "bytes")] = [(trial, acked) for trial in view.trials if (acked := _acked(trial, name))]
+    panels = []
+    for (series, unit), drawn in list(found.items())[:MOST_PANELS]:
+        if not drawn or not any(np.isfinite(points.value).any() for _, points in drawn):
+            continue
+        shown, scale = _readable(unit, drawn)
+        lines = [_line(results, trial, series, Points(points.time_s, points.value / scale)) for trial, points in drawn]
+        panels.append(Panel(series[:1].upper() + series[1:], shown, lines, height=120))
+    return panels
+
+
+def _line(results: Results, trial: Trial, series: str, points: Points) -> Line:
+    stepped = any(word in series.lower() for word in STEPPED)
+    treatment = trial.line.treatment
+    label = treatment if len(results.treatments) > 1 else series
+    return Line(label, line_styles(results, 0, treatment, 0), points, stepped=stepped)
+
+
+def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, float]:
+    """Turn bytes into megabytes where there are many."""
+    most = max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn)
+    if unit == "bytes" and most >= 1e6:
+        return "MB", 1e6
+    if unit == "bytes" and most >= 1e4:
+        return "kB", 1e3
+    return unit, 1.0
+
+
+def _acked(trial: Trial, name: str) -> Points | None:
+    """Return the bytes that were acknowledged while a workload ran: those of the connection that carried most in it."""
+    record = trial.workload(name)
+    if record is None or record.span is None:
+        return None
+    best: Points | None = None
+    for flow in trial.flows:
+        points = flow.acked_bytes
+        inside = points.between(record.span.start_s - 0.05, record.span.end_s + 0.05)
+        if len(inside) * 2 > len(points) and (best is None or inside.value[-1] > best.value[-1]):
+            best = inside
+    return best
+
+
+def _happenings(results: Results, view: View, name: str) -> list[Strip]:
+    """Return a row for each kind of event that lasted or of which there are few, with a lane for each treatment."""
+    kinds: dict[str, list[list[Bar]]] = {}
+    for trial in view.trials:
+        mine: dict[str, list[Happening]] = {}
+        for event in trial.events(name):
+            if event.name != "request":
+                mine.setdefault(event.name, []).append(event)
+        for kind, events in mine.items():
+            is_bad = any(word in kind.lower() for word in BAD_WORDS)
+            style = "bad" if is_bad else f"{results.style(trial.line.treatment)} work"
+            bars = [
+                Bar(event.time_s, event.end_s, style, _told(results, trial, kind, event))
+                for event in events[:MOST_MARKS]
+            ]
+            kinds.setdefault(kind, []).append(bars)
+    return [Strip(_lanes_title(results, view, kind, lanes), lanes) for kind, lanes in kinds.items()]
+
+
+def _lanes_title(results: Results, view: View, kind: str, lanes: Sequence[Sequence[Bar]]) -> str:
+    counts = ", ".join(str(len(lane)) for lane in lanes)
+    return f"{kind} ({counts})"
+
+
+def _told(results: Results, trial: Trial, kind: str, event: Happening) -> str:
+    who = f"{trial.line.treatment}: " if len(results.treatments) > 1 else ""
+    return f"{who}{kind}{' ' + event.text if event.text else ''}"
+
+
+def details_table(rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of two columns."""
+    lines = "".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f'<table class="facts"><tbody>{lines}</tbody></table>'

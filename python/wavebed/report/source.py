@@ -1,0 +1,270 @@
+"""What the report takes from a folder of results: the records, and of each table what is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wavebed.errors import UserError
+from wavebed.report.thin import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from wavebed.report.thin import Floats
+    from wavebed.result.load import Run
+    from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
+
+__all__ = ["COUNTED", "Flow", "Happening", "LinkCourse", "Results", "Trial", "read_results", "whole"]
+
+COUNTED = ("valid", "doubtful")
+"""Verdicts of the trials whose figures count."""
+
+
+class Happening(NamedTuple):
+    """A row of the events: `end_s` and `value` may be ``None``."""
+
+    time_s: float
+    end_s: float | None
+    name: str
+    text: str
+    value: float | None
+
+
+class LinkCourse(NamedTuple):
+    """What a link could carry (bit/s, NaN without limit), and its radio's states as (start, end, name)."""
+
+    rate_bps: Points
+    states: list[tuple[float, float, str]]
+
+
+class Flow(NamedTuple):
+    """A TCP connection at the end that sent more."""
+
+    name: str
+    acked_bytes: Points
+    srtt_ms: Points
+    cwnd_segments: Points
+
+    @property
+    def sent_bytes(self) -> float:
+        """How much was acknowledged."""
+        return float(self.acked_bytes.value[-1]) if len(self.acked_bytes) else 0.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: its record and its tables."""
+
+    run: Run
+    line: TrialLine
+    record: TrialRecord
+
+    @property
+    def counts(self) -> bool:
+        """Whether its figures are part of the statistics."""
+        return self.line.verdict in COUNTED
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self.run.path(self.line.folder)
+
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """Return the workload of this name, if it was part of the trial."""
+        return next((workload for workload in self.record.workloads if workload.name == name), None)
+
+    @cached_property
+    def end_s(self) -> float:
+        """When the last workload, or what was logged of the links, ended."""
+        ends = [workload.span.end_s for workload in self.record.workloads if workload.span is not None]
+        times = self._columns("links", "time_ms")["time_ms"]
+        return max([*ends, float(times[-1]) / 1e3 if len(times) and not ends else 0.0, 0.1])
+
+    @cached_property
+    def courses(self) -> dict[str, LinkCourse]:
+        """The course of each link that has a rate or states."""
+        data = self._columns("capacity", "time_s", "link", "rate_bps", "state")
+        found = {}
+        for link in dict.fromkeys(data["link"].tolist()):
+            mine = data["link"] == link
+            time_s = data["time_s"][mine].astype(np.float64)
+            points = Points(time_s, _floats(data["rate_bps"][mine]))
+            found[str(link)] = LinkCourse(points, _spans(time_s, data["state"][mine].tolist(), self.end_s))
+        return found
+
+    def carried(self, link: str) -> tuple[Floats, Floats]:
+        """Return time (s) and delivered bytes of a link."""
+        time_ms, mine = self._of_link(link)
+        return time_ms / 1e3, _floats(self._links["delivered_bytes"][mine])
+
+    def queue(self, link: str) -> tuple[Points, Points]:
+        """Return the most and the last bytes that waited in each millisecond in which something happened."""
+        time_ms, mine = self._of_link(link)
+        time_s = time_ms / 1e3
+        peak = _floats(self._links["queue_peak_bytes"][mine])
+        return Points(time_s, peak), Points(time_s, _floats(self._links["queue_bytes"][mine]))
+
+    @cached_property
+    def flows(self) -> list[Flow]:
+        """The TCP connections at the end that sends, largest first."""
+        columns = ("time_ns", "host", "cookie", "local", "remote", "cwnd_segments", "rtt_us", "bytes_acked")
+        data = self._columns("flows", *columns)
+        if not len(data["time_ns"]):
+            return []
+        order = np.lexsort((data["time_ns"], data["cookie"]))
+        data = {name: column[order] for name, column in data.items()}
+        starts = np.flatnonzero(np.diff(data["cookie"].astype(np.uint64), prepend=0) != 0)
+        if data["cookie"][0] == 0:
+            starts = np.append(0, starts)
+        ends = np.append(starts[1:], len(order))
+        found = [_flow({name: column[a:b] for name, column in data.items()}) for a, b in zip(starts, ends, strict=True)]
+        return sorted((flow for flow in found if flow.sent_bytes > 0), key=lambda flow: -flow.sent_bytes)
+
+    def samples(self, workload: str) -> dict[tuple[str, str], Points]:
+        """Return the series of a workload, by name and unit."""
+        data = self._samples
+        mine = np.flatnonzero(data["workload"] == workload)
+        found = {}
+        for name in dict.fromkeys(data["series"][mine].tolist()):
+            rows = mine[data["series"][mine] == name]
+            rows = rows[np.argsort(data["time_s"][rows], kind="stable")]
+            points = Points(_floats(data["time_s"][rows]), _floats(data["value"][rows]))
+            found[str(name), str(data["unit"][rows[0]] or "")] = points
+        return found
+
+    def events(self, workload: str) -> list[Happening]:
+        """Return what happened to a workload, in order of time."""
+        frame = self.run.table("events", trial=self.line.folder)
+        frame = frame[frame["workload"] == workload].sort_values("time_s")
+        rows = zip(frame["time_s"], frame["end_s"], frame["name"], frame["text"], frame["value"], strict=True)
+        return [
+            Happening(float(time_s), _maybe(end_s), str(name), str(text or ""), _maybe(value))
+            for time_s, end_s, name, text, value in rows
+        ]
+
+    @cached_property
+    def _links(self) -> dict[str, NDArray[np.generic]]:
+        return self._columns("links", "time_ms", "link", "delivered_bytes", "queue_bytes", "queue_peak_bytes")
+
+    @cached_property
+    def _samples(self) -> dict[str, NDArray[np.generic]]:
+        return self._columns("samples", "time_s", "workload", "series", "unit", "value")
+
+    def _of_link(self, link: str) -> tuple[Floats, NDArray[np.intp]]:
+        mine = np.flatnonzero(self._links["link"] == link)
+        return _floats(self._links["time_ms"][mine]), mine
+
+    def _columns(self, table: str, *columns: str) -> dict[str, NDArray[np.generic]]:
+        read = self.run.arrow(table, trial=self.line.folder, columns=columns)
+        return {name: read.column(name).to_numpy() for name in columns}
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run, with those of its trials that can be read.
+
+    Parameters
+    ----------
+    trials : list of Trial
+        In the order in which they ran.
+    unreadable : list of (TrialLine, str)
+        Those that cannot be read, and why.
+    """
+
+    run: Run
+    trials: list[Trial]
+    unreadable: list[tuple[TrialLine, str]]
+
+    @cached_property
+    def treatments(self) -> list[str]:
+        """Their names, as the scenario has them."""
+        named = [str(treatment["name"]) for treatment in self.run.record.treatments]
+        return list(dict.fromkeys([*named, *(line.treatment for line in self.run.record.trials)]))
+
+    def style(self, treatment: str) -> str:
+        """Return the class of a treatment in the style sheet."""
+        return f"t{self.treatments.index(treatment) % 6}"
+
+    @cached_property
+    def workloads(self) -> list[tuple[str, str]]:
+        """Name and kind of every workload."""
+        listed = [(str(each["name"]), str(each["kind"])) for each in self.run.record.workloads if "name" in each]
+        found = [(each.name, each.kind) for trial in self.trials for each in trial.record.workloads]
+        return list(dict.fromkeys([*listed, *found]))
+
+    @property
+    def counted(self) -> list[Trial]:
+        """The trials whose figures count."""
+        return [trial for trial in self.trials if trial.counts]
+
+
+def read_results(folder: Path) -> Results:
+    """Read a folder of results; of its tables only when they are asked for.
+
+    Raises
+    ------
+    UserError
+        If it holds no run.
+    """
+    from wavebed.result.load import load
+
+    run = load(folder)
+    trials, unreadable = [], []
+    for line in run.record.trials:
+        try:
+            trials.append(Trial(run, line, run.trial(line.folder)))
+        except UserError as error:
+            unreadable.append((line, str(error)))
+    return Results(run, trials, unreadable)
+
+
+def whole(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials whose tables can be read."""
+    found = []
+    for trial in trials:
+        try:
+            _ = (trial.end_s, trial.courses, trial.flows, trial.samples(""), trial.events(""), trial.queue(""))
+        except UserError:
+            continue
+        found.append(trial)
+    return found
+
+
+def _flow(data: dict[str, NDArray[np.generic]]) -> Flow:
+    time_s = _floats(data["time_ns"]) / 1e9
+    local, remote = str(data["local"][0]), str(data["remote"][0])
+    return Flow(
+        f"{local} to {remote}",
+        Points(time_s, _floats(data["bytes_acked"])),
+        Points(time_s, _floats(data["rtt_us"]) / 1e3),
+        Points(time_s, _floats(data["cwnd_segments"])),
+    )
+
+
+def _spans(time_s: Floats, states: Sequence[str | None], end_s: float) -> list[tuple[float, float, str]]:
+    spans: list[tuple[float, float, str]] = []
+    for start_s, state, stop_s in zip(time_s.tolist(), states, [*time_s.tolist()[1:], end_s], strict=True):
+        if state is None:
+            continue
+        if spans and spans[-1][2] == state and spans[-1][1] == start_s:
+            spans[-1] = (spans[-1][0], stop_s, state)
+        else:
+            spans.append((start_s, stop_s, state))
+    return spans
+
+
+def _floats(values: NDArray[np.generic]) -> Floats:
+    if values.dtype == object:
+        return np.array([np.nan if value is None else value for value in values.tolist()], np.float64)
+    return values.astype(np.float64)
+
+
+def _maybe(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else float(value)

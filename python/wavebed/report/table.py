@@ -1,0 +1,203 @@
+"""The table of results: every metric with its unit, medians with intervals, paired differences, and all values as dots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from wavebed.report.numbers import MISSING, figure, signed
+from wavebed.stats.intervals import Interval, median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.report.source import Results
+    from wavebed.workload.model import Metric
+
+__all__ = ["PATH", "Row", "difference", "metric_rows", "results_section"]
+
+PATH = "path"
+"""The workload of the metrics of the transport."""
+FIRST_ROWS = 8
+"""So many metrics of a workload are shown; further ones unfold."""
+_WAYS = {"higher": "↑", "lower": "↓", "neither": ""}
+_DOTS_WIDE = 150
+_LANE = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of one workload.
+
+    Parameters
+    ----------
+    metric : Metric
+        Its name, unit and definition; its value is that of one trial.
+    values : dict
+        By treatment: block and value of each counted trial in which it was measured.
+    absent : dict
+        By treatment: in how many counted trials it was not measured.
+    """
+
+    metric: Metric
+    values: dict[str, list[tuple[int, float]]]
+    absent: dict[str, int]
+
+    def median(self, treatment: str) -> Interval:
+        """Return the median over the trials of a treatment, with its interval."""
+        return median_interval([value for _, value in self.values[treatment]])
+
+
+def metric_rows(results: Results) -> dict[str, list[Row]]:
+    """Return the rows of each workload, the path's under `PATH`, in the order in which they were reported."""
+    rows: dict[str, dict[str, Row]] = {}
+    for trial in results.counted:
+        groups: list[tuple[str, Sequence[Metric]]] = [
+            (workload.name, workload.outcome.metrics) for workload in trial.record.workloads
+        ]
+        for name, metrics in [*groups, (PATH, trial.record.transport)]:
+            for metric in metrics:
+                blank = Row(metric, {each: [] for each in results.treatments}, dict.fromkeys(results.treatments, 0))
+                row = rows.setdefault(name, {}).setdefault(metric.name, blank)
+                if metric.value is None:
+                    row.absent[trial.line.treatment] += 1
+                else:
+                    row.values[trial.line.treatment].append((trial.line.block, metric.value))
+    order = [name for name, _ in results.workloads] + [PATH]
+    return {name: list(rows[name].values()) for name in order if name in rows}
+
+
+def difference(row: Row, first: str, other: str) -> Interval | None:
+    """Return the median of the differences between two treatments under the same seeds; ``None`` without pairs."""
+    base = dict(row.values[first])
+    pairs = [value - base[block] for block, value in row.values[other] if block in base]
+    return median_interval(pairs) if pairs else None
+
+
+def results_section(results: Results) -> str:
+    """Return the section with a table for each workload."""
+    groups = metric_rows(results)
+    if not groups:
+        return '<section id="results"><h2>Results</h2><p>No trial counts, so there are no results.</p></section>'
+    notes: dict[str, int] = {}
+    kinds = dict(results.workloads)
+    tables = []
+    for name, rows in groups.items():
+        what = "path and transport" if name == PATH else f"{name}" + (f" ({kinds[name]})" if kinds[name] != name else "")
+        measured = [row for row in rows if any(row.values.values())]
+        never = [row.metric.name for row in rows if not any(row.values.values())]
+        tables.append(f"<h3>{escape(what)}</h3>")
+        if measured:
+            tables.append(_table(results, measured[:FIRST_ROWS], notes, what))
+        if measured[FIRST_ROWS:]:
+            more = f"{len(measured) - FIRST_ROWS} more metrics of {what}"
+            body = _table(results, measured[FIRST_ROWS:], notes, more)
+            tables.append(f"<details><summary>{escape(more)}</summary>{body}</details>")
+        if never:
+            tables.append(f'<p class="soft">Not measured in any counted trial: {escape(", ".join(never))}.</p>')
+    return (
+        f'<section id="results"><h2>Results</h2>{_how_to_read(results, groups)}{"".join(tables)}{_footnotes(notes)}</section>'
+    )
+
+
+def _how_to_read(results: Results, groups: dict[str, list[Row]]) -> str:
+    counts = {treatment: sum(trial.line.treatment == treatment for trial in results.counted) for treatment in results.treatments}
+    most = max(counts.values(), default=0)
+    text = "Median over the counted trials, and below it its 95 % interval from the order of the values, which assumes no shape."
+    if most and median_interval([0.0] * most).low is None:
+        text += (
+            f" {most} trials are too few for one: from 6 trials on, the lowest and the highest value hold the median"
+            " with 95 %. Where it is missing there is a dash."
+        )
+    if len(results.treatments) > 1:
+        text += (
+            f" The difference is to {results.treatments[0]}, paired by seed: both met the same channel; it is the median of"
+            " the differences, bold where its interval leaves out 0."
+        )
+    return f'<p class="soft">{escape(text)} ↑ higher is better, ↓ lower is better. A dot is a trial.</p>'
+
+
+def _table(results: Results, rows: Sequence[Row], notes: dict[str, int], caption: str) -> str:
+    several = len(results.treatments) > 1
+    head = ['<th scope=col class="name">metric</th>', "<th scope=col>unit</th>"]
+    for treatment in results.treatments:
+        key = f'<span class="key {results.style(treatment)}"></span>' if several else ""
+        head.append(f'<th scope=col>{key}{escape(treatment)}<span class="under">median, 95 %</span></th>')
+        head.append("<th scope=col>n</th>")
+    for treatment in results.treatments[1:]:
+        head.append(f'<th scope=col>{escape(treatment)} − {escape(results.treatments[0])}<span class="under">median, 95 %</span></th>')
+    head.append("<th scope=col>each trial</th>")
+    body = "".join(_row(results, row, notes) for row in rows)
+    return (
+        f'<div class="scroll"><table class="results"><caption class="hidden">{escape(caption)}</caption>'
+        f"<thead><tr>{''.join(head)}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
+    metric = row.metric
+    note = ""
+    if metric.definition:
+        number = notes.setdefault(metric.definition, len(notes) + 1)
+        note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
+    way = _WAYS.get(metric.better, "")
+    better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
+    cells = [f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>', f'<td class="unit">{escape(metric.unit)}</td>']
+    for treatment in results.treatments:
+        absent = row.absent[treatment]
+        count = len(row.values[treatment])
+        title = f' title="not measured in {absent} more"' if absent else ""
+        cells.append(_interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>")
+        cells.append(f'<td class="n"{title}>{count}{"*" if absent else ""}</td>')
+    for treatment in results.treatments[1:]:
+        cells.append(_difference_cell(difference(row, results.treatments[0], treatment)))
+    cells.append(f'<td class="dots">{_dots(results, row)}</td>')
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _interval_cell(interval: Interval) -> str:
+    return f"<td>{figure(interval.median)}{_bounds(interval, figure)}</td>"
+
+
+def _bounds(interval: Interval, write: object) -> str:
+    assert callable(write), "a writer of numbers"
+    if interval.low is None or interval.high is None:
+        return f'<span class="under" title="too few trials for an interval">{MISSING}</span>'
+    return f'<span class="under">{write(interval.low)} to {write(interval.high)}</span>'
+
+
+def _difference_cell(interval: Interval | None) -> str:
+    if interval is None:
+        return f'<td title="no seed was measured under both">{MISSING}</td>'
+    clear = interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
+    text = signed(interval.median)
+    return f"<td>{f'<b>{text}</b>' if clear else text}{_bounds(interval, signed)}</td>"
+
+
+def _dots(results: Results, row: Row) -> str:
+    """Draw every value as a dot, a lane for each treatment, on one scale; the ends of the scale are written."""
+    values = [value for pairs in row.values.values() for _, value in pairs]
+    low, high = min(values), max(values)
+    width = high - low or 1.0
+    high_px = _LANE * len(results.treatments)
+    dots = []
+    for lane, treatment in enumerate(results.treatments):
+        y = _LANE * (lane + 0.5)
+        dots += [
+            f'<circle class="dot {results.style(treatment)}" cx="{5 + (value - low) / width * (_DOTS_WIDE - 10):.1f}"'
+            f' cy="{y:g}" r="3"/>'
+            for _, value in row.values[treatment]
+        ]
+    ends = f"{figure(low)} to {figure(high)}" if high > low else f"all {figure(low)}"
+    return (
+        f'<svg class="strip-plot" viewBox="0 0 {_DOTS_WIDE} {high_px}" width="{_DOTS_WIDE}" height="{high_px}" role="img"'
+        f' aria-label="{len(values)} values, {escape(ends)}">{"".join(dots)}</svg><span class="under">{escape(ends)}</span>'
+    )
+
+
+def _footnotes(notes: dict[str, int]) -> str:
+    if not notes:
+        return ""
+    lines = "".join(f'<li id="note-{number}">{escape(text)}</li>' for text, number in notes.items())
+    return f'<details class="notes"><summary>Definitions</summary><ol>{lines}</ol></details>'

@@ -1,0 +1,100 @@
+"""Fewer points that tell the same: extremes stay, and gaps stay gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Floats", "How", "Points", "held", "in_steps", "summed", "thinned"]
+
+Floats: TypeAlias = "NDArray[np.float64]"
+How: TypeAlias = Literal["mean", "max", "last"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Values over time in seconds, ascending; NaN is a gap."""
+
+    time_s: Floats
+    value: Floats
+
+    def between(self, start_s: float, end_s: float) -> Points:
+        """Return those from `start_s` to `end_s`."""
+        keep = (self.time_s >= start_s) & (self.time_s <= end_s)
+        return Points(self.time_s[keep], self.value[keep])
+
+    def __len__(self) -> int:
+        """How many there are, gaps counted."""
+        return len(self.time_s)
+
+
+def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
+    """Keep the lowest and the highest of each of `bins` equal stretches of time, in their order, and one gap of each.
+
+    Few points stay as they are.
+    """
+    if len(points) <= 2 * bins:
+        return points
+    place = _places(points.time_s, start_s, end_s, bins)
+    missing = np.isnan(points.value)
+    keep = np.zeros(len(points), dtype=bool)
+    for values in (np.where(missing, np.inf, points.value), np.where(missing, np.inf, -points.value)):
+        order = np.lexsort((values, place))
+        keep[order[_firsts(place[order])]] = True
+    gaps = np.flatnonzero(missing)
+    keep[gaps[_firsts(place[gaps])]] = True
+    return Points(points.time_s[keep], points.value[keep])
+
+
+def in_steps(points: Points, start_s: float, step_s: float, count: int, how: How) -> Floats:
+    """Return one value for each of `count` steps of time; NaN where there is none."""
+    out = np.full(count, np.nan)
+    good = ~np.isnan(points.value)
+    time_s, value = points.time_s[good], points.value[good]
+    place = np.floor((time_s - start_s) / step_s + 1e-9).astype(np.int64)
+    inside = (place >= 0) & (place < count)
+    place, value = place[inside], value[inside]
+    if not len(place):
+        return out
+    if how == "mean":
+        number = np.bincount(place, minlength=count)
+        total = np.bincount(place, value, minlength=count)
+        out[number > 0] = total[number > 0] / number[number > 0]
+    elif how == "max":
+        highest = np.full(count, -np.inf)
+        np.maximum.at(highest, place, value)
+        out[np.isfinite(highest)] = highest[np.isfinite(highest)]
+    else:
+        out[place] = value
+    return out
+
+
+def held(points: Points, moments_s: Floats) -> Floats:
+    """Return the value that holds at each moment, where a value holds until the next; NaN before the first."""
+    place = np.searchsorted(points.time_s, moments_s, side="right") - 1
+    out = np.full(len(moments_s), np.nan)
+    out[place >= 0] = points.value[place[place >= 0]]
+    return out
+
+
+def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> Points:
+    """Return the amount per second in steps of time from 0 to `end_s`; nothing in a step is 0."""
+    count = max(1, round(end_s / step_s))
+    place = np.clip(np.floor(time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
+    total = np.bincount(place, amount, minlength=count) if len(place) else np.zeros(count)
+    return Points((np.arange(count) + 0.5) * step_s, total / step_s)
+
+
+def _places(time_s: Floats, start_s: float, end_s: float, bins: int) -> NDArray[np.int64]:
+    width = max(end_s - start_s, 1e-9) / bins
+    return np.clip(((time_s - start_s) / width).astype(np.int64), 0, bins - 1)
+
+
+def _firsts(place: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which are the first of their place, in ascending places."""
+    return np.diff(place, prepend=-1) != 0

@@ -1,0 +1,208 @@
+"""The figure of a view: workloads, capacity and throughput, queue, RTT and cwnd under one time axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.report.figure import Bar, Figure, Line, Panel, Strip
+from wavebed.report.numbers import nice_step
+from wavebed.report.thin import Points, held, summed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.report.choose import View
+    from wavebed.report.source import Results, Trial
+
+__all__ = ["bottleneck", "line_styles", "shades_of", "timeline", "window"]
+
+MOST_FLOWS = 4
+"""TCP connections of a trial whose RTT and cwnd are drawn: those that carried most."""
+STEPS = 400
+LEAST_STEP_S = 0.01
+SMALL_SHARE = 0.02
+"""An uplink that carries less than this share of the downlink (acknowledgements) has no panel."""
+CLEAR = "los"
+MOST_STATES = 4000
+
+
+def bottleneck(trials: Sequence[Trial], direction: str) -> str | None:
+    """Return the link of a direction that could carry least on the whole, or the last where none has a limit."""
+    rates: dict[str, float] = {}
+    for trial in trials:
+        for link, course in trial.courses.items():
+            value = course.rate_bps.value
+            if link.endswith(f".{direction}") and len(value) and not np.isnan(value).any():
+                rates.setdefault(link, float(np.mean(held(course.rate_bps, np.linspace(0, trial.end_s, 500)))))
+    if rates:
+        return min(rates, key=lambda link: rates[link])
+    for trial in trials:
+        named = [str(link["name"]) for link in _links(trial) if str(link["name"]).endswith(f".{direction}")]
+        if named:
+            return named[-1]
+    return None
+
+
+def _links(trial: Trial) -> list[dict[str, object]]:
+    links = trial.record.engine.get("links")
+    return [link for link in links if isinstance(link, dict) and "name" in link] if isinstance(links, list) else []
+
+
+def window(trials: Sequence[Trial]) -> float:
+    """Return where the time axis ends."""
+    return max(trial.end_s for trial in trials)
+
+
+def shades_of(trials: Sequence[Trial]) -> list[Bar]:
+    """Return the states of the radio that the trials of a view met; the downlink's where both have them."""
+    courses = trials[0].courses
+    links = sorted((link for link, course in courses.items() if course.states), key=lambda link: ".up" in link)
+    if not links:
+        return []
+    last = max(trials, key=lambda trial: trial.end_s)
+    spans = last.courses[links[0]].states
+    return [Bar(start_s, end_s, state, state) for start_s, end_s, state in spans[:MOST_STATES]]
+
+
+def line_styles(results: Results, index: int, treatment: str, kind: int) -> str:
+    """Return the style of a line: colours for treatments and dashes for kinds, or colours for kinds where there is one.
+
+    Parameters
+    ----------
+    index : int
+        Which line of its kind.
+    kind : int
+        Which kind of line in its panel, from 0.
+    """
+    if len(results.treatments) > 1:
+        return f"{results.style(treatment)} d{kind}"
+    return f"t{(kind + index) % 6}"
+
+
+def timeline(results: Results, view: View) -> Figure:
+    """Return the figure of a view."""
+    end_s = window(view.trials)
+    step_s = max(nice_step(end_s, STEPS), LEAST_STEP_S)
+    shades = shades_of(view.trials)
+    strips = []
+    if shades:
+        strips.append(Strip("radio", [shades], inside=True))
+    strips += _workloads(results, view)
+    panels = []
+    down, up = bottleneck(view.trials, "down"), bottleneck(view.trials, "up")
+    if down is not None:
+        panels.append(_throughput(results, view, down, step_s, end_s))
+    if up is not None and _matters(view, up, down):
+        panels.append(_throughput(results, view, up, step_s, end_s))
+    if down is not None:
+        panels.append(_queue(results, view, down, step_s, end_s))
+    if up is not None and _matters(view, up, down):
+        panels.append(_queue(results, view, up, step_s, end_s))
+    panels += [panel for panel in (_rtt(results, view), _cwnd(results, view)) if panel.lines]
+    return Figure(f"The trials of {view.label} over time", 0.0, end_s, panels, strips, shades)
+
+
+def _workloads(results: Results, view: View) -> list[Strip]:
+    strips = []
+    for name, _ in results.workloads:
+        lanes = []
+        for trial in view.trials:
+            record = trial.workload(name)
+            if record is not None and record.span is not None:
+                style = f"{results.style(trial.line.treatment)} work"
+                text = f"{name}, {trial.line.treatment}"
+                if record.outcome.status != "ok":
+                    text += f", {record.outcome.status}: {record.outcome.reason}"
+                lanes.append([Bar(record.span.start_s, record.span.end_s, style, text)])
+        if lanes:
+            strips.append(Strip(name, lanes))
+    return strips
+
+
+def _matters(view: View, up: str, down: str | None) -> bool:
+    """Whether an uplink carried more than acknowledgements."""
+    for trial in view.trials:
+        below = float(np.nansum(trial.carried(down)[1])) if down is not None else 0.0
+        if float(np.nansum(trial.carried(up)[1])) > SMALL_SHARE * 2 * below:
+            return True
+    return False
+
+
+def _throughput(results: Results, view: View, link: str, step_s: float, end_s: float) -> Panel:
+    lines = []
+    legend = []
+    course = max(view.trials, key=lambda trial: trial.end_s).courses.get(link)
+    if course is not None and not np.isnan(course.rate_bps.value).all():
+        points = Points(course.rate_bps.time_s, course.rate_bps.value / 1e6)
+        lines.append(Line("capacity", "capacity", points, stepped=True, filled=True))
+        legend.append(("capacity", "capacity"))
+    for trial in view.trials:
+        time_s, delivered = trial.carried(link)
+        carried = summed(time_s, delivered * 8 / 1e6, step_s, min(trial.end_s, end_s))
+        lines.append(Line(trial.line.treatment, line_styles(results, 0, trial.line.treatment, 0), carried))
+    if len(results.treatments) == 1:
+        legend.append(("t0", "throughput"))
+    direction = "Downlink" if link.endswith(".down") else "Uplink"
+    title = f"{direction} at {link.rpartition('.')[0]}: throughput of IP packets"
+    return Panel(title, "Mbit/s", lines, legend, 200 if direction == "Downlink" else 120)
+
+
+def _queue(results: Results, view: View, link: str, step_s: float, end_s: float) -> Panel:
+    lines = []
+    for trial in view.trials:
+        peak, last = trial.queue(link)
+        value = _largest(peak, last, step_s, min(trial.end_s, end_s))
+        points = Points((np.arange(len(value)) + 0.5) * step_s, value / 1e3)
+        lines.append(Line(trial.line.treatment, line_styles(results, 0, trial.line.treatment, 0), points, how="max"))
+    return Panel(f"Queue at {link}: largest in each {step_s:g} s", "kB", lines)
+
+
+def _largest(peak: Points, last: Points, step_s: float, end_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the largest queue of each step; where nothing happened, what waited before still waits."""
+    count = max(1, round(end_s / step_s))
+    before = held(Points(last.time_s, last.value), np.arange(count) * step_s - 1e-9)
+    largest = np.nan_to_num(before)
+    place = np.clip((peak.time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
+    np.maximum.at(largest, place, np.nan_to_num(peak.value))
+    return largest
+
+
+def _rtt(results: Results, view: View) -> Panel:
+    lines = []
+    kinds: dict[str, int] = {}
+    for trial in view.trials:
+        treatment = trial.line.treatment
+        for name, kind in results.workloads:
+            for (series, unit), points in trial.samples(name).items() if kind in ("latency", "voice") else ():
+                if "rtt" in series.lower().split() and unit == "ms":
+                    label = f"{name}: {series}"
+                    place = kinds.setdefault(label, len(kinds))
+                    style = line_styles(results, 0, treatment, place)
+                    lines.append(Line(_named(results, treatment, label), style, points, how="max"))
+    flows = [(trial, flow) for trial in view.trials for flow in trial.flows[:MOST_FLOWS]]
+    place = kinds.setdefault("TCP srtt", len(kinds)) if flows else 0
+    for trial, flow in flows:
+        style = line_styles(results, 0, trial.line.treatment, place) + " thin"
+        label = _named(results, trial.line.treatment, "TCP srtt") if flow is trial.flows[0] else ""
+        lines.append(Line(label, style, flow.srtt_ms, how="max"))
+    if len(results.treatments) > 1:
+        legend = [(f"ink d{place}", label) for label, place in kinds.items()]
+    else:
+        legend = [(f"t{place % 6}", label) for label, place in kinds.items()]
+    return Panel("Round-trip time", "ms", lines, legend)
+
+
+def _cwnd(results: Results, view: View) -> Panel:
+    lines = []
+    for trial in view.trials:
+        for index, flow in enumerate(trial.flows[:MOST_FLOWS]):
+            style = line_styles(results, index, trial.line.treatment, 0) + " thin"
+            label = _named(results, trial.line.treatment, "largest") if index == 0 else ""
+            lines.append(Line(label, style, flow.cwnd_segments, how="last"))
+    return Panel("Congestion window of each TCP connection", "segments", lines)
+
+
+def _named(results: Results, treatment: str, label: str) -> str:
+    return f"{treatment}, {label}" if len(results.treatments) > 1 else label

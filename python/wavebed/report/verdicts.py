@@ -1,0 +1,152 @@
+"""Which trials count, why others do not, and what was checked; and all that is needed to run it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.report.source import Results, Trial
+    from wavebed.result.model import TrialLine
+    from wavebed.workload.model import Json
+
+__all__ = ["repeat_section", "verdict_counts", "verdict_section"]
+
+VERDICTS = ("valid", "doubtful", "invalid", "failed")
+MEANING = {
+    "valid": "counted",
+    "doubtful": "counted, with a mark",
+    "invalid": "not counted: the engine or the machine, not the path, made the figures",
+    "failed": "not counted: a workload did not work",
+}
+_MARKS = {"valid": "✓", "doubtful": "?", "invalid": "✗", "failed": "✗"}
+
+
+def verdict_counts(results: Results) -> str:
+    """Return a table: how many trials of each treatment have which verdict."""
+    shown = [verdict for verdict in VERDICTS]
+    head = "".join(f'<th scope=col title="{MEANING[verdict]}">{verdict}</th>' for verdict in shown)
+    rows = []
+    for treatment in results.treatments:
+        lines = [line for line in results.run.record.trials if line.treatment == treatment]
+        cells = "".join(_count(verdict, sum(line.verdict == verdict for line in lines)) for verdict in shown)
+        key = f'<span class="key {results.style(treatment)}"></span>' if len(results.treatments) > 1 else ""
+        rows.append(f"<tr><th scope=row>{key}{escape(treatment)}</th>{cells}</tr>")
+    return (
+        f'<div class="scroll"><table class="small counts"><thead><tr><th scope=col>trials</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _count(verdict: str, count: int) -> str:
+    return f'<td class="{verdict if count else "none"}">{count}</td>'
+
+
+def verdict_section(results: Results) -> str:
+    """Return the section: a line for each trial with its reasons, and the checks with their evidence."""
+    excluded = [line for line in results.run.record.trials if line.verdict in VERDICTS[2:]]
+    lead = (
+        f"{len(excluded)} of {len(results.run.record.trials)} trials are excluded from all medians, intervals and"
+        " distributions above. They are listed here with their reasons."
+        if excluded
+        else "No trial is excluded."
+    )
+    by_folder = {trial.line.folder: trial for trial in results.trials}
+    whys = {line.folder: why for line, why in results.unreadable}
+    rows = "".join(
+        _row(results, line, by_folder.get(line.folder), whys.get(line.folder, "")) for line in results.run.record.trials
+    )
+    return (
+        f'<section id="verdicts"><h2>Verdicts, and what was excluded</h2><p>{lead}</p>{verdict_counts(results)}'
+        '<div class="scroll"><table class="trials"><thead><tr><th scope=col>trial</th><th scope=col>treatment</th>'
+        "<th scope=col>seed</th><th scope=col>verdict</th><th scope=col>reasons</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{_checks(results)}</section>"
+    )
+
+
+def _row(results: Results, line: TrialLine, trial: Trial | None, why: str) -> str:
+    reasons = [*line.reasons, *([why] if why else [])]
+    if trial is not None:
+        for workload in trial.record.workloads:
+            reasons += [f"{workload.name}: {doubt}" for doubt in workload.outcome.doubts]
+            if workload.outcome.status == "partial":
+                reasons.append(f"{workload.name}: partial: {workload.outcome.reason}")
+    told = "<br>".join(escape(reason) for reason in dict.fromkeys(reasons)) or "–"
+    return (
+        f"<tr><th scope=row>{escape(line.folder)}</th><td class=text>{escape(line.treatment)}</td><td>{line.seed}</td>"
+        f'<td class="text"><span class="badge {line.verdict}">{_MARKS[line.verdict]} {line.verdict}</span></td>'
+        f"<td class=text>{told}</td></tr>"
+    )
+
+
+def _checks(results: Results) -> str:
+    """Return each check once, with how often it held and the evidence of each trial."""
+    names = dict.fromkeys(check.name for trial in results.trials for check in trial.record.checks)
+    if not names:
+        return ""
+    rows = []
+    for name in names:
+        found = [(trial, check) for trial in results.trials for check in trial.record.checks if check.name == name]
+        held = sum(check.holds for _, check in found)
+        lines = "".join(
+            f'<li class="{"holds" if check.holds else "fails"}"><b>{escape(trial.line.folder)}</b>'
+            f' {"✓" if check.holds else "✗"} {escape(check.evidence)}</li>'
+            for trial, check in found
+        )
+        state = "holds" if held == len(found) else "fails"
+        rows.append(
+            f'<details class="check {state}"><summary>{escape(name)}: held in {held} of {len(found)} trials;'
+            f" otherwise a trial is {escape(found[0][1].severity)}</summary><ul>{lines}</ul></details>"
+        )
+    return f"<h3>What was checked</h3>{''.join(rows)}"
+
+
+def repeat_section(results: Results) -> str:
+    """Return the section: command line, seeds, versions, machine, scenario, and the path as resolved."""
+    record = results.run.record
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(line.seed for line in record.trials))
+    facts = [
+        ("seeds", seeds or "none yet"),
+        ("started", record.started),
+        ("ended", record.ended or "not: it was interrupted, or still runs"),
+        ("changed by --set", ", ".join(f"{key} = {json.dumps(value)}" for key, value in record.overrides.items())),
+    ]
+    facts += [(name, version) for name, version in record.versions.items()]
+    facts += [(f"machine: {name}", value) for name, value in record.machine.items()]
+    lines = "".join(
+        f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(str(value))}</td></tr>" for name, value in facts if value
+    )
+    try:
+        scenario = (results.run.folder / "scenario.toml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        scenario = ""
+    command = shlex.join(record.command_line)
+    parts = [
+        '<section id="repeat"><h2>How to repeat it</h2>',
+        f"<pre>{escape(command)}</pre>" if command else "",
+        '<p class="soft">The seeds key all luck of the emulated path: with them it meets the same channel again.'
+        " The kernel and the programs are real and have luck of their own.</p>",
+        f'<div class="scroll"><table class="facts"><tbody>{lines}</tbody></table></div>',
+        _folded(f"Scenario {record.scenario}", scenario),
+    ]
+    for name, laboratory in _laboratories(results).items():
+        label = f", {name}" if len(results.treatments) > 1 else ""
+        parts.append(_folded(f"The path as resolved{label}", json.dumps(laboratory, indent=1, ensure_ascii=False)))
+    parts.append("</section>")
+    return "".join(parts)
+
+
+def _laboratories(results: Results) -> dict[str, Mapping[str, Json]]:
+    """Return the path of the first trial of each treatment."""
+    found: dict[str, Mapping[str, Json]] = {}
+    for trial in results.trials:
+        found.setdefault(trial.line.treatment, trial.record.laboratory)
+    return {name: laboratory for name, laboratory in found.items() if laboratory}
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>" if text else ""
