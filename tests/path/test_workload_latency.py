@@ -81,3 +81,16 @@ def test_it_goes_on_until_it_is_told_to_end(tmp_path: Path) -> None:
     assert outcome.status == "ok"
     assert 1.4 < span.end_s - span.start_s < 3
     assert not span.is_load
+
+
+def test_fresh_connections_take_a_round_trip_for_each_of_their_parts(tmp_path: Path) -> None:
+    table = {"kind": "latency", "duration": "4s", "rpm": True}
+    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    found = metrics(outcome)
+    assert outcome.status == "ok"
+    assert found["rpm failed"] == 0
+    assert found["rpm tcp_f idle"] == pytest.approx(42, abs=2.5)
+    # The processor's part in TLS and HTTP comes on top of the round trip.
+    for part in ("tls_f", "http_f"):
+        assert 40 <= (found[f"rpm {part} idle"] or 0) < 60
+    assert 60_000 / 54 < (found["rpm foreign idle"] or 0) < 60_000 / 40

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from wavebed.path.values import word
+from wavebed.path.values import boolean, word
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
-from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
+from wavebed.workload.latency_process import OTHERS, Prober, Probing, Watch, duration, start_server, time_between
 from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
@@ -21,12 +21,16 @@ from wavebed.workload.latency_windows import (
 )
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.ping import ping_command, read_ping, summary_line
+from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
+from wavebed.workload.serve import make_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Json, Schedule, Span, Stage
+    from wavebed.workload.serve import Certificate
 
 __all__ = ["Latency"]
 
@@ -40,6 +44,7 @@ KEYS = (
     WorkloadKey(
         "tail", time_between("0s", "60s"), "TIME", "1s", "how much longer it goes on when all others have ended"
     ),
+    WorkloadKey("rpm", boolean, "true|false", False, "also fresh connections by curl, for round trips per minute"),
 )
 
 
@@ -56,7 +61,9 @@ class Latency(Workload):
         super().__init__(common, values)
         self.probes = _PROBES[cast("str", values["probe"])]
         # Those that this one needs: who pings needs no irtt.
-        self.programs = [_PROGRAMS[probe] for probe in self.probes]  # type: ignore[misc]
+        more = ("curl", "nginx", "openssl") if values["rpm"] else ()
+        self.programs = [*(_PROGRAMS[probe] for probe in self.probes), *more]  # type: ignore[misc]
+        self.certificate: Certificate | None = None
         self.interval_s = cast("int", values["interval"]) / 1e9
         wanted = cast("int | None", values["duration"])
         self.duration_s = None if wanted is None else wanted / 1e9
@@ -75,8 +82,13 @@ class Latency(Workload):
         """Return its duration; that of an endless one is its tail."""
         return self.tail_s if self.duration_s is None else self.duration_s
 
+    def prepare(self, cache: Path) -> None:
+        """Make the certificate of the web server that answers fresh connections."""
+        if self.values["rpm"]:
+            self.certificate = make_certificate(cache, [self.common.server])
+
     def open(self, stage: Stage) -> Session:
-        """Start the server of irtt; ping needs none."""
+        """Start the servers of irtt and of fresh connections; ping needs none."""
         if "udp" in self.probes:
             start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
         return LatencySession(self, stage)
@@ -100,14 +112,19 @@ class LatencySession(Session):
         self._watch = Watch(workload.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
+        certificate = workload.certificate
+        self._rpm = None if certificate is None else RpmProber(stage, stage.port, certificate)
 
     def run(self) -> None:
         """Probe until the duration is over or somebody asks to stop."""
         self._start_s = self._stage.clock.now_s()
-        probers = [
+        probers: list[Probing] = [
             Prober(_PROGRAMS[probe], self._stage.client, self._command(probe), self._stage.folder)
             for probe in self._workload.probes
         ]
+        if self._rpm is not None:
+            self._rpm.start()
+            probers.append(self._rpm)
         try:
             self._end_s = self._stage.clock.of_monotonic_ns(self._watch.keep(probers))
         finally:
@@ -137,6 +154,10 @@ class LatencySession(Session):
             details[probe] = _details(taken, loads)
             if taken.probes and all(one.rtt_ms is None for one in taken.probes):
                 doubts.append(f"{_PROGRAMS[probe]}: no probe was answered")
+        if self._rpm is not None:
+            exchanges = self._rpm.exchanges()
+            metrics.extend(rpm_metrics(exchanges, loads))
+            series.extend(rpm_series(exchanges))
         stopped = self._watch.stopped_early
         return Outcome(
             status="partial" if stopped else "ok",

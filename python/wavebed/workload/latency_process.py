@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wavebed.errors import WavebedError
 from wavebed.path.problems import Problem, described
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.path.lab import LabHost
     from wavebed.path.process import LabProcess
 
-__all__ = ["OTHERS", "Prober", "Watch", "duration", "start_server", "time_between"]
+__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server", "time_between"]
 
 OTHERS = "others"
 """The duration of a workload that goes on until all others have ended."""
@@ -36,6 +36,16 @@ def duration(value: object) -> int | None:
     if not isinstance(value, str):
         raise Problem(f'{described(value)} is not a duration: write "others" or a time such as "10s"')
     return time_ns(value)
+
+
+class Probing(Protocol):
+    """Something that probes until it is told to end."""
+
+    def look(self) -> None:
+        """Check that it still works, or say why not by a `WavebedError`."""
+
+    def end(self) -> None:
+        """End it, or say why it does not end, or had ended, by a `WavebedError`."""
 
 
 class Prober:
@@ -115,7 +125,7 @@ class Watch:
         """Ask for the end."""
         self._stop.set()
 
-    def keep(self, probers: Sequence[Prober]) -> int:
+    def keep(self, probers: Sequence[Probing]) -> int:
         """Wait, then end all; return the moment at which they were told to, of CLOCK_MONOTONIC in nanoseconds.
 
         Raises

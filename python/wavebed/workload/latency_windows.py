@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_PROBES",
     "PERCENTILES",
+    "WINDOWS",
     "Probe",
     "Window",
     "answered_or_lost",

@@ -1,0 +1,216 @@
+"""Working latency in round trips per minute, from fresh connections by curl to a web server of our own.
+
+The formula is that of draft-ietf-ippm-responsiveness after its version 07. It has two halves: F from connections of
+their own (foreign), and L from requests on the connections that bear the load. The load here belongs to other programs,
+whose connections nobody else can use: only F is measured, and is called so.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import WavebedError
+from wavebed.workload.latency_windows import WINDOWS, window_of
+from wavebed.workload.model import Metric, Series
+from wavebed.workload.serve import VirtualHost, start_web_server
+from wavebed.workload.tools import find
+from wavebed.workload.waiting import wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+    from wavebed.workload.model import Json, Span, Stage
+    from wavebed.workload.serve import Certificate, RunningServer
+
+__all__ = ["Exchange", "RpmProber", "foreign_rpm", "read_exchanges", "rpm_metrics", "rpm_series", "trimmed_mean"]
+
+FORMULA = (
+    "foreign-only variant of draft-ietf-ippm-responsiveness after -07: F = 60000/((TM(tcp_f)+TM(tls_f)+TM(http_f))/3),"
+    " TM the mean in ms without the largest 5 %; without L, as the load's own connections cannot be probed"
+)
+LEAST_EXCHANGES = 10
+"""Fewer exchanges than this in a window say nothing about it."""
+
+EVERY_S = 0.25
+"""From the start of an exchange to that of the next: a start of curl costs some 10 ms of a processor."""
+
+_KEPT_PERCENT = 95
+_LONGEST_S = 10
+_OBJECT = "probe"
+_CUT = "ended with the workload"
+_PARTS = {
+    "tcp_ms": ("tcp_f", "TCP handshake (curl: connect - namelookup)"),
+    "tls_ms": ("tls_f", "TLS 1.3 handshake (curl: appconnect - connect)"),
+    "http_ms": ("http_f", "request of one byte by HTTP/2 to its first byte (curl: starttransfer - appconnect)"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One fresh connection: TCP handshake, TLS handshake, one request and the first byte of its answer.
+
+    Parameters
+    ----------
+    start_s : float
+        When curl was started, seconds since time zero.
+    tcp_ms, tls_ms, http_ms : float or None
+        How long each took; ``None`` if the exchange failed.
+    """
+
+    start_s: float
+    tcp_ms: float | None
+    tls_ms: float | None
+    http_ms: float | None
+
+
+class RpmProber:
+    """Opens one connection after the other until it is told to end.
+
+    Parameters
+    ----------
+    stage : Stage
+        Whose server serves an object of one byte.
+    port : int
+        TCP port of the web server.
+    certificate : Certificate
+        Of the name of the server's host.
+    """
+
+    name = "rpm"
+
+    def __init__(self, stage: Stage, port: int, certificate: Certificate) -> None:
+        folder = stage.folder / "rpm"
+        root = folder / "www"
+        root.mkdir(parents=True)
+        (root / _OBJECT).write_bytes(b"1")
+        self._server: RunningServer = start_web_server(
+            stage.server, [VirtualHost(stage.server.name, "*", port, root)], "h2", folder, certificate
+        )
+        self._client: LabHost = stage.client
+        self._clock = stage.clock
+        self._output = stage.folder / "rpm.jsonl"
+        self._argv = [
+            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", "--cacert", str(certificate.file),
+            "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
+            f"https://{stage.server.name}:{port}/{_OBJECT}",
+        ]  # fmt: skip
+        self._over = threading.Event()
+        self._error: WavebedError | None = None
+        self._thread = threading.Thread(target=self._probe, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def look(self) -> None:
+        """Check that it still works.
+
+        Raises
+        ------
+        WavebedError
+            If curl cannot be run.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> None:
+        """End the exchange that runs, and all."""
+        self._over.set()
+        self._thread.join()
+        self._server.stop()
+        self.look()
+
+    def exchanges(self) -> list[Exchange]:
+        """Return what it has found."""
+        return read_exchanges(self._output) if self._output.exists() else []
+
+    def _probe(self) -> None:
+        try:
+            with self._output.open("w", encoding="utf-8") as output:
+                while not self._over.is_set():
+                    began = time.monotonic()
+                    output.write(json.dumps(self._exchange()) + "\n")
+                    self._over.wait(max(0.0, began + EVERY_S - time.monotonic()))
+        except (WavebedError, OSError) as error:
+            self._error = error if isinstance(error, WavebedError) else WavebedError(f"rpm: {error}")
+
+    def _exchange(self) -> dict[str, Json]:
+        start_s = self._clock.now_s()
+        process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for_end(process, self._over)
+        status = process.poll()
+        if status is None:
+            process.kill()
+            return {"start_s": start_s, "error": _CUT}
+        said, complaint = process.output()
+        if status != 0:
+            return {"start_s": start_s, "error": (complaint or "").strip() or f"curl ended with {status}"}
+        return {"start_s": start_s, "curl": cast("Json", json.loads(said or "{}"))}
+
+
+def read_exchanges(file: Path) -> list[Exchange]:
+    """Return the exchanges that `RpmProber` wrote; the one that was cut off at the end is left out."""
+    exchanges = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = cast("dict[str, Json]", json.loads(line))
+        start_s = cast("float", row["start_s"])
+        if "curl" in row:
+            exchanges.append(Exchange(start_s, *_parts(cast("dict[str, float]", row["curl"]))))
+        elif row["error"] != _CUT:
+            exchanges.append(Exchange(start_s, None, None, None))
+    return exchanges
+
+
+def _parts(said: Mapping[str, float]) -> tuple[float, float, float]:
+    marks_s = [said[f"time_{name}"] for name in ("namelookup", "connect", "appconnect", "starttransfer")]
+    tcp_ms, tls_ms, http_ms = (1e3 * (later - earlier) for earlier, later in pairwise(marks_s))
+    return tcp_ms, tls_ms, http_ms
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """Return the mean of the smallest 95 % of the values, rounded up to whole values."""
+    kept = sorted(values)[: ceil(len(values) * _KEPT_PERCENT / 100)]
+    return sum(kept) / len(kept)
+
+
+def foreign_rpm(tcp_ms: float, tls_ms: float, http_ms: float) -> float:
+    """Return F, in round trips per minute, from the trimmed means of the three parts."""
+    return 60_000 / ((tcp_ms + tls_ms + http_ms) / 3)
+
+
+def rpm_metrics(exchanges: Sequence[Exchange], loads: Sequence[Span]) -> list[Metric]:
+    """Return F and its parts while the path was idle and while it was loaded, and what failed."""
+    metrics = []
+    for window in WINDOWS:
+        some = [exchange for exchange in exchanges if window_of(exchange.start_s, loads) == window]
+        columns = {name: [ms for ms in (getattr(one, name) for one in some) if ms is not None] for name in _PARTS}
+        enough = len(columns["tcp_ms"]) >= LEAST_EXCHANGES
+        means = [trimmed_mean(columns[name]) if enough else None for name in _PARTS]
+        value = foreign_rpm(*(mean for mean in means if mean is not None)) if enough else None
+        metrics.append(Metric(f"rpm foreign {window}", value, "1/min", "higher", FORMULA))
+        metrics.extend(
+            Metric(f"rpm {label} {window}", mean, "ms", "lower", f"{text}; trimmed mean, {FORMULA}")
+            for (label, text), mean in zip(_PARTS.values(), means, strict=True)
+        )
+    failed = sum(exchange.tcp_ms is None for exchange in exchanges)
+    share = 100 * failed / len(exchanges) if exchanges else None
+    text = f"fresh connections without an answer within {_LONGEST_S} s; they are in no mean"
+    return [*metrics, Metric("rpm failed", share, "%", "lower", text)]
+
+
+def rpm_series(exchanges: Sequence[Exchange]) -> list[Series]:
+    """Return how long the parts of each exchange took."""
+    time_s = [exchange.start_s for exchange in exchanges]
+    return [
+        Series(f"rpm {label}", "ms", time_s, [getattr(exchange, name) for exchange in exchanges])
+        for name, (label, _) in _PARTS.items()
+    ]
