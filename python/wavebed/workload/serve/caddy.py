@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from wavebed.workload.serve.model import RunningServer, VirtualHost
+from wavebed.workload.serve.routes import caddy_handlers
 from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate:
         routes: list[Json] = [
             {
                 "match": [{"host": [each.name]}],
-                "handle": [{"handler": "file_server", "root": str(each.root)}],
+                "handle": [
+                    {
+                        "handler": "headers",
+                        "response": {"set": {name: [value] for name, value in each.headers.items()}},
+                    },
+                    *(caddy_handlers(each) if each.routes else [{"handler": "file_server", "root": str(each.root)}]),
+                ],
                 "terminal": True,
             }
             for each in hosts

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.errors import WavebedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from wavebed.path.lab import LabHost
     from wavebed.path.process import LabProcess
+    from wavebed.workload.site.model import Route
 
 __all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
 
@@ -39,12 +40,18 @@ class VirtualHost:
         Of TCP, and of UDP for HTTP/3.
     root : pathlib.Path
         The folder that is served.
+    headers : mapping
+        Fields added to every answer, whatever its status.
+    routes : mapping
+        The answer to each request by its path with query; without any, every file is found under its path.
     """
 
     name: str
     address: str
     port: int
     root: Path
+    headers: Mapping[str, str] = field(default_factory=dict)
+    routes: Mapping[str, Route] = field(default_factory=dict)
 
 
 class RunningServer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.workload.serve.model import RunningServer, VirtualHost
+from wavebed.workload.serve.routes import NGINX_MAP_SIZES, nginx_locations, nginx_map
 from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ def nginx_configuration(
         f"    {kind}_temp_path {_quoted(folder)};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     types = "\n".join(f"        {kind} {endings};" for kind, endings in _TYPES.items())
-    servers = "\n".join(_server(each, certificate, http2=http2) for each in hosts)
+    maps = [nginx_map(f"wavebed{number}", each.routes) for number, each in enumerate(hosts) if each.routes]
+    routing = "\n".join([NGINX_MAP_SIZES, *maps]) if maps else ""
+    servers = "\n".join(
+        _server(each, f"wavebed{number}", certificate, http2=http2) for number, each in enumerate(hosts)
+    )
     return f"""user root;
 daemon off;
 master_process off;
@@ -94,12 +99,13 @@ http {{
     open_file_cache max=10000 inactive=1h;
     open_file_cache_valid 1h;
     server_names_hash_bucket_size 256;
+{routing}
 {servers}
 }}
 """
 
 
-def _server(host: VirtualHost, certificate: Certificate | None, *, http2: bool) -> str:
+def _server(host: VirtualHost, variable: str, certificate: Certificate | None, *, http2: bool) -> str:
     addresses = [f"{host.address}:{host.port}"]
     if host.address == "*":
         addresses.append(f"[::]:{host.port}")
@@ -112,6 +118,9 @@ def _server(host: VirtualHost, certificate: Certificate | None, *, http2: bool) 
             "        ssl_protocols TLSv1.2 TLSv1.3;",
         ]
     lines += [f"        server_name {_quoted(host.name)};", f"        root {_quoted(host.root)};"]
+    lines += [f"        add_header {name} {_quoted(value)} always;" for name, value in host.headers.items()]
+    if host.routes:
+        lines.append(nginx_locations(variable, host))
     return "    server {\n" + "\n".join(lines) + "\n    }"
 
 

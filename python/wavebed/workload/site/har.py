@@ -31,7 +31,7 @@ MAX_URI_LENGTH = 2000
 """Of a path with its query; what servers take as one word of their configuration."""
 MAX_FILLER_BYTES = 100_000_000
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62})(\.[a-z0-9_-]{1,63})*", re.ASCII)
-_KEEP_IN_URI = "!#$%&'()*+,/:;=?@[]~-._|^`{}"
+_KEEP_IN_URI = "".join(chr(code) for code in range(0x21, 0x7F))
 _Table: TypeAlias = "Mapping[str, object]"
 
 
@@ -213,9 +213,9 @@ def _write(answer: _Answer, number: int, folder: Path, left_out: Counter[str]) -
         size = min(answer.size, MAX_FILLER_BYTES)
         content_type, body = filler(kind, content_type, size, f"{answer.address.host}{answer.address.uri}")
         left_out["bodies that were not recorded, replaced by ones of that size and kind"] += 1
-    file = f"{number:05}.{ending(content_type)}" if body else ""
+    file = "" if answer.location or answer.status == 204 else f"{number:05}.{ending(content_type)}"
     (folder / answer.address.host).mkdir(exist_ok=True)
-    if body:
+    if file:
         (folder / answer.address.host / file).write_bytes(body)
     return SiteObject(
         origin=answer.address.host,

@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from wavebed.errors import UserError
 from wavebed.workload.site.kinds import kind_of_type, type_of_ending
@@ -24,8 +24,10 @@ MAX_BYTES = 1_000_000_000
 _HOST = "page.example"
 _FOLDERS = ("_files", ".files", "_Files")
 _ABROAD = re.compile(
-    rb"""(?:\bsrc|\bhref|\bposter|\bdata-src)\s*=\s*["']?((?:https?:)?//[^\s"'>]+)|url\(["']?((?:https?:)?//[^\s"')]+)"""
+    rb"(?:\bsrc\s*=\s*|\bposter\s*=\s*|<link\b[^>]*?\bhref\s*=\s*|\burl\(\s*)[\"']?(?:https?:)?//([^\s\"'>)/?#]+)",
+    re.IGNORECASE,
 )
+"""Where a page or a style sheet loads something from another host."""
 _TEXT = ("html", "css")
 
 
@@ -117,21 +119,12 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _abroad(text: bytes) -> set[str]:
-    """Return the hosts that a text loads something from, by its attributes and style."""
-    hosts = set()
-    for found in _ABROAD.finditer(text):
-        url = (found[1] or found[2]).decode("ascii", "replace")
-        try:
-            hosts.add(urlsplit(url).netloc)
-        except ValueError:
-            continue
-    return hosts
+    """Return the hosts that a text loads something from, as far as its text says so."""
+    return {found[1].decode("ascii", "replace").lower() for found in _ABROAD.finditer(text)}
 
 
 def _notes(abroad: set[str]) -> tuple[str, ...]:
     if not abroad:
         return ()
     shown = ", ".join(sorted(abroad)[:5])
-    return (
-        f"hosts that the page names and that were not saved (links, or objects that will be missing): {len(abroad)}: {shown}",
-    )
+    return (f"hosts that it loads from and that were not saved: {len(abroad)}: {shown}",)
