@@ -172,7 +172,8 @@ class _BulkSession(Session):
         """Return why it failed, if it did, and what is doubtful."""
         if self._failure is not None:
             return self._failure, []
-        if self._status != 0 and not self._asked.is_set():
+        # It says some errors and then ends with 0.
+        if (self._status != 0 or client.error) and not self._asked.is_set():
             return f"iperf3: {client.error or last_line(self._stage.folder / 'client.log') or 'it said nothing'}", []
         wanted = self._workload.control
         doubts: list[str] = []
