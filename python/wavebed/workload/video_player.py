@@ -1,0 +1,77 @@
+"""dash.js: where it is, how it gets there, and its settings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+from wavebed.errors import MachineError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.workload.model import Json
+
+__all__ = ["ABR_RULES", "VERSION", "dashjs", "player_settings"]
+
+VERSION = "5.2.1"
+ABR_RULES = {"dynamic": ("throughputRule", "bolaRule"), "throughput": ("throughputRule",), "bola": ("bolaRule",)}
+"""Which of the two main rules are active; with both, dash.js goes from one to the other by the buffer's level."""
+
+INSTALL_TIMEOUT_S = 120
+
+
+def dashjs(cache: Path) -> Path:
+    """Return the file of the player, in the cache; npm installs it by its name if it is missing there.
+
+    Raises
+    ------
+    MachineError
+        If it is missing and npm cannot install it.
+    """
+    folder = cache / "npm"
+    package = folder / "node_modules" / "dashjs"
+    if not _is_there(package):
+        _install(folder)
+    return package / "dist" / "modern" / "umd" / "dash.all.min.js"
+
+
+def _is_there(package: Path) -> bool:
+    try:
+        about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and about.get("version") == VERSION
+
+
+def _install(folder: Path) -> None:
+    argv = ["npm", "install", "--prefix", str(folder), "--silent", "--no-package-lock", "--no-audit", "--no-fund"]
+    argv += ["--ignore-scripts", f"dashjs@{VERSION}"]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=INSTALL_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError):
+        raise MachineError(f"dash.js {VERSION} is not in the cache: run `{' '.join(argv)}`") from None
+    if not _is_there(folder / "node_modules" / "dashjs"):
+        raise MachineError(f"npm did not install dash.js {VERSION}: run `{' '.join(argv)}`")
+
+
+def player_settings(abr: str, buffer_s: float | None) -> dict[str, Json]:
+    """Return what is passed to ``updateSettings``.
+
+    Parameters
+    ----------
+    abr : str
+        One of `ABR_RULES`.
+    buffer_s : float or None
+        How much the player keeps in its buffer at any quality; its own targets with ``None``.
+    """
+    rules: dict[str, Json] = {
+        rule: {"active": rule in ABR_RULES[abr]} for rule in ("throughputRule", "bolaRule")
+    }
+    streaming: dict[str, Json] = {"abr": {"rules": rules}, "utcSynchronization": {"enabled": False}}
+    if buffer_s is not None:
+        names = ("bufferTimeDefault", "bufferTimeAtTopQuality", "bufferTimeAtTopQualityLongForm")
+        streaming["buffer"] = dict.fromkeys(names, buffer_s)
+    return {"debug": {"logLevel": 0}, "streaming": streaming}
