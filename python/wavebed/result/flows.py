@@ -8,10 +8,11 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from wavebed.result.course import Tables
 
-__all__ = ["bulk_shares", "jain", "retransmission_share"]
+__all__ = ["bulk_shares", "connections", "jain", "retransmission_share"]
 
 BULK_BUSY = 0.5
 """A flow is bulk if it had data to send for at least this share of its time."""
@@ -20,16 +21,21 @@ LEAST_S = 1.0
 _COLUMNS = ["time_ns", "host", "cookie", "remote", "bytes_sent", "bytes_retrans", "bytes_acked", "busy_us"]
 
 
-def _flows(tables: Tables) -> pd.DataFrame:
-    """Return the rows of connections between hosts, in order of time."""
-    frame: pd.DataFrame = tables["flows"].select(_COLUMNS).to_pandas()
+def connections(flows: pa.Table) -> pd.DataFrame:
+    """Return the rows of the connections between hosts, in order of time."""
+    frame: pd.DataFrame = flows.select(_COLUMNS).to_pandas()
     within_host = frame["remote"].fillna("").str.match(r"127\.|\[?::1\]?:|\[?::ffff:127\.")
     return frame[~within_host.astype(bool)].sort_values("time_ns", kind="stable")
 
 
 def retransmission_share(tables: Tables) -> float | None:
     """Return the share of the bytes that all flows sent which were sent again; ``None`` if nothing was sent."""
-    last = _flows(tables).groupby(["host", "cookie"], observed=True)[["bytes_sent", "bytes_retrans"]].max().dropna()
+    last = (
+        connections(tables["flows"])
+        .groupby(["host", "cookie"], observed=True)[["bytes_sent", "bytes_retrans"]]
+        .max()
+        .dropna()
+    )
     sent = float(last["bytes_sent"].sum())
     return float(last["bytes_retrans"].sum()) / sent if sent > 0 else None
 
@@ -42,7 +48,7 @@ def bulk_shares(tables: Tables, *, down: bool) -> list[float]:
     down : bool
         Flows towards the client; otherwise those from it.
     """
-    frame = _flows(tables)
+    frame = connections(tables["flows"])
     frame = frame[(frame["host"] != "client") if down else (frame["host"] == "client")]
     bulk = [rows for _, rows in frame.groupby(["host", "cookie"], observed=True) if _is_bulk(rows)]
     if not bulk:
