@@ -1,0 +1,169 @@
+"""Intervals for medians and their differences, without assumptions about the shape of a distribution.
+
+Formulas and sources: docs/guides/results.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Difference", "Interval", "cliffs_delta", "independent_difference", "median_interval", "paired_difference"]
+
+LEVEL = 0.95
+RESAMPLES = 9999
+"""With the estimate itself one of 10 000, so that tail shares are whole counts (Davison and Hinkley 1997, 2.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and the interval that covers what it estimates.
+
+    Parameters
+    ----------
+    estimate : float or None
+        ``None`` without values.
+    low, high : float or None
+        The interval; ``None`` where there are too few values for the level.
+    level : float or None
+        The share of repetitions in which such an interval covers it: at least what was asked for where it is exact.
+    count : int
+        How many values (or pairs) there were.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference of two independent samples.
+
+    Parameters
+    ----------
+    medians : Interval
+        Of the difference of the medians.
+    cliffs_delta : float or None
+        P(b > a) - P(b < a), from -1 to 1.
+    """
+
+    medians: Interval
+    cliffs_delta: float | None
+
+
+def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return the median and its interval by order statistics (Thompson 1936).
+
+    The interval is [x(k), x(n+1-k)] for the largest k that covers the median with at least `level`, by the binomial
+    distribution; ``None`` where even the extremes do not (at 95 %, below 6 values).
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    count = len(ordered)
+    if count == 0:
+        return Interval(None, None, None, None, 0)
+    estimate = float(np.median(ordered))
+    rank, tail = 0, 0
+    # P(fewer than `rank` values are below the median) is the sum of C(n, i) / 2^n for i < rank.
+    while 2 * (tail + comb(count, rank)) / 2**count <= 1 - level:
+        tail += comb(count, rank)
+        rank += 1
+    if rank == 0:
+        return Interval(estimate, None, None, None, count)
+    covered = 1 - 2 * tail / 2**count
+    return Interval(estimate, float(ordered[rank - 1]), float(ordered[count - rank]), covered, count)
+
+
+def paired_difference(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return the Hodges-Lehmann estimate of b - a for pairs, and its interval from Wilcoxon's signed ranks.
+
+    Parameters
+    ----------
+    a, b : sequence of float
+        One value for each block, in the same order.
+
+    Raises
+    ------
+    ValueError
+        If they are not as many.
+    """
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} values are no pairs")
+    differences = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
+    count = len(differences)
+    if count == 0:
+        return Interval(None, None, None, None, 0)
+    upper = np.triu_indices(count)
+    walsh = np.sort((differences[upper[0]] + differences[upper[1]]) / 2)
+    estimate = float(np.median(walsh))
+    rank, covered = _signed_rank(count, level)
+    if rank == 0:
+        return Interval(estimate, None, None, None, count)
+    return Interval(estimate, float(walsh[rank - 1]), float(walsh[len(walsh) - rank]), covered, count)
+
+
+def _signed_rank(count: int, level: float) -> tuple[int, float]:
+    """Return the rank of the Walsh average that bounds the interval, 0 if there is none, and what it covers.
+
+    Exact, by counting the assignments of signs for each sum of ranks; 200 pairs take 0.1 s.
+    """
+    # Ways to reach each rank sum when every sign is equally likely.
+    ways = [1]
+    for rank in range(1, count + 1):
+        longer = ways + [0] * rank
+        for total, number in enumerate(ways):
+            longer[total + rank] += number
+        ways = longer
+    bound, tail = 0, 0
+    while 2 * (tail + ways[bound]) / 2**count <= 1 - level:
+        tail += ways[bound]
+        bound += 1
+    return bound, 1 - 2 * tail / 2**count
+
+
+def independent_difference(a: Sequence[float], b: Sequence[float], level: float = LEVEL, seed: int = 0) -> Difference:
+    """Return median(b) - median(a) with a percentile bootstrap interval, and Cliff's delta.
+
+    Parameters
+    ----------
+    seed : int
+        Of the resampling: the same values give the same interval.
+    """
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    count = min(len(first), len(second))
+    if count == 0:
+        return Difference(Interval(None, None, None, None, 0), None)
+    estimate = float(np.median(second) - np.median(first))
+    delta = cliffs_delta(first, second)
+    if count == 1:
+        return Difference(Interval(estimate, None, None, None, count), delta)
+    generator = np.random.Generator(np.random.PCG64(seed))
+    resampled = np.sort(_medians(second, generator) - _medians(first, generator))
+    place = int((RESAMPLES + 1) * (1 - level) / 2)
+    low, high = float(resampled[place - 1]), float(resampled[RESAMPLES - place])
+    return Difference(Interval(estimate, low, high, level, count), delta)
+
+
+def _medians(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    picked = generator.integers(0, len(values), size=(RESAMPLES, len(values)))
+    return np.asarray(np.median(values[picked], axis=1))
+
+
+def cliffs_delta(a: Sequence[float] | NDArray[np.float64], b: Sequence[float] | NDArray[np.float64]) -> float | None:
+    """Return how much more often a value of `b` is above one of `a` than below it (Cliff 1993), from -1 to 1."""
+    first, second = np.sort(np.asarray(a, dtype=np.float64)), np.asarray(b, dtype=np.float64)
+    if len(first) == 0 or len(second) == 0:
+        return None
+    below = np.searchsorted(first, second, side="left").sum()
+    above = (len(first) - np.searchsorted(first, second, side="right")).sum()
+    return float(below - above) / (len(first) * len(second))
