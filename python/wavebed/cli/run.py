@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the scenario, run it, say what came out."""
+    # As Ctrl-C: what was begun is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from wavebed.run.change import parse_change
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan
@@ -97,7 +100,7 @@ def _new_folder(name: str) -> Path:
 
 
 def _text(folder: Path, outcome: Outcome) -> str:
-    from wavebed.result.summary import summary_text
+    from wavebed.report.text import summary_text
 
     lines = [summary_text(folder)]
     if outcome.report is not None:
@@ -106,7 +109,7 @@ def _text(folder: Path, outcome: Outcome) -> str:
 
 
 def _json(folder: Path, outcome: Outcome) -> str:
-    from wavebed.result.summary import summary_json
+    from wavebed.report.text import summary_json
 
     told = summary_json(folder)
     told["report"] = None if outcome.report is None else str(outcome.report)

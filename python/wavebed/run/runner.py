@@ -98,11 +98,15 @@ def _one(slot: Slot, count: int, folder: Path, estimate: Estimate, live: Live) -
     partial = new_partial(folder, slot.folder)
     began = time.monotonic()
     head = f"trial {slot.number} of {count} ({slot.arm.name}, seed {slot.seed})"
-    trial = run_trial(
-        slot,
-        partial,
-        lambda lab, acts: live.look(head, estimate.left_s(time.monotonic() - began), lab, acts),
-    )
+    try:
+        trial = run_trial(
+            slot,
+            partial,
+            lambda lab, acts: live.look(head, estimate.left_s(time.monotonic() - began), lab, acts),
+        )
+    except OSError as error:
+        what = (error.strerror or "cannot be written").lower()
+        raise WavebedError(f"{folder}: {what}: the trials that had ended can be read") from error
     write_trial(folder, partial, trial)
     return trial
 

@@ -59,6 +59,7 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     path = replace(slot.arm.path, seed=slot.seed)
+    partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps, resolved = _resolve(path)
     lab = Laboratory(path, LabPlan(name=random_name(), log_dir=log, wait=True, sample=True))

@@ -1,0 +1,103 @@
+"""The results of a run as text for a terminal, and as one JSON object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.report.numbers import figure
+from wavebed.report.source import COUNTED, read_results
+from wavebed.report.table import metric_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.path.laboratory import Json
+    from wavebed.report.table import Row
+    from wavebed.result.model import TrialLine
+
+__all__ = ["summary_json", "summary_text"]
+
+_GAP = "  "
+
+
+def summary_text(run_dir: Path) -> str:
+    """Return a table: a row for every metric that was measured, a column for every treatment; then the verdicts.
+
+    A cell is the median over the trials that count; with six or more, its 95 % interval is in brackets.
+
+    Raises
+    ------
+    UserError
+        If the folder holds no results.
+    """
+    results = read_results(run_dir)
+    lines: list[tuple[str, ...]] = [("", *results.treatments)]
+    for workload, rows in metric_rows(results).items():
+        measured = [row for row in rows if any(row.values.values())]
+        lines.extend(
+            (f"{workload}: {_named(row)}", *(_cell(row, treatment) for treatment in results.treatments))
+            for row in measured
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    text = []
+    for head, *cells in lines:
+        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        text.append(_GAP.join([head.ljust(widths[0]), *right]).rstrip())
+    return "\n".join([*text, "", *_verdicts(results.run.record.trials)])
+
+
+def _named(row: Row) -> str:
+    return f"{row.metric.name}, {row.metric.unit}" if row.metric.unit else row.metric.name
+
+
+def _cell(row: Row, treatment: str) -> str:
+    interval = row.median(treatment)
+    if interval.estimate is None:
+        return figure(None)
+    if interval.low is None or interval.high is None:
+        return figure(interval.estimate)
+    return f"{figure(interval.estimate)} [{figure(interval.low)}, {figure(interval.high)}]"
+
+
+def _verdicts(trials: Sequence[TrialLine]) -> list[str]:
+    counts: dict[tuple[str, str], int] = {}
+    for line in trials:
+        key = (line.treatment, line.verdict)
+        counts[key] = counts.get(key, 0) + 1
+    return [
+        f"{treatment}: {count} {verdict}{'' if verdict in COUNTED else ', left out'}"
+        for (treatment, verdict), count in counts.items()
+    ]
+
+
+def summary_json(run_dir: Path) -> dict[str, Json]:
+    """Return the results as one object: medians with intervals by workload, metric and treatment.
+
+    Raises
+    ------
+    UserError
+        If the folder holds no results.
+    """
+    results = read_results(run_dir)
+    metrics: list[Json] = []
+    for workload, rows in metric_rows(results).items():
+        for row in rows:
+            by_treatment: dict[str, Json] = {}
+            for treatment in results.treatments:
+                interval = row.median(treatment)
+                by_treatment[treatment] = {
+                    "median": interval.estimate,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "level": interval.level,
+                    "count": interval.count,
+                }
+            metrics.append(
+                {"workload": workload, "name": row.metric.name, "unit": row.metric.unit, "treatments": by_treatment}
+            )
+    trials = results.run.record.trials
+    verdicts: dict[str, Json] = {}
+    for verdict in dict.fromkeys(line.verdict for line in trials):
+        verdicts[verdict] = sum(line.verdict == verdict for line in trials)
+    return {"folder": str(run_dir), "trials": len(trials), "verdicts": verdicts, "metrics": metrics}
