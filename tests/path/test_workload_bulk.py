@@ -39,7 +39,7 @@ def test_a_long_flow_fills_the_link(tmp_path: Path) -> None:
     found = metrics(outcome)
     assert found["goodput"] is not None
     assert 0.90 * TCP_SHARE * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
-    assert found["retransmits"]
+    assert found["retransmits"] is not None
     assert outcome.details["congestion_control"] == {"down": "cubic"}
     time_s, rtt_ms = series(outcome, "rtt")
     # 40 ms, and at most 41 ms of queue: 500 kB and the packet that is being sent; the rest is the machine's.
@@ -81,8 +81,8 @@ def test_streams_in_both_directions_use_the_control_that_was_asked_for(tmp_path:
 def test_udp_above_the_rate_loses_what_the_link_does_not_carry(tmp_path: Path) -> None:
     """In 2 s, 120 Mbit/s are offered; the link carries its rate, and its queue holds 500 kB more.
 
-    A sender or a receiver that the machine keeps waiting loses more, so the theory is the least; what was lost is in the
-    books, but for datagrams that are under way when the receiver stops counting (0.2 %).
+    A sender or a receiver that the machine keeps waiting loses more, so the theory is the least; what was lost is in
+    the books, but for datagrams that are under way when the receiver stops counting (0.2 %).
     """
     table = {"kind": "bulk", "duration": "2s", "protocol": "udp", "rate": "120mbit", "direction": "up"}
     outcome, about = run_workload(table, KNOWN_PATH, tmp_path)

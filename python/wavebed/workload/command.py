@@ -40,11 +40,11 @@ def _command(value: object) -> list[str]:
         return ["sh", "-c", values.text(value)]
     if not isinstance(value, list) or not value:
         raise Problem(f'{described(value)} is not a command: write ["PROGRAM", "ARGUMENT"] or a line for the shell')
-    for number, each in enumerate(value):
+    for each in value:
         if not isinstance(each, str) or "\0" in each:
-            raise Problem(f"{described(each)} is not text: write it in quotes", f"[{number}]")
+            raise Problem(f"{described(each)} is not text: write each argument in quotes")
     if not value[0]:
-        raise Problem("is empty: name a program", "[0]")
+        raise Problem("has an empty name: the first text is the program")
     return list(value)
 
 

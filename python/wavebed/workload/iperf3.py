@@ -7,6 +7,7 @@ iperf3 that was interrupted has none of its peer. Seen with iperf3 3.12.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["End", "Interval", "Stream", "read_end"]
+__all__ = ["End", "Interval", "Stream", "read_end", "read_sums"]
 
 _NOT_JSON = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 
@@ -106,6 +107,16 @@ def read_end(text: str) -> End:
     return end
 
 
+def read_sums(text: str) -> tuple[str, float | None, float | None]:
+    """Return error, bits per second at the receiver and retransmitted segments, as ``end`` sums them up."""
+    document = _document(text)
+    if document is None:
+        return "the output is not what iperf3 -J prints", None, None
+    end = _table(document, "end")
+    received, sent = _table(end, "sum_received"), _table(end, "sum_sent")
+    return str(document.get("error") or ""), _number(received, "bits_per_second"), _number(sent, "retransmits")
+
+
 def _document(text: str) -> dict[str, object] | None:
     text = _NOT_JSON.sub(r"\1null", text)
     decoder = json.JSONDecoder()
@@ -139,7 +150,9 @@ def _interval(given: Mapping[str, object]) -> Interval | None:
 
 def _number(given: Mapping[str, object], key: str) -> float | None:
     value = given.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
 
 
 def _text(given: Mapping[str, object], key: str) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from wavebed.errors import WavebedError
+from wavebed.workload.iperf3 import read_sums
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
@@ -83,20 +84,14 @@ def parse_ping(text: str) -> list[Metric]:
 
 def parse_iperf3(text: str) -> list[Metric]:
     """Return goodput at the receiver and retransmissions from the sums at the end of ``iperf3 -J``."""
-    try:
-        document = json.loads(text)
-        end = cast("dict[str, dict[str, object]]", document["end"])
-    except (ValueError, KeyError, TypeError):
-        raise WavebedError("iperf3: the output is not what iperf3 -J prints") from None
-    if document.get("error"):
-        raise WavebedError(f"iperf3: {document['error']}")
-    received = end.get("sum_received", {}).get("bits_per_second")
-    again = end.get("sum_sent", {}).get("retransmits")
-    goodput = received / 1e6 if isinstance(received, int | float) else None
-    found = [Metric("goodput", goodput, "Mbit/s", "higher", "iperf3 end.sum_received")]
-    if isinstance(again, int | float):
-        found.append(Metric("retransmits", again, "segments", "lower", "iperf3 end.sum_sent"))
-    return found
+    error, received_bps, again = read_sums(text)
+    if error:
+        raise WavebedError(f"iperf3: {error}")
+    goodput = None if received_bps is None else received_bps / 1e6
+    return [
+        Metric("goodput", goodput, "Mbit/s", "higher", "iperf3 end.sum_received"),
+        Metric("retransmits", again, "segments", "lower", "iperf3 end.sum_sent"),
+    ]
 
 
 def _metric(parser: str, name: str, value: float | None, unit: str) -> Metric:

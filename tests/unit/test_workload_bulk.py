@@ -1,0 +1,103 @@
+"""The keys of `bulk`, and what is made of iperf3's output."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavebed.path.problems import Problem
+from wavebed.workload import read_workload
+from wavebed.workload.bulk import Bulk
+from wavebed.workload.iperf3 import read_end
+
+
+def bulk(**keys: object) -> Bulk:
+    workload = read_workload({"kind": "bulk", **{key.replace("_", "-"): value for key, value in keys.items()}})
+    assert isinstance(workload, Bulk)
+    return workload
+
+
+def interval(socket: int, start: float, end: float, size: int, *, sender: bool, **more: object) -> dict[str, object]:
+    return {"socket": socket, "start": start, "end": end, "bytes": size, "omitted": False, "sender": sender, **more}
+
+
+def document(*streams: dict[str, object], **more: object) -> str:
+    start = {"timestamp": {"timesecs": 1000}, "connected": [{"local_host": "a", "local_port": 1}]}
+    return json.dumps({"start": start, "intervals": [{"streams": list(streams)}], "end": {}, **more})
+
+
+def test_by_default_one_stream_flows_down_for_ten_seconds() -> None:
+    assert bulk().client_options() == ["-t", "10", "-P", "1", "-R"]
+
+
+def test_keys_become_options_of_iperf3() -> None:
+    assert bulk(duration="2s", streams=4, direction="both", congestion_control="bbr").client_options() == [
+        *("-t", "2", "-P", "4", "--bidir", "-C", "bbr")
+    ]
+    assert bulk(direction="up", protocol="udp", rate="5mbit").client_options() == [
+        *("-t", "10", "-P", "1", "-u", "-b", "5000000")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"duration": "1500ms"}, "duration: '1500ms' is not a duration for iperf3: write whole seconds"),
+        ({"duration": "0s"}, "duration: '0s' is not a duration for iperf3"),
+        ({"streams": 0}, "streams: 0 is out of range"),
+        ({"direction": "left"}, "direction: 'left' is not a choice"),
+        ({"protocol": "udp"}, "rate: is missing: UDP needs the rate"),
+        ({"rate": "5mbit"}, "rate: is for UDP"),
+        ({"protocol": "udp", "rate": "5mbit", "congestion_control": "bbr"}, "congestion-control: is for TCP"),
+        ({"congestion_control": "no; such"}, "congestion-control: 'no; such' is not a name"),
+        ({"duration": 10}, "duration: 10 has no unit"),
+        ({"stream": 4}, "stream: unknown key: did you mean 'streams'?"),
+    ],
+)
+def test_a_wrong_value_is_said_with_its_key(keys: dict[str, object], line: str) -> None:
+    with pytest.raises(Problem) as caught:
+        bulk(**keys)
+    assert str(caught.value).startswith(line)
+
+
+def test_streams_are_kept_apart_by_socket_and_role() -> None:
+    end = read_end(
+        document(
+            interval(5, 0, 0.1, 1000, sender=True, retransmits=2, rtt=40000, snd_cwnd=14480),
+            interval(7, 0, 0.1, 500, sender=False),
+            interval(9, 0, 0.1, 700, sender=False, packets=9, lost_packets=1, jitter_ms=0.5),
+        )
+    )
+    assert [[each.bytes for each in stream] for stream in end.sent] == [[1000]]
+    assert [[each.bytes for each in stream] for stream in end.received] == [[500], [700]]
+    assert (end.sent[0][0].retransmits, end.sent[0][0].rtt_us, end.sent[0][0].cwnd_bytes) == (2, 40000, 14480)
+    assert (end.received[1][0].packets, end.received[1][0].lost, end.received[1][0].jitter_ms) == (9, 1, 0.5)
+    assert end.begun_unix_s == 1000
+
+
+def test_warnings_before_the_report_and_what_is_not_a_number_are_survived() -> None:
+    report = document(interval(5, 0, 0.1, 1000, sender=True, rtt=12345)).replace("12345", "-nan")
+    end = read_end(f"warning: this is {{odd}}\n{report}\n")
+    assert end.error == ""
+    assert end.sent[0][0].rtt_us is None
+
+
+def test_a_round_trip_of_zero_is_missing_and_an_interval_of_no_length_is_none() -> None:
+    end = read_end(
+        document(interval(5, 0, 0.1, 10, sender=True, rtt=0, snd_cwnd=0), interval(5, 0.1, 0.1, 10, sender=True))
+    )
+    assert [(each.rtt_us, each.cwnd_bytes) for each in end.sent[0]] == [(None, None)]
+
+
+def test_what_is_no_report_is_an_error() -> None:
+    assert read_end("").error == "iperf3 printed nothing"
+    assert read_end("iperf3: error - unable to connect\n").error == "iperf3: error - unable to connect"
+    assert read_end(document(error="the server is busy")).error == "the server is busy"
+
+
+@given(st.text(max_size=300) | st.text(max_size=100).map(lambda inner: '{"start": {' + inner + "}}"))
+def test_no_output_breaks_the_reader(text: str) -> None:
+    read_end(text)
