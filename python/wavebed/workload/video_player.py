@@ -67,9 +67,7 @@ def player_settings(abr: str, buffer_s: float | None) -> dict[str, Json]:
     buffer_s : float or None
         How much the player keeps in its buffer at any quality; its own targets with ``None``.
     """
-    rules: dict[str, Json] = {
-        rule: {"active": rule in ABR_RULES[abr]} for rule in ("throughputRule", "bolaRule")
-    }
+    rules: dict[str, Json] = {rule: {"active": rule in ABR_RULES[abr]} for rule in ("throughputRule", "bolaRule")}
     streaming: dict[str, Json] = {"abr": {"rules": rules}, "utcSynchronization": {"enabled": False}}
     if buffer_s is not None:
         names = ("bufferTimeDefault", "bufferTimeAtTopQuality", "bufferTimeAtTopQualityLongForm")

@@ -59,7 +59,7 @@ def _coded(width: int, height: int, taken: set[tuple[int, int]]) -> tuple[int, i
     return width, height
 
 
-def _named(width: int, height: int, taken: set[str]) -> str:
+def _named(height: int, taken: set[str]) -> str:
     name, number = f"{height}p", 2
     while name in taken:
         name, number = f"{height}p-{number}", number + 1
@@ -73,7 +73,7 @@ def _ladder(name: str, nominal: list[tuple[int, int, int]]) -> Ladder:
     found = []
     for width, height, rate in sorted(nominal, key=lambda each: each[2]):
         coded_width, coded_height = _coded(width, height, sizes)
-        found.append(Representation(_named(width, height, names), width, height, rate, coded_width, coded_height))
+        found.append(Representation(_named(height, names), width, height, rate, coded_width, coded_height))
     return Ladder(name, tuple(found))
 
 

@@ -37,11 +37,12 @@ def manifest(
     audio_bps, audio_codec, sampling_rate = audio
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" profiles="urn:mpeg:dash:profile:isoff-live:2011"'
-        f' minBufferTime="PT{segment_s:g}S" mediaPresentationDuration="PT{duration_s:g}S">',
+        '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static"',
+        '     profiles="urn:mpeg:dash:profile:isoff-live:2011"',
+        f'     minBufferTime="PT{segment_s:g}S" mediaPresentationDuration="PT{duration_s:g}S">',
         f'  <Period id="0" start="PT0S" duration="PT{duration_s:g}S">',
-        f'    <AdaptationSet id="0" contentType="video" mimeType="video/mp4" segmentAlignment="true" startWithSAP="1"'
-        f' frameRate="{frames_per_s}">',
+        '    <AdaptationSet id="0" contentType="video" mimeType="video/mp4" segmentAlignment="true" startWithSAP="1"',
+        f'                   frameRate="{frames_per_s}">',
         _template(segment_s),
     ]
     lines += [
@@ -53,8 +54,8 @@ def manifest(
         "    </AdaptationSet>",
         '    <AdaptationSet id="1" contentType="audio" mimeType="audio/mp4" segmentAlignment="true" startWithSAP="1">',
         _template(audio_segment_s),
-        f'      <Representation id="audio" codecs="{audio_codec}" bandwidth="{audio_bps}"'
-        f' audioSamplingRate="{sampling_rate}"/>',
+        f'      <Representation id="audio" codecs="{audio_codec}" bandwidth="{audio_bps}"',
+        f'                      audioSamplingRate="{sampling_rate}"/>',
         "    </AdaptationSet>",
         "  </Period>",
         "</MPD>",

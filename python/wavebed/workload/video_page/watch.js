@@ -58,6 +58,7 @@ const watch = (() => {
       response: entry.responseStart,
       end: entry.responseEnd,
       bytes: entry.encodedBodySize,
+      transferred: entry.transferSize,
       status: entry.responseStatus,
       protocol: entry.nextHopProtocol,
     }));

@@ -1,0 +1,207 @@
+"""Watch a video by DASH: dash.js in Chromium, segments from nginx."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.errors import WavebedError
+from wavebed.path import values
+from wavebed.path.problems import Problem
+from wavebed.workload.browser.remote import STOP_GRACE_S, Agent
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.media.content import MANIFEST, Content, make
+from wavebed.workload.media.ladder import FRAMES_PER_S, Ladder, read_ladder
+from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.tools import find
+from wavebed.workload.video_page import page
+from wavebed.workload.video_playback import read
+from wavebed.workload.video_player import ABR_RULES, dashjs, player_settings
+from wavebed.workload.video_report import outcome_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Json, Schedule, Stage
+    from wavebed.workload.video_playback import Record
+
+__all__ = ["Video", "VideoSession"]
+
+STARTUP_S = 2.0
+LISTEN_S = 0.5
+PAGE_ORIGIN = "http://localhost:9/"
+"""Where the page seems to be from. Chromium connects to a page's origin before it is asked to: here, to itself."""
+ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
+"""What lets a page of another origin fetch the segments and read their timing, as content networks do."""
+RECORD = "player.json"
+
+
+def _seconds(least_s: float, most_s: float) -> Callable[[object], float]:
+    """Make a reader of times within bounds, in seconds."""
+
+    def read_time(value: object) -> float:
+        time_s = values.time_ns(value) / 1e9
+        if not least_s <= time_s <= most_s:
+            raise Problem(f"is out of range: write a time from {least_s:g}s to {most_s:g}s")
+        return time_s
+
+    return read_time
+
+
+def _segment(value: object) -> float:
+    time_ns = values.time_ns(value)
+    frames = time_ns * FRAMES_PER_S / 1e9
+    if not 0.5 <= time_ns / 1e9 <= 10 or frames != round(frames) or time_ns % 1_000_000:
+        raise Problem(f"is not a segment: write a time from 500ms to 10s of whole frames ({FRAMES_PER_S} in a second)")
+    return time_ns / 1e9
+
+
+class Video(Workload):
+    """A video of a ladder of bitrates, watched to the end."""
+
+    kind = "video"
+    summary = "a DASH video: dash.js in Chromium, from nginx"
+    programs = ("chromium", "ffmpeg", "nginx", "openssl")
+    keys: ClassVar[Sequence[WorkloadKey]] = (
+        WorkloadKey(
+            "ladder",
+            read_ladder,
+            'study|uhd|[{size = "1280x720", rate = "4.14mbit"}, …]',
+            "study",
+            "the representations of the video",
+        ),
+        WorkloadKey("duration", _seconds(1, 3600), "TIME", "40s", "how much of the video is watched"),
+        WorkloadKey("segment", _segment, "TIME", "4s", "duration of a segment"),
+        WorkloadKey(
+            "buffer",
+            _seconds(1, 300),
+            "TIME",
+            None,
+            "how much the player keeps in its buffer; by default dash.js's own: 18 s, and 30 s at the top quality",
+        ),
+        WorkloadKey(
+            "abr",
+            values.word(*ABR_RULES),
+            "|".join(ABR_RULES),
+            "dynamic",
+            "the player's rule: throughput, BOLA, or between both by the buffer's level",
+        ),
+        WorkloadKey(
+            "protocol",
+            values.word("http/1.1", "h2"),
+            "http/1.1|h2",
+            "http/1.1",
+            "how it is fetched: HTTP/1.1 in clear, or HTTP/2 over TLS",
+        ),
+    )
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        self.ladder = cast("Ladder", values["ladder"])
+        self.duration_s = cast("float", values["duration"])
+        self.content = Content.of(self.ladder, cast("float", values["segment"]), self.duration_s)
+        self.protocol = cast("Protocol", values["protocol"])
+        self.root: Path | None = None
+        self.page = ""
+        self.certificate: Certificate | None = None
+
+    def expected_s(self) -> float:
+        """Return the video's duration and a little for the start."""
+        return min(self.duration_s + STARTUP_S, self.common.limit_s)
+
+    def prepare(self, cache: Path) -> None:
+        """Make the content, fetch the player, and the certificate for HTTP/2."""
+        self.root = make(self.content, cache)
+        self.page = page(dashjs(cache).read_text(encoding="utf-8"))
+        if self.protocol == "h2":
+            self.certificate = make_certificate(cache, [self.common.server])
+
+    def watch_settings(self, url: str) -> dict[str, Json]:
+        """Return what the page is told."""
+        return {
+            "url": url,
+            "duration": self.duration_s,
+            "player": player_settings(cast("str", self.values["abr"]), cast("float | None", self.values["buffer"])),
+        }
+
+    def open(self, stage: Stage) -> VideoSession:
+        """Start nginx and the browser, with the page loaded."""
+        return VideoSession(self, stage)
+
+
+class VideoSession(Session):
+    """One video, watched once."""
+
+    def __init__(self, workload: Video, stage: Stage) -> None:
+        assert workload.root is not None, "it was prepared"
+        self._workload = workload
+        self._stage = stage
+        self._stopped = threading.Event()
+        scheme = "http" if workload.certificate is None else "https"
+        url = f"{scheme}://{workload.common.server}:{stage.port}/{MANIFEST}"
+        arguments: list[Json] = []
+        if workload.certificate is not None:
+            arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
+        file = stage.folder / "page.html"
+        file.write_text(workload.page, encoding="utf-8")
+        settings: dict[str, Json] = {
+            "chromium": find("chromium"),
+            "arguments": arguments,
+            "page": str(file),
+            "origin": PAGE_ORIGIN,
+            "record": str(stage.folder / RECORD),
+            "watch": workload.watch_settings(url),
+        }
+        self._agent = Agent(stage.client, "wavebed.workload.video_agent", settings, stage.folder)
+        site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
+        try:
+            self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
+            self._agent.await_ready()
+        except BaseException:
+            self._agent.close()
+            raise
+        finally:
+            file.unlink()
+
+    def run(self) -> None:
+        """Play until the end of the video, or until asked to stop."""
+        self._agent.tell({"go": True})
+        try:
+            self._hear()
+            failure = self._server.failure()
+            if failure is not None:
+                raise WavebedError(failure)
+        finally:
+            self._agent.close()
+            self._server.stop()
+
+    def _hear(self) -> None:
+        """Wait for the browser to say that it is over."""
+        rest_s = STOP_GRACE_S
+        heard = None
+        while heard is None:
+            try:
+                heard = self._agent.hear(LISTEN_S)
+            except TimeoutError:
+                rest_s -= LISTEN_S if self._stopped.is_set() else 0.0
+                if rest_s <= 0:
+                    raise WavebedError("the browser did not stop: what it saw is lost") from None
+
+    def stop(self) -> None:
+        """Ask the browser to stop; what was shown until then is reported."""
+        self._stopped.set()
+        self._agent.tell({"stop": True})
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it needs nobody else
+        """Read the record that the page left."""
+        file = self._stage.folder / RECORD
+        try:
+            record = cast("Record", json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return Outcome("failed", "the browser left no record")
+        playback = read(record, self._stage.clock, self._workload.ladder.representations)
+        return outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
