@@ -27,6 +27,7 @@ COMMANDS = {
     "demo": "the main job on shipped input, ending in report.html",
     "doctor": "what this machine can and cannot do, and how to mend it",
     "run": "run the workloads of a scenario, any number of times, and report",
+    "export": "write a trial as a data file of flent",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
