@@ -58,7 +58,7 @@ def test_on_the_known_path_it_never_stalls_and_reaches_the_top(folder: Path) -> 
     assert got["media skipped"] == 0
     assert (got["time at 288p"] or 0) + (got["time at 432p"] or 0) == pytest.approx(100)
     assert outcome.series[1].value[-1] == 1.82
-    assert [event.text for event in outcome.events if event.name == "switch"][0] == "288p → 432p"
+    assert next(event.text for event in outcome.events if event.name == "switch") == "288p → 432p"
     # Nobody has fetched anything before the workload began.
     first = next(event for event in outcome.events if event.name == "request")
     assert first.text == "manifest.mpd"
@@ -94,7 +94,7 @@ def test_a_missing_segment_is_named_and_nothing_hangs(folder: Path) -> None:
     root = _content(folder, TINY)
     for name in ("288p", "432p"):
         (root / name / "3.m4s").unlink()
-    outcome, about = run_workload(TINY, KNOWN_PATH, folder)
+    outcome, _ = run_workload(TINY, KNOWN_PATH, folder)
     assert outcome.status == "failed"
     assert outcome.reason.endswith("3.m4s was answered with status 404")
     assert (metrics(outcome)["failed requests"] or 0) >= 1

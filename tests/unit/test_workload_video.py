@@ -1,0 +1,229 @@
+"""Reading what the page wrote down; records made by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wavebed.path.problems import Problem
+from wavebed.workload import read_workload
+from wavebed.workload.media.content import Content
+from wavebed.workload.media.ladder import LADDERS
+from wavebed.workload.model import Clock
+from wavebed.workload.video import Video
+from wavebed.workload.video_page import page
+from wavebed.workload.video_playback import Playback, read
+from wavebed.workload.video_player import player_settings
+from wavebed.workload.video_report import outcome_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.workload.model import Outcome
+
+STUDY = LADDERS["study"]
+STEP_MS = 1000 / 24
+
+
+def _frames(from_ms: float, media_s: float, seconds: float, number: int) -> list[tuple[float, float, int, int]]:
+    each = STUDY.representations[number]
+    return [
+        (from_ms + step * STEP_MS, media_s + step / 24, each.coded_width, each.coded_height)
+        for step in range(round(seconds * 24))
+    ]
+
+
+def _record(**changes: Any) -> Any:
+    """8 s of 288p without a flaw: it begins 500 ms after 1000."""
+    record = {
+        "started": 1000,
+        "ended": 9500,
+        "outcome": "played",
+        "position": 8,
+        "decoded": 192,
+        "dropped": 0,
+        "events": [(1200, "waiting", 0), (1500, "playing", 0), (9500, "ended", 8)],
+        "samples": [(1000 + 250 * step, 0, 2) for step in range(34)],
+        "frames": _frames(1490, 0, 8, 0),
+        "errors": [],
+        "requests": [],
+        "origin_ns": 5_000_000_000,
+        "uncertainty_ns": 1_000_000,
+    }
+    return {**record, **changes}
+
+
+def _read(**changes: Any) -> Playback:
+    clock = Clock()
+    clock.begin(4_000_000_000)
+    return read(_record(**changes), clock, STUDY.representations)
+
+
+def _outcome(folder: Path, **changes: Any) -> Outcome:
+    return outcome_of(_read(**changes), Content.of(STUDY, 4.0, 8.0), 8.0, folder)
+
+
+def _metrics(outcome: Outcome) -> dict[str, float | None]:
+    return {metric.name: metric.value for metric in outcome.metrics}
+
+
+def _request(path: str, **changes: Any) -> dict[str, Any]:
+    request = {"url": f"http://server:20000/{path}", "start": 1990, "request": 2000, "response": 2040, "end": 2100}
+    return {**request, "bytes": 575_000, "transferred": 575_300, "status": 200, "protocol": "http/1.1", **changes}
+
+
+def test_startup_ends_with_the_first_frame_and_playing() -> None:
+    playback = _read()
+    # The page's clock was 0 one second after time zero.
+    assert playback.start_s == pytest.approx(2.0)
+    assert playback.first_frame_s == pytest.approx(2.49)
+    assert playback.begin_s == pytest.approx(2.5)
+
+
+def test_waiting_for_the_start_is_no_stall() -> None:
+    assert list(_read().stalls) == []
+
+
+def test_a_stall_lasts_from_waiting_to_playing() -> None:
+    events = [(1200, "waiting", 0), (1500, "playing", 0), (5500, "waiting", 4), (5900, "playing", 4)]
+    frames = [*_frames(1490, 0, 4, 0), *_frames(5900, 4, 3.6, 0)]
+    (stall,) = _read(events=events, frames=frames).stalls
+    assert (stall.start_s, stall.end_s) == pytest.approx((6.5, 6.9))
+    assert stall.media_s == 4
+
+
+def test_waiting_while_the_clock_runs_on_is_no_stall() -> None:
+    events = [(1500, "playing", 0), (5500, "waiting", 4), (6500, "playing", 5)]
+    assert list(_read(events=events).stalls) == []
+
+
+def test_a_picture_that_stands_is_a_stall_even_if_the_clock_runs_on() -> None:
+    frames = [*_frames(1490, 0, 4, 0), *_frames(7490, 6, 2, 0)]
+    (stall,) = _read(frames=frames).stalls
+    assert stall.duration_s == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_stall_that_never_ends_ends_with_the_session() -> None:
+    events = [(1500, "playing", 0), (5500, "waiting", 4)]
+    playback = _read(events=events, frames=_frames(1490, 0, 4, 0), outcome="stopped")
+    (stall,) = playback.stalls
+    assert (stall.start_s, stall.end_s) == pytest.approx((6.5, 10.5), abs=0.05)
+    assert playback.stalled_s / playback.watched_s == pytest.approx(0.5, abs=0.01)
+
+
+def test_bitrate_is_that_of_the_frames_on_the_screen(tmp_path: Path) -> None:
+    frames = [*_frames(1490, 0, 4, 0), *_frames(5490, 4, 4, 3)]
+    outcome = _outcome(tmp_path, frames=frames)
+    got = _metrics(outcome)
+    assert got["mean bitrate"] == pytest.approx((1.15 + 7.94) / 2)
+    assert got["switches"] == 1
+    assert got["mean switch"] == pytest.approx(7.94 - 1.15)
+    assert got["time at 1080p"] == pytest.approx(50)
+    assert got["time at 720p"] == 0
+    assert got["QoE linear"] == pytest.approx(1.15 + 7.94 - (7.94 - 1.15))
+    bitrate = next(each for each in outcome.series if each.name == "bitrate")
+    assert bitrate.value[0] is None
+    assert bitrate.value[-1] == 7.94
+
+
+def test_what_the_player_jumps_over_is_not_played() -> None:
+    playback = _read(frames=[*_frames(1490, 0, 2, 0), *_frames(3490, 6, 2, 0)], ended=5500)
+    assert playback.skipped_s == pytest.approx(4, abs=0.05)
+    assert sum(playback.shown_s().values()) == pytest.approx(4)
+    assert list(playback.stalls) == []
+
+
+def test_without_a_picture_nothing_is_zero_that_was_not_measured(tmp_path: Path) -> None:
+    outcome = _outcome(tmp_path, frames=[], events=[], outcome="stopped", decoded=0)
+    got = _metrics(outcome)
+    assert outcome.status == "partial"
+    assert outcome.reason == "stopped at its limit: no picture came"
+    for name in ("startup time", "first frame", "stalls", "stalled time", "mean bitrate", "QoE linear", "time stalled"):
+        assert got[name] is None
+    assert got["dropped frames"] is None
+    assert not (tmp_path / "p1203-input.json").exists()
+
+
+def test_dropped_frames_make_it_doubtful(tmp_path: Path) -> None:
+    assert _outcome(tmp_path, dropped=9).doubts == []
+    assert _outcome(tmp_path, dropped=20).doubts == ["the processor dropped 10 % of the frames"]
+
+
+def test_throughput_is_of_the_video_segments_that_came_over_the_network(tmp_path: Path) -> None:
+    requests = [
+        _request("288p/1.m4s"),
+        _request("288p/2.m4s", transferred=0),
+        _request("audio/1.m4s"),
+        _request("288p/3.m4s", status=0, bytes=0, transferred=0),
+    ]
+    outcome = _outcome(tmp_path, requests=requests)
+    assert _metrics(outcome)["segment throughput"] == pytest.approx(575_000 * 8 / 0.1 / 1e6)
+    assert _metrics(outcome)["failed requests"] == 0
+    events = [event.text for event in outcome.events if event.name == "request"]
+    assert "288p/3.m4s (no answer)" in events
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason"),
+    [
+        ({}, "ok", ""),
+        (
+            {"requests": [_request("288p/2.m4s", status=404)]},
+            "failed",
+            "288p/2.m4s was answered with status 404",
+        ),
+        (
+            {"requests": [_request("288p/2.m4s", bytes=1000)], "errors": [(3000, 3, "decode")]},
+            "failed",
+            "288p/2.m4s has 1000 bytes instead of 575000",
+        ),
+        ({"errors": [(3000, 3, "decode")]}, "failed", "the browser cannot play it: decode"),
+        (
+            {"errors": [(3000, 27, "not available")], "outcome": "broken"},
+            "partial",
+            "the player gave up: not available; 8.0 s of 8 s were played",
+        ),
+        ({"outcome": "stopped"}, "partial", "stopped at its limit: 8.0 s of 8 s were played"),
+    ],
+)
+def test_the_verdict_tells_a_broken_video_from_a_slow_network(
+    tmp_path: Path, changes: dict[str, Any], status: str, reason: str
+) -> None:
+    outcome = _outcome(tmp_path, **changes)
+    assert (outcome.status, outcome.reason) == (status, reason)
+
+
+def test_by_default_the_players_own_buffer_is_kept() -> None:
+    assert "buffer" not in player_settings("dynamic", None)["streaming"]  # type: ignore[operator]
+    assert player_settings("bola", 30.0)["streaming"]["buffer"]["bufferTimeDefault"] == 30  # type: ignore[index,call-overload]
+
+
+def test_the_page_holds_the_player_and_asks_for_nothing() -> None:
+    text = page('var dashjs = "</script>";')
+    assert r'"<\/script>"' in text
+    assert text.count("<script>") == text.count("</script>") == 2
+    assert "src=" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("duration", "0s", "duration: is out of range: write a time from 1s"),
+        ("segment", "1.01s", "segment: is not a segment"),
+        ("buffer", "301s", "buffer: is out of range"),
+        ("abr", "fast", "abr: 'fast' is not a choice"),
+        ("protocol", "h3", "protocol: "),
+        ("bitrate", "1mbit", "bitrate: unknown key"),
+    ],
+)
+def test_bad_keys_are_refused(key: str, value: object, says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        read_workload({"kind": "video", key: value})
+
+
+def test_a_video_takes_as_long_as_it_is() -> None:
+    video = read_workload({"kind": "video"})
+    assert isinstance(video, Video)
+    assert video.expected_s() == pytest.approx(42)
+    assert video.content.duration_s == 40
