@@ -175,7 +175,7 @@ class CallSession(Session):
     def _hear(self, end: str, timeout_s: float) -> dict[str, Json]:
         try:
             return self._agents[end].hear(timeout_s)
-        except TimeoutError as error:
+        except (TimeoutError, WavebedError) as error:
             raise WavebedError(f"the {end}'s end of the call: {error}") from None
 
 

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from math import log2
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = ["CODECS", "DEFAULT_R", "VERSION", "Codec", "Rating", "burst_ratio", "delay_impairment", "mos", "rate"]
 
@@ -78,12 +82,15 @@ class Rating:
         Mean opinion score, estimated for conversation (MOS-CQE), from 1 to 4.5.
     delay_impairment, loss_impairment : float
         Idd and Ie,eff.
+    loss_percent : float
+        The loss that it was rated with.
     """
 
     r: float
     mos: float
     delay_impairment: float
     loss_impairment: float
+    loss_percent: float
 
 
 def delay_impairment(delay_ms: float) -> float:
@@ -102,16 +109,17 @@ def loss_impairment(codec: Codec, loss_percent: float, burst: float) -> float:
     return codec.impairment + (95 - codec.impairment) * share
 
 
-def burst_ratio(lost: Sequence[bool]) -> float:
+def burst_ratio(lost: Sequence[bool] | NDArray[np.bool_]) -> float:
     """Return BurstR: the mean length of the runs of lost packets, over that under random loss of as many, 1/(1-p).
 
     It is held to the range from 1 to 8 that G.107 permits. Without a loss, or without anything else, it is 1.
     """
-    gone = sum(lost)
-    if gone in (0, len(lost)):
+    flags = np.asarray(lost, dtype=bool)
+    gone = int(np.count_nonzero(flags))
+    if gone in (0, len(flags)):
         return _BURST_LEAST
-    runs = sum(1 for before, now in zip([False, *lost], lost, strict=False) if now and not before)
-    ratio = gone / runs * (1 - gone / len(lost))
+    runs = int(flags[0]) + int(np.count_nonzero(flags[1:] & ~flags[:-1]))
+    ratio = gone / runs * (1 - gone / len(flags))
     return min(max(ratio, _BURST_LEAST), _BURST_MOST)
 
 
@@ -139,4 +147,4 @@ def rate(codec: Codec, delay_ms: float, loss_percent: float, burst: float = 1.0)
     by_delay = delay_impairment(delay_ms)
     by_loss = loss_impairment(codec, loss_percent, burst)
     r = min(100.0, max(0.0, DEFAULT_R - by_delay - by_loss))
-    return Rating(r, mos(r), by_delay, by_loss)
+    return Rating(r, mos(r), by_delay, by_loss, loss_percent)

@@ -146,18 +146,23 @@ class LatencySession(Session):
         metrics: list[Metric] = []
         series: list[Series] = []
         doubts: list[str] = []
+        judged = 0
         details: dict[str, Json] = {"loaded": [[span.start_s, span.end_s] for span in loads]}
         for probe in self._workload.probes:
             taken = self._read_ping() if probe == "icmp" else self._read_irtt()
             metrics.extend((_icmp_metrics if probe == "icmp" else _udp_metrics)(taken.probes, loads))
             series.extend(_series(taken.probes, probe))
             details[probe] = _details(taken, loads)
-            if taken.probes and all(one.rtt_ms is None for one in taken.probes):
-                doubts.append(f"{_PROGRAMS[probe]}: no probe was answered")
+            if all(one.rtt_ms is None for one in taken.probes):
+                said = "no probe was answered" if taken.probes else "no probe was sent, or none can be judged"
+                doubts.append(f"{_PROGRAMS[probe]}: {said}")
+            judged += len(taken.probes)
         if self._rpm is not None:
             exchanges = self._rpm.exchanges()
             metrics.extend(rpm_metrics(exchanges, loads))
             series.extend(rpm_series(exchanges))
+        if not judged:
+            return Outcome("failed", "; ".join(doubts), series=series, details=details)
         stopped = self._watch.stopped_early
         return Outcome(
             status="partial" if stopped else "ok",

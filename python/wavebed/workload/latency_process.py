@@ -99,8 +99,7 @@ class Prober:
             raise WavebedError(f"{self.name} did not end within {_END_S:g} s") from None
 
     def _last_words(self) -> str:
-        text = self._errors.read_text(errors="replace") + self.output.read_text(errors="replace")
-        lines = text.strip().splitlines()
+        lines = self._errors.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
 

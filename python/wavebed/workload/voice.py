@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from wavebed.path.values import word
-from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, burst_ratio, rate
+from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
-from wavebed.workload.latency_windows import LEAST_PROBES, answered_or_lost, loads_of, window_of
+from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
-from wavebed.workload.voice_packets import Packet, direction_of, jitter_ms
+from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ class VoiceSession(Session):
     def report(self, schedule: Schedule) -> Outcome:
         """Rate both directions: the whole flow, and the parts while the path was idle and loaded."""
         if not self._file.exists():
-            return Outcome("failed", "irtt left no result")
+            return Outcome("failed", "irtt left no result: it never reached its server, or was ended")
         probes = answered_or_lost(read_irtt(self._file, self._stage.clock), self._end_s)
         loads, workload = loads_of(schedule), self._workload
         metrics: list[Metric] = []
@@ -159,21 +159,19 @@ def _metrics(
     ]
     for label in ("", " idle", " loaded"):
         part = [packet for packet in packets if not label or window_of(packet.sent_s, loads) == label.strip()]
-        metrics.extend(_rated(part, f"{name}{label}", codec, ear_ms))
+        text = f"fixed jitter buffer of {buffer_ms:g} ms"
+        metrics.extend(_rated(f"{name}{label}", rated(part, codec, ear_ms), codec, text))
+        text = "the fixed jitter buffer that gives these packets the largest R, as known afterwards"
+        metrics.extend(_rated(f"{name}{label} best buffer", best_rated(part, codec), codec, text))
     return metrics
 
 
-def _rated(packets: Sequence[Packet], label: str, codec: Codec, ear_ms: float | None) -> list[Metric]:
-    gone = [packet.lost or packet.late for packet in packets]
-    loss = 100 * sum(gone) / len(gone) if gone else 0.0
-    enough = len(packets) >= LEAST_PROBES and ear_ms is not None
-    rating = rate(codec, ear_ms, loss, burst_ratio(gone)) if enough and ear_ms is not None else None
-    text = f"{VERSION}, defaults, no echo, {codec.title}: 93.2 - Idd(mouth to ear) - Ie,eff(lost or late, BurstR)"
-    if loss > LOSS_MOST:
-        text += f"; loss of {loss:.0f} % is beyond the {LOSS_MOST:g} % that it is made for"
+def _rated(label: str, rating: Rating | None, codec: Codec, buffer: str) -> list[Metric]:
+    formula = "93.2 - Idd(mouth to ear) - Ie,eff(lost or late, BurstR)"
+    text = f"{VERSION}, defaults, no echo, {codec.title}: {formula}; {buffer}; made for losses to {LOSS_MOST:g} %"
     return [
-        Metric(f"R factor {label}", rating.r if rating else None, "", "higher", text),
-        Metric(f"MOS {label}", rating.mos if rating else None, "", "higher", f"MOS-CQE of annex B; {text}"),
+        Metric(f"R factor {label}", None if rating is None else rating.r, "", "higher", text),
+        Metric(f"MOS {label}", None if rating is None else rating.mos, "", "higher", f"MOS-CQE of annex B; {text}"),
     ]
 
 

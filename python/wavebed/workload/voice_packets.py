@@ -1,4 +1,4 @@
-"""The packets of one direction of a voice flow: which came, which came in time."""
+"""The packets of one direction of a voice flow: which came, which came in time, and how that sounds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from wavebed.workload.emodel import burst_ratio, rate
+from wavebed.workload.latency_windows import LEAST_PROBES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from wavebed.workload.emodel import Codec, Rating
     from wavebed.workload.latency_windows import Probe
 
-__all__ = ["Packet", "direction_of", "jitter_ms"]
+__all__ = ["Packet", "best_rated", "direction_of", "jitter_ms", "rated"]
 
 _GAIN = 1 / 16
 
@@ -62,3 +70,28 @@ def jitter_ms(packets: Sequence[Packet]) -> float | None:
         estimate += (abs(now_ms - before_ms) - estimate) * _GAIN
         total += estimate
     return total / (len(delays) - 1) if len(delays) > 1 else None
+
+
+def rated(packets: Sequence[Packet], codec: Codec, ear_ms: float | None) -> Rating | None:
+    """Rate packets that are played `ear_ms` after they were spoken; ``None`` for fewer than 20."""
+    if len(packets) < LEAST_PROBES or ear_ms is None:
+        return None
+    return _rate(codec, ear_ms, np.array([packet.lost or packet.late for packet in packets]))
+
+
+def best_rated(packets: Sequence[Packet], codec: Codec) -> Rating | None:
+    """Rate packets with the fixed playout delay that is best for them, whatever buffer they were given.
+
+    Every percentile of their delays is tried. An adaptive buffer can do better still where the delay changes slowly.
+    """
+    lost = np.array([packet.lost for packet in packets], dtype=bool)
+    delays = np.array([np.nan if packet.delay_ms is None else packet.delay_ms for packet in packets])
+    if len(packets) < LEAST_PROBES or bool(np.isnan(delays).all()):
+        return None
+    playouts_ms = map(float, np.nanpercentile(delays, np.arange(101)))
+    ratings = [_rate(codec, codec.delay_ms + ms, lost | (delays > ms)) for ms in playouts_ms]
+    return max(ratings, key=lambda rating: rating.r)
+
+
+def _rate(codec: Codec, ear_ms: float, gone: NDArray[np.bool_]) -> Rating:
+    return rate(codec, ear_ms, 100 * float(gone.mean()), burst_ratio(gone))
