@@ -50,6 +50,7 @@ class _Answer:
     content_type: str
     body: bytes | None
     size: int
+    wire_bytes: int
 
 
 def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
@@ -195,12 +196,13 @@ def _answer(address: _Address, status: int, location: str, response: _Table, key
             body = base64.b64decode(text, validate=False)
         except (binascii.Error, ValueError):
             raise Problem("is not base64: record the page again", f"{key}.response.content.text") from None
-    elif isinstance(text, str) and (text or _count(content.get("size")) == 0):
-        body = text.encode("utf-8", "surrogatepass")
+    elif _count(content.get("size")) == 0 or (isinstance(text, str) and text):
+        body = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
         # The recorder has decoded it.
         content_type = re.sub(r"charset=[^;\s]*", "charset=utf-8", content_type, flags=re.IGNORECASE)
-    size = max(_count(response.get("bodySize")), 0) or max(_count(content.get("size")), 0)
-    return _Answer(address, status, location, content_type or "application/octet-stream", body, size)
+    wire_bytes = max(_count(response.get("bodySize")), 0)
+    size = wire_bytes or max(_count(content.get("size")), 0)
+    return _Answer(address, status, location, content_type or "application/octet-stream", body, size, wire_bytes)
 
 
 def _count(value: object) -> int:
@@ -209,10 +211,15 @@ def _count(value: object) -> int:
 
 def _write(answer: _Answer, number: int, folder: Path, left_out: Counter[str]) -> SiteObject:
     kind, content_type, body = kind_of_type(answer.content_type), answer.content_type, answer.body
-    if body is None:
+    if body is None and answer.size == 0:
+        body = b""
+        left_out["bodies that are empty here: neither they nor their size were recorded"] += 1
+    elif body is None:
         size = min(answer.size, MAX_FILLER_BYTES)
         content_type, body = filler(kind, content_type, size, f"{answer.address.host}{answer.address.uri}")
         left_out["bodies that were not recorded, replaced by ones of that size and kind"] += 1
+    elif 0 < answer.wire_bytes < len(body):
+        left_out["bytes more than were on the wire, for nothing is compressed"] += len(body) - answer.wire_bytes
     file = "" if answer.location or answer.status == 204 else f"{number:05}.{ending(content_type)}"
     (folder / answer.address.host).mkdir(exist_ok=True)
     if file:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
-_MANIFEST = "site.json"
+_MANIFEST = ".site.json"  # no host is called like this
 _FORMAT = 1
 
 
