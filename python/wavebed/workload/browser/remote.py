@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import time
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 STOP_GRACE_S = 4.0
+CLOSE_GRACE_S = 1.0
+"""How long its browser has to end by itself, and to remove its profile."""
 
 
 class Agent:
@@ -112,7 +115,9 @@ class Agent:
             os.close(self._input)
             self._input = -1
             os.close(self._output)
-        if self._process.poll() is None:
+        try:
+            self._process.wait(CLOSE_GRACE_S)
+        except TimeoutExpired:
             self._process.terminate()
 
     def _last_words(self) -> str:

@@ -1,0 +1,264 @@
+"""`web`: a page in Chromium, as a phone shows it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.path import values
+from wavebed.path.problems import Problem, choose
+from wavebed.workload.browser.remote import STOP_GRACE_S, Agent
+from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.tools import find
+from wavebed.workload.web_figures import (
+    details_of,
+    doubts_of,
+    events_of,
+    metrics_of,
+    progress_series,
+    read_course,
+)
+from wavebed.workload.web_trace import read_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.workload.keys import Common
+    from wavebed.workload.model import Json, Schedule, Stage, Status
+    from wavebed.workload.serve import Certificate, Protocol
+    from wavebed.workload.site import BuiltSite
+    from wavebed.workload.web_figures import Course
+
+_LOOK_EVERY_S = 0.25
+_MOST_ORIGINS = 254
+_GUESSED_LOAD_S = 4.0
+
+
+class Web(Workload):
+    """One visit of a site by a browser that has never been there."""
+
+    kind = "web"
+    summary = "a page in Chromium, which emulates a phone"
+    keys: ClassVar[Sequence[WorkloadKey]] = (
+        WorkloadKey("site", values.text, "NAME|FILE", None, "a shipped site, or a file or folder that describes one"),
+        WorkloadKey("protocol", values.word(*PROTOCOLS), "|".join(PROTOCOLS), "h2", "how objects are fetched"),
+        WorkloadKey("tls", values.boolean, "true|false", True, "false: plain text, for HTTP/1.1 only"),
+        WorkloadKey("device", values.text, "NAME", "iPhone X", "the phone: one of Playwright's devices"),
+        WorkloadKey(
+            "settle", values.time_ns, "TIME", "1s", "how long the screen is recorded after the load event has come"
+        ),
+    )
+    programs: ClassVar[Sequence[str]] = ("chromium", "nginx", "openssl")
+
+    built: BuiltSite
+    device: Mapping[str, Json]
+    certificate: Certificate | None = None
+
+    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+        super().__init__(common, values)
+        if values["site"] is None:
+            raise Problem("is missing: write the name of a site, such as google, or a file", "site")
+        if not values["tls"] and self.protocol != "http/1.1":
+            raise Problem(f'false: browsers speak {self.protocol} with TLS only: write protocol = "http/1.1"', "tls")
+
+    @property
+    def protocol(self) -> Protocol:
+        """How objects are fetched."""
+        return cast("Protocol", self.values["protocol"])
+
+    @property
+    def settle_s(self) -> float:
+        """How long the recording goes on after the load event."""
+        return cast("int", self.values["settle"]) / 1e9
+
+    @property
+    def scheme(self) -> str:
+        """Of the page's address."""
+        return "https" if self.values["tls"] else "http"
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"{self.scheme}://{self.built.site.origins[0].name}{self.built.site.first}"
+
+    def expected_s(self) -> float:
+        """Return a guess of the load, and what comes after it."""
+        return min(self.common.limit_s, _GUESSED_LOAD_S + self.settle_s)
+
+    def prepare(self, cache: Path) -> None:
+        """Build the site, make its certificate, look up the device."""
+        from wavebed.workload.site import load_site
+
+        find("chromium")
+        find("caddy" if self.protocol == "h3" else "nginx")
+        self.built = load_site(cast("str", self.values["site"]), cache)
+        site = self.built.site
+        if site.scheme not in ("any", self.scheme):
+            remedy = "leave tls out" if site.scheme == "https" else 'write protocol = "http/1.1" and tls = false'
+            raise UserError(f"workload {self.name}: {site.name} works with {site.scheme} only: {remedy}")
+        if len(site.origins) > _MOST_ORIGINS:
+            raise UserError(
+                f"workload {self.name}: {site.name} has {len(site.origins)} origins: {_MOST_ORIGINS} at most"
+            )
+        if self.values["tls"]:
+            self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
+        self.device = _device(cast("str", self.values["device"]), self.name)
+
+    def open(self, stage: Stage) -> Session:
+        """Start the web server, and the browser with an empty page."""
+        return _WebSession(self, stage)
+
+
+def _device(name: str, workload: str) -> Mapping[str, Json]:
+    """Return Playwright's description of a device, as options of a context."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        devices = playwright.devices
+        try:
+            device = dict(devices[choose(name, devices)])
+        except Problem as problem:
+            raise UserError(f"workload {workload}: device: {problem}") from None
+    device.pop("default_browser_type", None)
+    return cast("Mapping[str, Json]", device)
+
+
+class _WebSession(Session):
+    def __init__(self, workload: Web, stage: Stage) -> None:
+        self._workload = workload
+        self._stage = stage
+        self._asked = threading.Event()
+        self._failure: str | None = None
+        addresses = self._add_addresses()
+        self._server = start_web_server(
+            stage.server, self._hosts(addresses), workload.protocol, stage.folder, workload.certificate
+        )
+        self._agent = Agent(stage.client, "wavebed.workload.browser.web_agent", self._settings(addresses), stage.folder)
+        self._agent.await_ready()
+
+    def _add_addresses(self) -> dict[str, str]:
+        """Give each origin an address on the server, and return them by name."""
+        origins = self._workload.built.site.origins
+        addresses = {origin.name: f"{self._stage.address}{number}" for number, origin in enumerate(origins, 1)}
+        commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
+        self._stage.server.run(["ip", "-batch", "-"], input=commands, check=True)
+        return addresses
+
+    def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
+        built = self._workload.built
+        port = 443 if self._workload.certificate else 80
+        return [
+            VirtualHost(
+                origin.name,
+                addresses[origin.name],
+                port,
+                built.folder / origin.folder,
+                routes=built.routes.get(origin.name, {}),
+            )
+            for origin in built.site.origins
+        ]
+
+    def _settings(self, addresses: Mapping[str, str]) -> dict[str, Json]:
+        workload = self._workload
+        rules = [*(f"MAP {name} {address}" for name, address in addresses.items()), "MAP * ~NOTFOUND"]
+        arguments = [f"--host-resolver-rules={', '.join(rules)}", "--disable-site-isolation-trials"]
+        if workload.certificate is not None:
+            arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
+        if workload.protocol == "h3":
+            arguments.append(f"--origin-to-force-quic-on={','.join(f'{name}:443' for name in addresses)}")
+        site = workload.built.site
+        has_icon = any(entry.path == "/favicon.ico" for entry in site.objects)
+        return {
+            "chromium": find("chromium"),
+            "arguments": cast("Json", arguments),
+            "quic": workload.protocol == "h3",
+            "device": dict(workload.device),
+            "url": workload.url,
+            "limit_s": self._stage.limit_s,
+            "settle_s": workload.settle_s,
+            "folder": str(self._stage.folder),
+            "blocked": [] if has_icon else ["*/favicon.ico"],
+        }
+
+    def run(self) -> None:
+        """Say go, and wait for the result; the browser knows the limit too."""
+        try:
+            if not self._asked.is_set():
+                self._agent.tell({"go": True})
+                self._failure = self._await_result()
+        except WavebedError as error:
+            self._failure = str(error)
+        finally:
+            self._agent.close()
+        self._failure = self._server.failure() or self._failure
+        self._server.stop()
+
+    def _await_result(self) -> str | None:
+        """Return why there is no result, once it is clear that there will be none."""
+        end = time.monotonic() + self._stage.limit_s + STOP_GRACE_S
+        asked = False
+        while time.monotonic() < end:
+            try:
+                self._agent.hear(_LOOK_EVERY_S)
+            except TimeoutError:
+                pass
+            else:
+                return None
+            if not asked and (self._asked.is_set() or self._server.failure() is not None):
+                asked = True
+                self._agent.tell({"stop": True})
+                end = min(end, time.monotonic() + STOP_GRACE_S)
+        return f"not loaded within {self._stage.limit_s:g} s, and the browser gave no answer"
+
+    def stop(self) -> None:
+        """Have the browser end its recording."""
+        self._asked.set()
+
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+        """Return what the trace and the page say; what was not reached is missing."""
+        folder = self._stage.folder
+        course = read_course(folder / "page.json")
+        status, reason = self._judge(course)
+        trace = read_trace(folder / "trace.json")
+        if course is None or trace is None:
+            return Outcome(status, reason)
+        start_s = self._stage.clock.of_monotonic_ns(trace.began_ns)
+        metrics, progress = metrics_of(course, trace)
+        workload = self._workload
+        return Outcome(
+            status,
+            reason,
+            metrics=metrics,
+            series=[] if progress is None else [progress_series(progress, start_s)],
+            events=events_of(trace, start_s),
+            details={
+                "url": workload.url,
+                "site": workload.built.site.name,
+                "protocol": workload.protocol,
+                "device": cast("str", workload.values["device"]),
+                **details_of(trace, progress, start_s, folder),
+            },
+            doubts=doubts_of(course, trace, [origin.name for origin in workload.built.site.origins]),
+        )
+
+    def _judge(self, course: Course | None) -> tuple[Status, str]:
+        limit = f"{self._stage.limit_s:g} s"
+        if self._failure is not None:
+            return "failed", self._failure
+        if course is None:
+            return "failed", "stopped before it began" if self._asked.is_set() else "the browser recorded nothing"
+        if course.error is not None:
+            return "failed", course.error
+        if not course.loaded:
+            return "failed", f"not loaded within {limit}"
+        if not course.settled:
+            return "partial", f"loaded, but stopped before the screen was recorded for {self._workload.settle_s:g} s"
+        return "ok", ""
+
+
+__all__ = ["Web"]
