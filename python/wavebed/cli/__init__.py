@@ -28,10 +28,12 @@ COMMANDS = {
     "doctor": "what this machine can and cannot do, and how to mend it",
     "run": "run the workloads of a scenario, any number of times, and report",
     "export": "write a trial as a data file of flent",
+    "report": "make the report of a run again from its results",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "trace": "read, convert, plot, cut and scale traces and patterns",
+    "site": "show what a web site for the workload `web` is made of",
 }
 
 EXIT_INTERRUPTED = 130

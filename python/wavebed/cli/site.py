@@ -1,0 +1,88 @@
+"""``wavebed site``: what a web site is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wavebed.workload.site import BuiltSite
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = "Show what a web site has: objects and bytes by kind and by origin."
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("site", help=_DESCRIPTION, description=_DESCRIPTION)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    info = verbs.add_parser("info", help=_DESCRIPTION, description=_DESCRIPTION)
+    info.add_argument(
+        "site",
+        metavar="SITE",
+        help="a specification (.toml), a recording (.har), a saved page (.html) or folder, or a shipped site, as cnn",
+    )
+    info.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the site if it has not been built, and show it.
+
+    Raises
+    ------
+    UserError
+        If there is no such site, or it is wrong.
+    """
+    from wavebed.workload.site import load_site
+    from wavebed.workload.tools import cache_folder
+
+    built = load_site(args.site, cache_folder())
+    print(json.dumps(_plain(built), indent=2) if args.json else _table(built))
+    return 0
+
+
+def _counted(built: BuiltSite) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return objects and bytes by kind and by origin."""
+    by: dict[str, dict[str, tuple[int, int]]] = {"kind": {}, "origin": {}}
+    for entry in built.site.objects:
+        for what, name in (("kind", entry.kind), ("origin", entry.origin)):
+            count, size = by[what].get(name, (0, 0))
+            by[what][name] = (count + 1, size + entry.bytes)
+    return by
+
+
+def _plain(built: BuiltSite) -> dict[str, object]:
+    site = built.site
+    by = _counted(built)
+    return {
+        "name": site.name,
+        "title": site.title,
+        "source": site.source,
+        "first": f"//{site.origins[0].name}{site.first}",
+        "scheme": site.scheme,
+        "folder": str(built.folder),
+        "objects": len(site.objects),
+        "bytes": site.bytes,
+        **{
+            f"by_{what}": [{what: name, "objects": count, "bytes": size} for name, (count, size) in rows.items()]
+            for what, rows in by.items()
+        },
+        "notes": list(site.notes),
+    }
+
+
+def _table(built: BuiltSite) -> str:
+    site = built.site
+    lines = [f"{site.title}", f"source: {site.source}", f"first:  //{site.origins[0].name}{site.first}"]
+    by = _counted(built)
+    width = max(len(name) for rows in by.values() for name in (*rows, "together"))
+    for what, rows in by.items():
+        lines += ["", f"{what:<{width}}  objects        bytes"]
+        lines += [f"{name:<{width}}  {count:>7}  {size:>11}" for name, (count, size) in rows.items()]
+        lines.append(f"{'together':<{width}}  {len(site.objects):>7}  {site.bytes:>11}")
+    if site.notes:
+        lines += ["", *(f"note: {note}" for note in site.notes)]
+    return "\n".join([*lines, "", f"files: {built.folder}"])
