@@ -214,6 +214,14 @@ def test_a_change_that_is_not_recovered_from_before_the_next_has_no_time() -> No
     assert figures(tables)["changes not recovered from down"] == 1
 
 
+def test_a_direction_whose_capacity_was_never_used_has_nothing_to_recover_to() -> None:
+    capacity = changing((0, 12 * MBIT, "LOS"), (3, 5 * MBIT, "NLOS"))
+    found = figures(made(steady(0, 10_000, 100), capacity))
+    assert found["changes of capacity down"] == 1
+    assert found["changes not recovered from down"] is None
+    assert found["time to recover p50 down"] is None
+
+
 def test_a_rate_that_changes_by_less_than_two_in_one_state_is_no_change() -> None:
     capacity = changing((0, 12 * MBIT, "LOS"), (3, 7 * MBIT, "LOS"), (5, 12 * MBIT, "LOS"))
     found = figures(made(steady(0, 10_000, 7_000), capacity))

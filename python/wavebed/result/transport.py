@@ -91,14 +91,16 @@ def _delays(direction: str, course: LinkCourse) -> Iterator[Metric]:
 
 def _recovery(direction: str, course: LinkCourse) -> Iterator[Metric]:
     found = recoveries(course)
-    times = [each.recovery_s for each in found if each.recovery_s is not None]
+    # A direction whose capacity was never used (that of the acknowledgements) has nothing to recover to.
+    judged = bool(found) and ramp_up_s(course) is not None
+    times = [each.recovery_s for each in found if judged and each.recovery_s is not None]
     said = "to the end of the first 100 ms with 90 % of the capacity after a change"
     yield Metric(f"time to recover p50 {direction}", float(np.median(times)) if times else None, "s", "lower", said)
     yield Metric(f"time to recover max {direction}", max(times, default=None), "s", "lower", said)
     yield Metric(f"changes of capacity {direction}", len(found), "", "neither", "of state, or of rate by more than two")
     missed = len(found) - len(times)
     yield Metric(
-        f"changes not recovered from {direction}", missed if found else None, "", "lower", "before the next change"
+        f"changes not recovered from {direction}", missed if judged else None, "", "lower", "before the next change"
     )
 
 
