@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 END_S = 40.0
 TREATMENTS = ("cubic", "bbr")
-STATES = [(0.0, 945e6, "los"), (2.1, 318e6, "nlos"), (12.0, 0.0, "outage"), (12.6, 318e6, "nlos"), (22.1, 1005e6, "los")]
+STATES = [
+    (0.0, 945e6, "los"),
+    (2.1, 318e6, "nlos"),
+    (12.0, 0.0, "outage"),
+    (12.6, 318e6, "nlos"),
+    (22.1, 1005e6, "los"),
+]
 SPANS = {
     "ping": Span(0.0, 40.0, False),
     "bulk": Span(5.0, 20.0, True),
@@ -73,9 +79,7 @@ def write_example(folder: Path, plan: Plan | None = None) -> Path:
         for index, treatment in enumerate(plan.treatments):
             number += 1
             trial = _trial(folder, number, block, index, treatment, plan)
-            record.trials.append(
-                TrialLine(trial.folder, block, treatment, block, trial.verdict, trial.reasons)
-            )
+            record.trials.append(TrialLine(trial.folder, block, treatment, block, trial.verdict, trial.reasons))
     record.ended = "2026-01-02T03:14:05+00:00"
     write_run(folder, record)
     return folder
@@ -161,7 +165,9 @@ def _ping(index: int, rng: np.random.Generator) -> Outcome:
     metrics = [
         Metric("rtt idle p50", 22.3 + rng.normal(0, 0.1), "ms", "lower", "ICMP"),
         Metric("rtt loaded p95", 90 - 50 * index + rng.normal(0, 4), "ms", "lower", "ICMP"),
-        Metric("loaded latency increase p95", 67 - 49 * index + rng.normal(0, 4), "ms", "lower", "p95 loaded − p95 idle"),
+        Metric(
+            "loaded latency increase p95", 67 - 49 * index + rng.normal(0, 4), "ms", "lower", "p95 loaded − p95 idle"
+        ),
         *(Metric(f"probe figure {each}", rng.random() * 10, "ms", "lower", "") for each in range(8)),
     ]
     return Outcome(metrics=metrics, series=[Series("rtt", "ms", time_s, value)])
@@ -191,7 +197,10 @@ def _download(index: int, rng: np.random.Generator) -> Outcome:
 def _voice(index: int, rng: np.random.Generator) -> Outcome:
     time_s = [0.02 * place for place in range(1000)]
     return Outcome(
-        metrics=[Metric("MOS down", 4.1 + 0.1 * index, "", "higher", "ITU-T G.107 (06/2015)"), Metric("R down", 84.0, "", "higher", "G.107")],
+        metrics=[
+            Metric("MOS down", 4.1 + 0.1 * index, "", "higher", "ITU-T G.107 (06/2015)"),
+            Metric("R down", 84.0, "", "higher", "G.107"),
+        ],
         series=[Series("one-way delay down", "ms", time_s, (11 + rng.gamma(2, 2, 1000)).tolist())],
     )
 
@@ -199,7 +208,7 @@ def _voice(index: int, rng: np.random.Generator) -> Outcome:
 def _call(index: int, rng: np.random.Generator) -> Outcome:
     time_s = [1.0 + place for place in range(20)]
     return Outcome(
-        metrics=[Metric("freeze time", 1.2 - index, "s", "lower", "webrtc-stats totalFreezesDuration")],
+        metrics=[Metric("frozen down", 6.0 - 5 * index, "%", "lower", "totalFreezesDuration")],
         series=[
             Series("frame rate down", "1/s", time_s, [30 if not 12 <= t <= 14 else 4 for t in time_s]),
             Series("bitrate down", "Mbit/s", time_s, [min(2.5, 0.3 + t * 0.2) for t in time_s]),
@@ -214,7 +223,10 @@ def _video(index: int, rng: np.random.Generator) -> Outcome:
     events = [Event("startup", 1.0, 1.9), Event("stall", 12.9, 14.1 - index * 0.5, "buffer empty")]
     events += [Event("switch", 4.0 + 6 * each, None, f"to {each}") for each in range(4)]
     return Outcome(
-        metrics=[Metric("stall time", 1.2 - 0.5 * index, "s", "lower", "waiting to playing"), Metric("stalls", 1.0, "", "lower")],
+        metrics=[
+            Metric("stalled time", 1.2 - 0.5 * index, "s", "lower", "waiting to playing"),
+            Metric("stalls", 1.0, "", "lower"),
+        ],
         series=[
             Series("buffer", "s", time_s, buffer),
             Series("bitrate", "Mbit/s", [1.0, 4.0, 10.0, 16.0, 22.0], [1.15, 3.1, 7.94, 2.1, 7.94]),
@@ -228,30 +240,38 @@ def _web(index: int, rng: np.random.Generator, folder: Path) -> Outcome:
     film: list[Json] = []
     for place in range(12):
         grey = 255 - 15 * place
-        Image.new("RGB", (180, 320), (grey, grey, 255)).save(folder / f"film-{place:03d}.jpg")
-        film.append({"file": f"film-{place:03d}.jpg", "time_ms": 100.0 * place, "complete_percent": min(100, 9 * place)})
+        Image.new("RGB", (96, 208), (grey, grey, 255)).save(folder / f"film-{place:03d}.jpg")
+        name = None if place < 2 else f"film-{place:03d}.jpg"
+        film.append({"file": name, "time_ms": 100.0 * place, "percent": min(100, 9 * place)})
     requests: list[Json] = [
         {
-            "url": f"https://origin-{place % 3}.example/object-{place}.{'css' if place < 3 else 'jpg'}?q={EVIL}",
-            "bytes": 1000 * (place + 1),
+            "origin": f"origin-{place % 3}.example",
+            "path": f"/object-{place}?q={EVIL}",
+            "kind": "stylesheet" if place < 3 else "image",
+            "blocking": place < 3,
+            "asked_ms": 20.0 * place,
+            "dns_ms": None,
+            "connect_ms": [20.0 * place + 1, 20.0 * place + 46] if place < 3 else None,
+            "tls_ms": [20.0 * place + 23, 20.0 * place + 46] if place < 3 else None,
+            "sent_ms": 20.0 * place + (47 if place < 3 else 3),
+            "answered_ms": 20.0 * place + 75,
+            "end_ms": None if place == 39 else 20.0 * place + 85 + 4 * place,
+            "status": 200,
             "protocol": "h2",
             "connection": place % 3 + 1,
-            "start_ms": 20.0 * place,
-            "blocked_ms": 3.0,
-            "connect_ms": 22.0 if place < 3 else None,
-            "tls_ms": 24.0 if place < 3 else None,
-            "wait_ms": 25.0,
-            "receive_ms": 10.0 + 4 * place,
+            "bytes": 1000 * (place + 1),
+            "failed": place == 39,
         }
         for place in range(40)
     ]
     return Outcome(
         metrics=[
+            Metric("largest contentful paint", 640.0, "ms", "lower", "last entry"),
             Metric("speed index", 900 - 60 * index + rng.normal(0, 20), "ms", "lower", "speedline 1.4.3"),
-            Metric("onLoad", 1300 - 60 * index + rng.normal(0, 20), "ms", "lower", "navigation timing"),
+            Metric("on load", 1300 - 60 * index + rng.normal(0, 20), "ms", "lower", "navigation timing"),
         ],
         events=[Event("request", 30.0 + 0.02 * place, 30.1 + 0.02 * place, EVIL) for place in range(40)],
-        details={"film": film, "requests": requests, "marks": {"LCP": 640.0, "onLoad": 850.0}},
+        details={"film": film, "requests": requests, "start_s": 30.0},
     )
 
 
@@ -272,10 +292,32 @@ def _write_tables(
     queue = np.where(carries, (1_200_000 - 800_000 * index) * rng.uniform(0.2, 1, count), 0).astype(np.int64)
     tables = {
         "links": pa.concat_tables(
-            [_filled("links", count, time_ms=time_ms, link=["radio.down"] * count, delivered_bytes=carried, queue_bytes=queue // 2, queue_peak_bytes=queue),
-             _filled("links", count, time_ms=time_ms, link=["radio.up"] * count, delivered_bytes=carried // 200, queue_bytes=queue * 0, queue_peak_bytes=queue * 0)]
+            [
+                _filled(
+                    "links",
+                    count,
+                    time_ms=time_ms,
+                    link=["radio.down"] * count,
+                    delivered_bytes=carried,
+                    queue_bytes=queue // 2,
+                    queue_peak_bytes=queue,
+                ),
+                _filled(
+                    "links",
+                    count,
+                    time_ms=time_ms,
+                    link=["radio.up"] * count,
+                    delivered_bytes=carried // 200,
+                    queue_bytes=queue * 0,
+                    queue_peak_bytes=queue * 0,
+                ),
+            ]
         ),
-        "capacity": capacity_table((start, link, None if link == "internet.down" else int(bps), None if link == "internet.down" else state) for link in ("internet.down", "radio.down", "radio.up") for start, bps, state in STATES),
+        "capacity": capacity_table(
+            (start, link, None if link == "internet.down" else int(bps), None if link == "internet.down" else state)
+            for link in ("internet.down", "radio.down", "radio.up")
+            for start, bps, state in STATES
+        ),
         "flows": _flows(index, rng),
         "samples": samples_table(series),  # type: ignore[arg-type]
         "events": events_table(events),  # type: ignore[arg-type]
@@ -292,12 +334,20 @@ def _flows(index: int, rng: np.random.Generator) -> pa.Table:
         for host, acked in (("server", 1.0), ("client", 0.0)):
             count = int((end_s - start_s) * 100)
             at = np.arange(count)
-            saw = 300 * share * (0.4 + 0.6 * ((at % 400) / 400)) if index == 0 else 220 * share + rng.normal(0, 3, count)
+            saw = (
+                300 * share * (0.4 + 0.6 * ((at % 400) / 400)) if index == 0 else 220 * share + rng.normal(0, 3, count)
+            )
             parts.append(
                 _filled(
-                    "flows", count, time_ns=((start_s + at / 100) * 1e9).astype(np.int64), host=[host] * count,
-                    cookie=np.full(count, 2 * number + (host == "client") + 1), local=["10.0.0.1:80"] * count, remote=["10.0.0.2:5000"] * count,
-                    cwnd_segments=saw.astype(np.int64), rtt_us=(22_000 + 50_000 * (1 - index * 0.7) * rng.random(count)).astype(np.int64),
+                    "flows",
+                    count,
+                    time_ns=((start_s + at / 100) * 1e9).astype(np.int64),
+                    host=[host] * count,
+                    cookie=np.full(count, 2 * number + (host == "client") + 1),
+                    local=["10.0.0.1:80"] * count,
+                    remote=["10.0.0.2:5000"] * count,
+                    cwnd_segments=saw.astype(np.int64),
+                    rtt_us=(22_000 + 50_000 * (1 - index * 0.7) * rng.random(count)).astype(np.int64),
                     bytes_acked=(at * 300_000 * share * acked).astype(np.int64),
                 )
             )
@@ -306,9 +356,10 @@ def _flows(index: int, rng: np.random.Generator) -> pa.Table:
 
 def _filled(table: str, count: int, **given: object) -> pa.Table:
     """Return a table in which the columns that are not given are null."""
-    columns = []
-    for field in SCHEMAS[table]:
-        columns.append(pa.array(given[field.name], field.type) if field.name in given else pa.nulls(count, field.type))
+    columns = [
+        pa.array(given[field.name], field.type) if field.name in given else pa.nulls(count, field.type)
+        for field in SCHEMAS[table]
+    ]
     return pa.table(columns, schema=SCHEMAS[table])
 
 

@@ -17,7 +17,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("report", help=_DESCRIPTION, description=_DESCRIPTION)
     parser.add_argument("dir", metavar="DIR", type=Path, help="the folder that wavebed run wrote")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

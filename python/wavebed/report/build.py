@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from html import escape
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
@@ -21,6 +20,8 @@ from wavebed.report.verdicts import repeat_section, verdict_counts, verdict_sect
 from wavebed.report.web import web_panel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wavebed.report.choose import View
     from wavebed.report.source import Results
 
@@ -59,7 +60,9 @@ def write_report(run_dir: Path, file: Path | None = None) -> Path:
         os.replace(temporary, target)  # noqa: PTH105 - both are the same here
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UserError(f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with -o") from None
+        raise UserError(
+            f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with -o"
+        ) from None
     return target
 
 
@@ -125,11 +128,14 @@ def _head(results: Results, title: str) -> str:
         f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
     ]
     parts = [
-        f'<header><h1>{escape(title)}</h1><p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
-        f'<p class="lead">{escape(finding(results))}</p>',
+        f"<header><h1>{escape(title)}</h1>",
+        f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
+        "".join(f'<p class="lead">{escape(sentence)}</p>' for sentence in finding(results)),
     ]
     if record.ended is None:
-        parts.append('<p class="warn">The run did not end: it was interrupted, or still runs. This is what there is.</p>')
+        parts.append(
+            '<p class="warn">The run did not end: it was interrupted, or still runs. This is what there is.</p>'
+        )
     parts.append(verdict_counts(results))
     if record.source:
         parts.append(f'<p class="soft">Source: {escape(record.source)}</p>')
@@ -170,9 +176,10 @@ def _over_time(results: Results, most_views: int) -> str:
         legend = f'<ul class="legend" aria-label="treatments">{items}</ul>'
     drawn = "".join(_view(results, view, index) for index, view in enumerate(chosen))
     return (
-        f'<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed met the same channel and are drawn'
+        '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed met the same channel and are drawn'
         f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values; lines of many"
-        f' samples keep the lowest and the highest of each stretch.</p><div class="controls">{legend}</div>{drawn}</section>'
+        " samples keep the lowest and the highest of each stretch.</p>"
+        f'<div class="controls">{legend}</div>{drawn}</section>'
     )
 
 
@@ -190,7 +197,7 @@ def _view(results: Results, view: View, index: int) -> str:
         extra = web_panel(results, view, name) if kind == "web" else ""
         if own is not None or extra:
             what = TITLES.get(kind, kind)
-            heading = name if name == kind or name == what else f"{name}, {what}"
+            heading = name if name in (kind, what) else f"{name}, {what}"
             parts.append(f"<h3>{escape(heading[:1].upper() + heading[1:])}</h3>")
             parts.append((own.render() if own is not None else "") + extra)
     parts.append("</details>")

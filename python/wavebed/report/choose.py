@@ -22,12 +22,12 @@ _HEADLINES = {
     "download": ("download time", "time", "goodput"),
     "bulk": ("goodput",),
     "latency": ("loaded latency increase p95", "rtt loaded p95", "rtt idle p50"),
-    "voice": ("MOS", "R"),
-    "call": ("freeze time", "frame rate"),
-    "video": ("stall time", "stalls", "bitrate"),
-    "web": ("speed index", "onLoad", "LCP"),
+    "voice": ("mos", "r factor"),
+    "call": ("frozen", "freezes", "frame rate"),
+    "video": ("stalled time", "mean bitrate"),
+    "web": ("speed index", "on load"),
 }
-"""The figure that tells most of a workload, by kind; the first that was measured."""
+"""The figure that tells most of a workload, by kind: how its name begins; the first that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ def headlines(results: Results) -> Iterator[tuple[str, str]]:
             record = trial.workload(workload)
             if record is not None:
                 valued |= {metric.name: None for metric in record.outcome.metrics if metric.value is not None}
-        lower = {name.lower(): name for name in valued}
-        wanted = [lower[name.lower()] for name in _HEADLINES.get(kind, ()) if name.lower() in lower]
+        wanted = [name for begins in _HEADLINES.get(kind, ()) for name in valued if name.lower().startswith(begins)]
         name = next(iter(wanted), None) or next(iter(valued), None)
         if name is not None:
             yield workload, name

@@ -36,7 +36,8 @@ def delay_distributions(results: Results) -> str:
             continue
         pooled = _pooled(results, name)
         for series in dict.fromkeys(series for series, _, _ in pooled):
-            charts.append(_chart(results, name, series, {key: v for key, v in pooled.items() if key[0] == series}))
+            mine = {key: values for key, values in pooled.items() if key[0] == series}
+            charts += [_chart(results, name, series, mine)]
     return "".join(charts)
 
 
@@ -79,18 +80,18 @@ def _chart(results: Results, name: str, series: str, pooled: Mapping[_Key, Float
     times = "".join(
         f'<span style="left:{float(x(np.array([tick]))[0]) / WIDE * 100:.2f}%">{tick:g}</span>' for tick in ticks
     )
-    shares = "".join(f'<span style="top:{100 - share}%">{share}</span>' for share in (0, 25, 50, 75, 100))
+    levels = "".join(f'<span style="top:{100 - share}%">{share}</span>' for share in (0, 25, 50, 75, 100))
     return (
         f'<figure class="chart still"><div class="plot"><div class="panel"><div class="title">'
         f'<b>{escape(name)}: {escape(series)}, <span class="unit">% of probes that took at most</span></b></div>'
-        f'<div class="area" style="height:{HIGH}px"><div class="ticks" aria-hidden="true">{shares}</div>'
+        f'<div class="area" style="height:{HIGH}px"><div class="ticks" aria-hidden="true">{levels}</div>'
         f'<svg class="lines" viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img"'
         f' aria-label="Cumulative distribution of {escape(series)}; the table below has its percentiles">'
         f'<path class="grid" d="{grid}"/>{"".join(lines)}</svg></div></div>'
         f'<div class="axis"><div class="times" aria-hidden="true">{times}</div>{escape(series)}, ms, logarithmic</div>'
         f'</div><div class="scroll"><table class="small"><thead><tr><th scope=col>{escape(series)}, ms</th>'
         f"<th scope=col>probes</th><th scope=col>p50</th><th scope=col>p95</th><th scope=col>p99</th></tr></thead>"
-        f'<tbody>{"".join(rows)}</tbody></table></div></figure>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></figure>"
     )
 
 
@@ -107,7 +108,9 @@ def _path(xs: Floats, count: int) -> str:
 
 def _ticks(left: float, right: float) -> list[float]:
     """Return 1, 2 and 5 times powers of ten; fewer where they would be many."""
-    factors: Sequence[int] = (1, 2, 5) if right - left < 3 else (1,)
+    factors: Sequence[float] = (1, 2, 5) if right - left < 3 else (1,)
+    if right - left < 1.2:
+        factors = (1, 1.5, 2, 3, 4, 5, 7)
     found = [
         factor * 10.0**power
         for power in range(math.floor(left), math.ceil(right) + 1)

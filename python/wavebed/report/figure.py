@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.report.numbers import figure, nice_step, nice_ticks, ticks_between
-from wavebed.report.thin import Points, held, in_steps, thinned
+from wavebed.report.thin import Points, held, in_steps, middles, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ WIDE = 1000
 """Units from the left end of the time axis to the right; their size depends on the page."""
 READOUT_STEPS = 400
 BINS = 400
+TICK_PX = 38
+"""About how far apart the labels of an axis are."""
 LEAST_LABEL = 0.045
 """A bar that is shorter than this share of the axis has no text inside."""
 
@@ -48,6 +50,8 @@ class Line:
         Whether a value holds until the next.
     filled : bool
         Whether the area below is filled.
+    holds : bool
+        Whether the last value of a stepped line holds to the end of the axis.
     how : {"mean", "max", "last"}
         What the read-out tells of a step of time.
     """
@@ -57,6 +61,7 @@ class Line:
     points: Points
     stepped: bool = False
     filled: bool = False
+    holds: bool = False
     how: How = "mean"
 
 
@@ -113,11 +118,11 @@ class Figure:
 
     def render(self) -> str:
         """Return the HTML."""
+        label = escape(f"{self.label}; arrow keys read values")
         parts = [
-            f'<figure class="chart" tabindex="0" role="group" aria-label="{escape(self.label)}; arrow keys read values">'
-            '<div class="plot">'
+            f'<figure class="chart" tabindex="0" role="group" aria-label="{label}"><div class="plot">',
+            self._shade(),
         ]
-        parts.append(self._shade())
         parts += [self._strip(strip) for strip in self.strips]
         parts += [self._panel(panel) for panel in self.panels]
         parts.append(self._axis())
@@ -140,7 +145,8 @@ class Figure:
         for style in styles:
             path = "".join(self._box(bar) for bar in self.shades if bar.style == style)
             paths.append(f'<path class="shade {style}" d="{path}"/>')
-        return f'<svg class="shades" viewBox="0 0 {WIDE} 10" preserveAspectRatio="none" aria-hidden="true">{"".join(paths)}</svg>'
+        frame = f'class="shades" viewBox="0 0 {WIDE} 10" preserveAspectRatio="none" aria-hidden="true"'
+        return f"<svg {frame}>{''.join(paths)}</svg>"
 
     def _box(self, bar: Bar) -> str:
         left = self._share(bar.start_s) * WIDE
@@ -183,15 +189,13 @@ class Figure:
         lines = [(line, _with_first(line, points, self.start_s, self.end_s)) for line, points in lines]
         highest = [float(np.nanmax(points.value)) for _, points in lines if np.isfinite(points.value).any()]
         lowest = [float(np.nanmin(points.value)) for _, points in lines if np.isfinite(points.value).any()]
-        ticks = nice_ticks(min([0.0, *lowest]), max(highest, default=1.0))
+        ticks = nice_ticks(min([0.0, *lowest]), max(highest, default=1.0), round(panel.height / TICK_PX))
         low, high = ticks[0], ticks[-1]
 
         def y(values: Floats) -> Floats:
             return panel.height * (high - values) / (high - low)
 
-        grid = "".join(
-            f"M0 {panel.height * (high - tick) / (high - low):.1f}H{WIDE}" for tick in ticks
-        )
+        grid = "".join(f"M0 {panel.height * (high - tick) / (high - low):.1f}H{WIDE}" for tick in ticks)
         drawn = "".join(self._line(line, points, y, float(panel.height)) for line, points in lines)
         labels = "".join(
             f'<span style="top:{100 * (high - tick) / (high - low):.2f}%">{_tick(tick)}</span>' for tick in ticks
@@ -222,15 +226,13 @@ class Figure:
 
     def _axis(self) -> str:
         ticks = ticks_between(self.start_s, self.end_s)
-        labels = "".join(
-            f'<span style="left:{100 * self._share(tick):.2f}%">{_tick(tick)}</span>' for tick in ticks
-        )
+        labels = "".join(f'<span style="left:{100 * self._share(tick):.2f}%">{_tick(tick)}</span>' for tick in ticks)
         return f'<div class="axis"><div class="times" aria-hidden="true">{labels}</div>time in the trial, s</div>'
 
     def _data(self) -> dict[str, object]:
         step_s = nice_step(self.end_s - self.start_s, READOUT_STEPS)
         count = max(1, math.ceil((self.end_s - self.start_s) / step_s - 1e-9))
-        middles = self.start_s + (np.arange(count) + 0.5) * step_s
+        moments_s = middles(self.start_s, step_s, count)
         panels = []
         for panel in self.panels:
             lines = []
@@ -238,12 +240,13 @@ class Figure:
                 if not line.name:
                     continue
                 if line.stepped:
-                    values = held(line.points, middles)
+                    values = held(line.points, moments_s)
                 else:
                     values = in_steps(line.points, self.start_s, step_s, count, line.how)
                 lines.append({"name": line.name, "style": line.style, "values": [_short(value) for value in values]})
             panels.append({"title": panel.title, "unit": panel.unit, "lines": lines})
-        shades = [[round(bar.start_s, 3), _round(bar.end_s), bar.text] for bar in self.shades[:READOUT_STEPS]]
+        states = [bar for bar in self.shades if bar.text]
+        shades = [[round(bar.start_s, 3), _round(bar.end_s), bar.text] for bar in states[:READOUT_STEPS]]
         return {"start": self.start_s, "end": self.end_s, "step": step_s, "panels": panels, "states": shades}
 
 
@@ -262,13 +265,13 @@ def json_island(kind: str, value: object) -> str:
 
 
 def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Points:
-    """Let a stepped line begin with what holds at the start, and hold to the end."""
+    """Let a stepped line begin with what holds at the start, and hold to the end if it does."""
     if not line.stepped or not len(line.points):
         return points
     first = held(line.points, np.array([start_s]))
     if not np.isnan(first[0]) and (not len(points) or points.time_s[0] > start_s):
         points = Points(np.append(start_s, points.time_s), np.append(first, points.value))
-    if len(points) and line.points.time_s[-1] <= end_s:
+    if line.holds and len(points) and line.points.time_s[-1] <= end_s:
         points = Points(np.append(points.time_s, end_s), np.append(points.value, points.value[-1]))
     return points
 

@@ -15,36 +15,45 @@ if TYPE_CHECKING:
 __all__ = ["finding"]
 
 MOST = 3
+_ORDER = ("web", "video", "call", "voice", "download", "bulk", "latency")
+"""What a user feels comes first."""
 
 
-def finding(results: Results) -> str:
-    """Return what was measured of the first workloads that tell most."""
+def finding(results: Results) -> list[str]:
+    """Return what was measured of the workloads that tell most, a sentence for each."""
     rows = metric_rows(results)
     parts = []
-    for workload, name in list(headlines(results))[:MOST]:
+    order = sorted(headlines(results), key=lambda head: _place(dict(results.workloads)[head[0]]))
+    for workload, name in order[:MOST]:
         row = next((row for row in rows.get(workload, ()) if row.metric.name == name), None)
         if row is not None:
             parts.append(_sentence(results, workload, row))
     if not parts:
-        return "No trial gave a figure that counts; the verdicts below say why."
-    return " ".join(parts)
+        return ["No trial gave a figure that counts; the verdicts below say why."]
+    return parts
+
+
+def _place(kind: str) -> int:
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
 def _sentence(results: Results, workload: str, row: Row) -> str:
     unit = f" {row.metric.unit}" if row.metric.unit else ""
     told = []
+    counts = {len(row.values[treatment]) for treatment in results.treatments}
     for treatment in results.treatments:
         values = row.values[treatment]
         if not values:
             told.append(f"not measured with {treatment}")
             continue
         who = f" with {treatment}" if len(results.treatments) > 1 else ""
-        told.append(f"{figure(row.median(treatment).median)}{unit}{who}{_of(len(values))}")
-    return f"{workload}: {row.metric.name} {', '.join(told)}{_difference(results, row)}."
+        told.append(f"{figure(row.median(treatment).estimate)}{unit}{who}{_of(len(values)) if len(counts) > 1 else ''}")
+    of = _of(counts.pop(), each=len(told) > 1) if len(counts) == 1 else ""
+    return f"{workload}: {row.metric.name} {', '.join(told)}{of}{_difference(results, row)}."
 
 
-def _of(count: int) -> str:
-    return " (one trial)" if count == 1 else f" (median of {count} trials)"
+def _of(count: int, *, each: bool = False) -> str:
+    return f" ({'one trial' if count == 1 else f'median of {count} trials'}{' each' if each else ''})"
 
 
 def _difference(results: Results, row: Row) -> str:

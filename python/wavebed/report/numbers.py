@@ -23,8 +23,10 @@ def figure(value: float | None) -> str:
         return MISSING
     if value == 0:
         return "0"
-    places = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
-    rounded = round(value, places)
+    rounded = float(f"{value:.{_DIGITS}g}")
+    places = max(0, _DIGITS - 1 - math.floor(math.log10(abs(rounded))))
+    if places == 0:
+        rounded = float(round(value))
     if abs(rounded) >= 10_000:
         text = f"{rounded:,.0f}".replace(",", _THIN)
     elif value == int(value) and abs(value) < 10_000:

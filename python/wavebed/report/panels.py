@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.report.figure import Bar, Figure, Line, Panel, Strip
 from wavebed.report.thin import Points
-from wavebed.report.timeline import line_styles, shades_of
+from wavebed.report.timeline import is_round_trip, line_styles, radio_strip, shades_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,8 @@ BAD_WORDS = ("stall", "freeze", "rebuffer", "error", "abort", "lost")
 """Events with such a name are drawn in red."""
 MOST_MARKS = 300
 MOST_PANELS = 8
-STEPPED = ("bitrate", "quality", "representation", "resolution", "height", "width", "buffer limit")
+STEPPED = ("bitrate", "progress")
+"""Series of a video or a page that hold until the next value."""
 MARGIN = 0.02
 
 
@@ -45,14 +46,16 @@ def workload_figure(results: Results, view: View, name: str, kind: str) -> Figur
         return None
     start_s, end_s = min(span.start_s for span in spans), max(span.end_s for span in spans)
     margin_s = max(MARGIN * (end_s - start_s), 0.01)
+    shades = shades_of(view.trials)
     strips = _happenings(results, view, name)
+    bad = [replace(bar, text="") for strip in strips for lane in strip.lanes for bar in lane if bar.style == "bad"]
     return Figure(
         f"{name}, {TITLES.get(kind, kind)}, over time",
         max(0.0, start_s - margin_s),
         end_s + margin_s,
         panels,
-        strips,
-        shades_of(view.trials),
+        [*radio_strip(shades), *strips],
+        [*shades, *(bar for bar in bad if bar.end_s is not None)],
     )
 
 
@@ -60,6 +63,8 @@ def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
     found: dict[tuple[str, str], list[tuple[Trial, Points]]] = {}
     for trial in view.trials:
         for key, points in trial.samples(name).items():
+            if kind == "latency" and is_round_trip(*key):
+                continue  # it is in the figure above
             found.setdefault(key, []).append((trial, points))
     if kind == "download" and not any(unit in ("bytes", "MB") for _, unit in found):
         found[("progress", "bytes")] = [(trial, acked) for trial in view.trials if (acked := _acked(trial, name))]
@@ -68,13 +73,16 @@ def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
         if not drawn or not any(np.isfinite(points.value).any() for _, points in drawn):
             continue
         shown, scale = _readable(unit, drawn)
-        lines = [_line(results, trial, series, Points(points.time_s, points.value / scale)) for trial, points in drawn]
+        stepped = kind in ("video", "web") and any(word in series.lower() for word in STEPPED)
+        lines = [
+            _line(results, trial, series, Points(points.time_s, points.value / scale), stepped)
+            for trial, points in drawn
+        ]
         panels.append(Panel(series[:1].upper() + series[1:], shown, lines, height=120))
     return panels
 
 
-def _line(results: Results, trial: Trial, series: str, points: Points) -> Line:
-    stepped = any(word in series.lower() for word in STEPPED)
+def _line(results: Results, trial: Trial, series: str, points: Points, stepped: bool) -> Line:
     treatment = trial.line.treatment
     label = treatment if len(results.treatments) > 1 else series
     return Line(label, line_styles(results, 0, treatment, 0), points, stepped=stepped)
@@ -120,10 +128,10 @@ def _happenings(results: Results, view: View, name: str) -> list[Strip]:
                 for event in events[:MOST_MARKS]
             ]
             kinds.setdefault(kind, []).append(bars)
-    return [Strip(_lanes_title(results, view, kind, lanes), lanes) for kind, lanes in kinds.items()]
+    return [Strip(_counted(kind, lanes), lanes) for kind, lanes in kinds.items()]
 
 
-def _lanes_title(results: Results, view: View, kind: str, lanes: Sequence[Sequence[Bar]]) -> str:
+def _counted(kind: str, lanes: Sequence[Sequence[Bar]]) -> str:
     counts = ", ".join(str(len(lane)) for lane in lanes)
     return f"{kind} ({counts})"
 
@@ -131,9 +139,3 @@ def _lanes_title(results: Results, view: View, kind: str, lanes: Sequence[Sequen
 def _told(results: Results, trial: Trial, kind: str, event: Happening) -> str:
     who = f"{trial.line.treatment}: " if len(results.treatments) > 1 else ""
     return f"{who}{kind}{' ' + event.text if event.text else ''}"
-
-
-def details_table(rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of two columns."""
-    lines = "".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f'<table class="facts"><tbody>{lines}</tbody></table>'

@@ -40,10 +40,8 @@ def path_row(laboratory: Table) -> str:
 def _segment(segment: Table) -> str:
     down, up = (list(_stages(_tables(segment, side))) for side in ("down", "up"))
     kind = str(segment.get("kind", ""))
-    if down == up:
-        sides = [("↓↑", "both directions", down)]
-    else:
-        sides = [("↓", "downlink", down), ("↑", "uplink", up)]
+    each = [("↓", "downlink", down), ("↑", "uplink", up)]
+    sides = [("↓↑", "both directions", down)] if down == up else each
     rows = "".join(
         f'<div><abbr title="{title}">{arrow}</abbr> {escape(", ".join(words) or "nothing")}</div>'
         for arrow, title, words in sides
@@ -98,7 +96,7 @@ def _radio(stage: Table) -> str:
 def _queue(queue: Table) -> str:
     limit = _table(queue, "limit")
     sizes = [
-        f"{figure(value / 1e6) + ' ms' if unit == 'time_ns' else f'{value:,}'.replace(',', ' ') + ' ' + unit}"
+        f"{figure(value / 1e6) + ' ms' if unit == 'time_ns' else f'{value:,}'.replace(',', chr(0x202F)) + ' ' + unit}"
         for unit, value in limit.items()
         if isinstance(value, int)
     ]

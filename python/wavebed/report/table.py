@@ -1,4 +1,4 @@
-"""The table of results: every metric with its unit, medians with intervals, paired differences, and all values as dots."""
+"""The table of results: metrics with units, medians with intervals, paired differences, and all values as dots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING, figure, signed
-from wavebed.stats.intervals import Interval, median_interval
+from wavebed.stats.intervals import Interval, median_interval, paired_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,10 +69,10 @@ def metric_rows(results: Results) -> dict[str, list[Row]]:
 
 
 def difference(row: Row, first: str, other: str) -> Interval | None:
-    """Return the median of the differences between two treatments under the same seeds; ``None`` without pairs."""
+    """Return the difference of two treatments paired by seed (Hodges and Lehmann); ``None`` without pairs."""
     base = dict(row.values[first])
-    pairs = [value - base[block] for block, value in row.values[other] if block in base]
-    return median_interval(pairs) if pairs else None
+    pairs = [(base[block], value) for block, value in row.values[other] if block in base]
+    return paired_difference([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
 
 
 def results_section(results: Results) -> str:
@@ -84,7 +84,9 @@ def results_section(results: Results) -> str:
     kinds = dict(results.workloads)
     tables = []
     for name, rows in groups.items():
-        what = "path and transport" if name == PATH else f"{name}" + (f" ({kinds[name]})" if kinds[name] != name else "")
+        what = (
+            "path and transport" if name == PATH else f"{name}" + (f" ({kinds[name]})" if kinds[name] != name else "")
+        )
         measured = [row for row in rows if any(row.values.values())]
         never = [row.metric.name for row in rows if not any(row.values.values())]
         tables.append(f"<h3>{escape(what)}</h3>")
@@ -97,23 +99,20 @@ def results_section(results: Results) -> str:
         if never:
             tables.append(f'<p class="soft">Not measured in any counted trial: {escape(", ".join(never))}.</p>')
     return (
-        f'<section id="results"><h2>Results</h2>{_how_to_read(results, groups)}{"".join(tables)}{_footnotes(notes)}</section>'
+        f'<section id="results"><h2>Results</h2>{_how_to_read(results)}{"".join(tables)}{_footnotes(notes)}</section>'
     )
 
 
-def _how_to_read(results: Results, groups: dict[str, list[Row]]) -> str:
-    counts = {treatment: sum(trial.line.treatment == treatment for trial in results.counted) for treatment in results.treatments}
-    most = max(counts.values(), default=0)
-    text = "Median over the counted trials, and below it its 95 % interval from the order of the values, which assumes no shape."
+def _how_to_read(results: Results) -> str:
+    verdicts = [trial.line.treatment for trial in results.counted]
+    most = max((verdicts.count(treatment) for treatment in results.treatments), default=0)
+    text = "Median over the counted trials; below it the 95 % interval from the order of the values (Thompson 1936)."
     if most and median_interval([0.0] * most).low is None:
-        text += (
-            f" {most} trials are too few for one: from 6 trials on, the lowest and the highest value hold the median"
-            " with 95 %. Where it is missing there is a dash."
-        )
+        text += " Fewer than 6 trials give no such interval; a dash stands for it."
     if len(results.treatments) > 1:
         text += (
-            f" The difference is to {results.treatments[0]}, paired by seed: both met the same channel; it is the median of"
-            " the differences, bold where its interval leaves out 0."
+            f" The difference to {results.treatments[0]} is paired by seed, since both met the same channel: Hodges and"
+            " Lehmann's estimate with Wilcoxon's interval, bold where that leaves out 0."
         )
     return f'<p class="soft">{escape(text)} ↑ higher is better, ↓ lower is better. A dot is a trial.</p>'
 
@@ -125,13 +124,24 @@ def _table(results: Results, rows: Sequence[Row], notes: dict[str, int], caption
         key = f'<span class="key {results.style(treatment)}"></span>' if several else ""
         head.append(f'<th scope=col>{key}{escape(treatment)}<span class="under">median, 95 %</span></th>')
         head.append("<th scope=col>n</th>")
+    under = '<span class="under">paired, 95 %</span>'
     for treatment in results.treatments[1:]:
-        head.append(f'<th scope=col>{escape(treatment)} − {escape(results.treatments[0])}<span class="under">median, 95 %</span></th>')
+        head += [f"<th scope=col>{escape(treatment)} − {escape(results.treatments[0])}{under}</th>"]
     head.append("<th scope=col>each trial</th>")
     body = "".join(_row(results, row, notes) for row in rows)
     return (
         f'<div class="scroll"><table class="results"><caption class="hidden">{escape(caption)}</caption>'
-        f"<thead><tr>{''.join(head)}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_columns(len(results.treatments))}<thead><tr>{''.join(head)}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _columns(treatments: int) -> str:
+    """Return columns of one width in all tables, so that their figures stand below each other."""
+    widths = [22.0, 7.5, *[13.0, 4.0] * treatments, *[13.0] * (treatments - 1), 17.0]
+    return (
+        "<colgroup>"
+        + "".join(f'<col style="width:{100 * width / sum(widths):.1f}%">' for width in widths)
+        + "</colgroup>"
     )
 
 
@@ -143,7 +153,10 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
         note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
     way = _WAYS.get(metric.better, "")
     better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
-    cells = [f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>', f'<td class="unit">{escape(metric.unit)}</td>']
+    cells = [
+        f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>',
+        f'<td class="unit">{escape(metric.unit)}</td>',
+    ]
     for treatment in results.treatments:
         absent = row.absent[treatment]
         count = len(row.values[treatment])
@@ -151,13 +164,13 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
         cells.append(_interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>")
         cells.append(f'<td class="n"{title}>{count}{"*" if absent else ""}</td>')
     for treatment in results.treatments[1:]:
-        cells.append(_difference_cell(difference(row, results.treatments[0], treatment)))
+        cells += [_difference_cell(difference(row, results.treatments[0], treatment))]
     cells.append(f'<td class="dots">{_dots(results, row)}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _interval_cell(interval: Interval) -> str:
-    return f"<td>{figure(interval.median)}{_bounds(interval, figure)}</td>"
+    return f"<td>{figure(interval.estimate)}{_bounds(interval, figure)}</td>"
 
 
 def _bounds(interval: Interval, write: object) -> str:
@@ -171,7 +184,7 @@ def _difference_cell(interval: Interval | None) -> str:
     if interval is None:
         return f'<td title="no seed was measured under both">{MISSING}</td>'
     clear = interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
-    text = signed(interval.median)
+    text = signed(interval.estimate)
     return f"<td>{f'<b>{text}</b>' if clear else text}{_bounds(interval, signed)}</td>"
 
 
@@ -190,9 +203,11 @@ def _dots(results: Results, row: Row) -> str:
             for _, value in row.values[treatment]
         ]
     ends = f"{figure(low)} to {figure(high)}" if high > low else f"all {figure(low)}"
+    size = f'viewBox="0 0 {_DOTS_WIDE} {high_px}" width="{_DOTS_WIDE}" height="{high_px}"'
+    label = f"{len(values)} values, {ends}"
     return (
-        f'<svg class="strip-plot" viewBox="0 0 {_DOTS_WIDE} {high_px}" width="{_DOTS_WIDE}" height="{high_px}" role="img"'
-        f' aria-label="{len(values)} values, {escape(ends)}">{"".join(dots)}</svg><span class="under">{escape(ends)}</span>'
+        f'<svg class="strip-plot" {size} role="img" aria-label="{escape(label)}">{"".join(dots)}</svg>'
+        f'<span class="under">{escape(ends)}</span>'
     )
 
 

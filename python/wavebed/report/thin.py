@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Floats", "How", "Points", "held", "in_steps", "summed", "thinned"]
+__all__ = ["Floats", "How", "Points", "held", "in_steps", "middles", "summed", "thinned"]
 
 Floats: TypeAlias = "NDArray[np.float64]"
 How: TypeAlias = Literal["mean", "max", "last"]
@@ -87,7 +87,12 @@ def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> Point
     count = max(1, round(end_s / step_s))
     place = np.clip(np.floor(time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
     total = np.bincount(place, amount, minlength=count) if len(place) else np.zeros(count)
-    return Points((np.arange(count) + 0.5) * step_s, total / step_s)
+    return Points(middles(0.0, step_s, count), np.asarray(total / step_s, np.float64))
+
+
+def middles(start_s: float, step_s: float, count: int) -> Floats:
+    """Return the middle of each step of time."""
+    return np.asarray(start_s + (np.arange(count) + 0.5) * step_s, np.float64)
 
 
 def _places(time_s: Floats, start_s: float, end_s: float, bins: int) -> NDArray[np.int64]:
@@ -97,4 +102,4 @@ def _places(time_s: Floats, start_s: float, end_s: float, bins: int) -> NDArray[
 
 def _firsts(place: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Say which are the first of their place, in ascending places."""
-    return np.diff(place, prepend=-1) != 0
+    return np.asarray(np.diff(place, prepend=-1) != 0)

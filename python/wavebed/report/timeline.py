@@ -8,15 +8,17 @@ import numpy as np
 
 from wavebed.report.figure import Bar, Figure, Line, Panel, Strip
 from wavebed.report.numbers import nice_step
-from wavebed.report.thin import Points, held, summed
+from wavebed.report.thin import Points, held, middles, summed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wavebed.report.choose import View
     from wavebed.report.source import Results, Trial
+    from wavebed.report.thin import Floats
+    from wavebed.workload.model import Json
 
-__all__ = ["bottleneck", "line_styles", "shades_of", "timeline", "window"]
+__all__ = ["bottleneck", "is_round_trip", "line_styles", "radio_strip", "shades_of", "timeline", "window"]
 
 MOST_FLOWS = 4
 """TCP connections of a trial whose RTT and cwnd are drawn: those that carried most."""
@@ -45,7 +47,7 @@ def bottleneck(trials: Sequence[Trial], direction: str) -> str | None:
     return None
 
 
-def _links(trial: Trial) -> list[dict[str, object]]:
+def _links(trial: Trial) -> list[Mapping[str, Json]]:
     links = trial.record.engine.get("links")
     return [link for link in links if isinstance(link, dict) and "name" in link] if isinstance(links, list) else []
 
@@ -64,6 +66,11 @@ def shades_of(trials: Sequence[Trial]) -> list[Bar]:
     last = max(trials, key=lambda trial: trial.end_s)
     spans = last.courses[links[0]].states
     return [Bar(start_s, end_s, state, state) for start_s, end_s, state in spans[:MOST_STATES]]
+
+
+def radio_strip(shades: Sequence[Bar]) -> list[Strip]:
+    """Return the row that names the radio's states; none without states."""
+    return [Strip("radio", [shades], inside=True)] if shades else []
 
 
 def line_styles(results: Results, index: int, treatment: str, kind: int) -> str:
@@ -86,10 +93,7 @@ def timeline(results: Results, view: View) -> Figure:
     end_s = window(view.trials)
     step_s = max(nice_step(end_s, STEPS), LEAST_STEP_S)
     shades = shades_of(view.trials)
-    strips = []
-    if shades:
-        strips.append(Strip("radio", [shades], inside=True))
-    strips += _workloads(results, view)
+    strips = [*radio_strip(shades), *_workloads(results, view)]
     panels = []
     down, up = bottleneck(view.trials, "down"), bottleneck(view.trials, "up")
     if down is not None:
@@ -136,7 +140,7 @@ def _throughput(results: Results, view: View, link: str, step_s: float, end_s: f
     course = max(view.trials, key=lambda trial: trial.end_s).courses.get(link)
     if course is not None and not np.isnan(course.rate_bps.value).all():
         points = Points(course.rate_bps.time_s, course.rate_bps.value / 1e6)
-        lines.append(Line("capacity", "capacity", points, stepped=True, filled=True))
+        lines.append(Line("capacity", "capacity", points, stepped=True, filled=True, holds=True))
         legend.append(("capacity", "capacity"))
     for trial in view.trials:
         time_s, delivered = trial.carried(link)
@@ -154,15 +158,15 @@ def _queue(results: Results, view: View, link: str, step_s: float, end_s: float)
     for trial in view.trials:
         peak, last = trial.queue(link)
         value = _largest(peak, last, step_s, min(trial.end_s, end_s))
-        points = Points((np.arange(len(value)) + 0.5) * step_s, value / 1e3)
+        points = Points(middles(0.0, step_s, len(value)), value / 1e3)
         lines.append(Line(trial.line.treatment, line_styles(results, 0, trial.line.treatment, 0), points, how="max"))
     return Panel(f"Queue at {link}: largest in each {step_s:g} s", "kB", lines)
 
 
-def _largest(peak: Points, last: Points, step_s: float, end_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _largest(peak: Points, last: Points, step_s: float, end_s: float) -> Floats:
     """Return the largest queue of each step; where nothing happened, what waited before still waits."""
     count = max(1, round(end_s / step_s))
-    before = held(Points(last.time_s, last.value), np.arange(count) * step_s - 1e-9)
+    before = held(Points(last.time_s, last.value), middles(0.0, step_s, count) - step_s / 2 - 1e-9)
     largest = np.nan_to_num(before)
     place = np.clip((peak.time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
     np.maximum.at(largest, place, np.nan_to_num(peak.value))
@@ -176,7 +180,7 @@ def _rtt(results: Results, view: View) -> Panel:
         treatment = trial.line.treatment
         for name, kind in results.workloads:
             for (series, unit), points in trial.samples(name).items() if kind in ("latency", "voice") else ():
-                if "rtt" in series.lower().split() and unit == "ms":
+                if is_round_trip(series, unit):
                     label = f"{name}: {series}"
                     place = kinds.setdefault(label, len(kinds))
                     style = line_styles(results, 0, treatment, place)
@@ -192,6 +196,11 @@ def _rtt(results: Results, view: View) -> Panel:
     else:
         legend = [(f"t{place % 6}", label) for label, place in kinds.items()]
     return Panel("Round-trip time", "ms", lines, legend)
+
+
+def is_round_trip(series: str, unit: str) -> bool:
+    """Say whether a workload's series is a round-trip time."""
+    return "rtt" in series.lower().split() and unit == "ms"
 
 
 def _cwnd(results: Results, view: View) -> Panel:

@@ -23,17 +23,20 @@ MEANING = {
     "invalid": "not counted: the engine or the machine, not the path, made the figures",
     "failed": "not counted: a workload did not work",
 }
+_LUCK = (
+    "The seeds key all luck of the emulated path: with them it meets the same channel again. The kernel and the programs"
+    " are real and have luck of their own."
+)
 _MARKS = {"valid": "✓", "doubtful": "?", "invalid": "✗", "failed": "✗"}
 
 
 def verdict_counts(results: Results) -> str:
     """Return a table: how many trials of each treatment have which verdict."""
-    shown = [verdict for verdict in VERDICTS]
-    head = "".join(f'<th scope=col title="{MEANING[verdict]}">{verdict}</th>' for verdict in shown)
+    head = "".join(f'<th scope=col title="{MEANING[verdict]}">{verdict}</th>' for verdict in VERDICTS)
     rows = []
     for treatment in results.treatments:
         lines = [line for line in results.run.record.trials if line.treatment == treatment]
-        cells = "".join(_count(verdict, sum(line.verdict == verdict for line in lines)) for verdict in shown)
+        cells = "".join(_count(verdict, sum(line.verdict == verdict for line in lines)) for verdict in VERDICTS)
         key = f'<span class="key {results.style(treatment)}"></span>' if len(results.treatments) > 1 else ""
         rows.append(f"<tr><th scope=row>{key}{escape(treatment)}</th>{cells}</tr>")
     return (
@@ -51,24 +54,32 @@ def verdict_section(results: Results) -> str:
     excluded = [line for line in results.run.record.trials if line.verdict in VERDICTS[2:]]
     lead = (
         f"{len(excluded)} of {len(results.run.record.trials)} trials are excluded from all medians, intervals and"
-        " distributions above. They are listed here with their reasons."
+        f" distributions above: {_per_treatment(results)}."
         if excluded
         else "No trial is excluded."
     )
     by_folder = {trial.line.folder: trial for trial in results.trials}
     whys = {line.folder: why for line, why in results.unreadable}
     rows = "".join(
-        _row(results, line, by_folder.get(line.folder), whys.get(line.folder, "")) for line in results.run.record.trials
+        _row(line, by_folder.get(line.folder), whys.get(line.folder, "")) for line in results.run.record.trials
     )
     return (
-        f'<section id="verdicts"><h2>Verdicts, and what was excluded</h2><p>{lead}</p>{verdict_counts(results)}'
+        f'<section id="verdicts"><h2>Verdicts, and what was excluded</h2><p>{escape(lead)}</p>'
         '<div class="scroll"><table class="trials"><thead><tr><th scope=col>trial</th><th scope=col>treatment</th>'
         "<th scope=col>seed</th><th scope=col>verdict</th><th scope=col>reasons</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{_checks(results)}</section>"
     )
 
 
-def _row(results: Results, line: TrialLine, trial: Trial | None, why: str) -> str:
+def _per_treatment(results: Results) -> str:
+    told = []
+    for treatment in results.treatments:
+        verdicts = [line.verdict for line in results.run.record.trials if line.treatment == treatment]
+        told.append(f"{sum(each in VERDICTS[2:] for each in verdicts)} of {len(verdicts)} with {treatment}")
+    return ", ".join(told)
+
+
+def _row(line: TrialLine, trial: Trial | None, why: str) -> str:
     reasons = [*line.reasons, *([why] if why else [])]
     if trial is not None:
         for workload in trial.record.workloads:
@@ -94,7 +105,7 @@ def _checks(results: Results) -> str:
         held = sum(check.holds for _, check in found)
         lines = "".join(
             f'<li class="{"holds" if check.holds else "fails"}"><b>{escape(trial.line.folder)}</b>'
-            f' {"✓" if check.holds else "✗"} {escape(check.evidence)}</li>'
+            f" {'✓' if check.holds else '✗'} {escape(check.evidence)}</li>"
             for trial, check in found
         )
         state = "holds" if held == len(found) else "fails"
@@ -118,7 +129,9 @@ def repeat_section(results: Results) -> str:
     facts += [(name, version) for name, version in record.versions.items()]
     facts += [(f"machine: {name}", value) for name, value in record.machine.items()]
     lines = "".join(
-        f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(str(value))}</td></tr>" for name, value in facts if value
+        f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(str(value))}</td></tr>"
+        for name, value in facts
+        if value
     )
     try:
         scenario = (results.run.folder / "scenario.toml").read_text(encoding="utf-8", errors="replace")
@@ -128,8 +141,7 @@ def repeat_section(results: Results) -> str:
     parts = [
         '<section id="repeat"><h2>How to repeat it</h2>',
         f"<pre>{escape(command)}</pre>" if command else "",
-        '<p class="soft">The seeds key all luck of the emulated path: with them it meets the same channel again.'
-        " The kernel and the programs are real and have luck of their own.</p>",
+        f'<p class="soft">{_LUCK}</p>',
         f'<div class="scroll"><table class="facts"><tbody>{lines}</tbody></table></div>',
         _folded(f"Scenario {record.scenario}", scenario),
     ]

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import base64
-import io
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import figure
+from wavebed.report.numbers import MISSING, figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from wavebed.report.choose import View
     from wavebed.report.source import Results, Trial
+    from wavebed.result.model import WorkloadRecord
     from wavebed.workload.model import Json
 
     Table = Mapping[str, Json]
 
-__all__ = ["PHASES", "web_panel"]
+__all__ = ["MARKS", "PHASES", "web_panel"]
 
-PHASES = ("blocked", "dns", "connect", "tls", "send", "wait", "receive")
+PHASES = {
+    "blocked": "blocked",
+    "dns": "DNS",
+    "connect": "connect",
+    "tls": "TLS",
+    "wait": "wait",
+    "receive": "receive",
+}
+"""Phases of a request: their class in the style sheet, and what they are called."""
+MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
 MOST_ROWS = 60
-MOST_FRAMES = 10
-FRAME_HEIGHT = 150
-JPEG_QUALITY = 62
+MOST_PICTURE_BYTES = 20_000
+_JPEG = b"\xff\xd8\xff"
 
 
 def web_panel(results: Results, view: View, name: str) -> str:
@@ -36,7 +44,8 @@ def web_panel(results: Results, view: View, name: str) -> str:
         if record is None:
             continue
         details = record.outcome.details
-        body = _film(trial, name, _tables(details, "film")) + _waterfall(_tables(details, "requests"), details)
+        body = _film(trial, name, _tables(details, "film"))
+        body += _waterfall(_tables(details, "requests"), _moments(record))
         if body and len(results.treatments) > 1:
             key = f'<span class="key {results.style(trial.line.treatment)}"></span>'
             title = f"{key}{escape(trial.line.treatment)}: filmstrip and requests"
@@ -48,99 +57,117 @@ def web_panel(results: Results, view: View, name: str) -> str:
 
 def _film(trial: Trial, name: str, frames: Sequence[Table]) -> str:
     folder = trial.folder / "raw" / name
-    shown = []
-    for frame in _spread(frames, MOST_FRAMES):
-        picture = _picture(folder, str(frame.get("file", "")))
-        if picture:
-            complete = frame.get("complete_percent")
-            note = f"{figure(_number(frame, 'time_ms'))} ms"
-            if isinstance(complete, int | float):
-                note += f"<br>{figure(float(complete))} %"
-            shown.append(f'<li><img src="{picture}" alt="The page after {escape(note.partition("<br>")[0])}">{note}</li>')
-    if not shown:
+    if not frames:
         return ""
-    left_out = f" {len(shown)} of {len(frames)} pictures." if len(shown) < len(frames) else ""
+    shown = []
+    for frame in frames:
+        after = f"{figure(_number(frame, 'time_ms'))} ms"
+        picture = _picture(folder, frame.get("file"))
+        image = f'<img src="{picture}" alt="The page after {after}">' if picture else '<div class="blank">blank</div>'
+        shown.append(f"<li>{image}{after}<br>{figure(_number(frame, 'percent'))} %</li>")
     return (
         f'<ol class="film" tabindex="0" aria-label="How the page appeared">{"".join(shown)}</ol>'
-        f'<p class="soft">Time since the start of the navigation, and visual completeness.{left_out}</p>'
+        '<p class="soft">Time since the start of the navigation, and visual progress.</p>'
     )
 
 
-def _picture(folder: Path, name: str) -> str:
-    """Return a small copy of a picture as a data address; empty if it cannot be read."""
-    from PIL import Image
-
-    file = folder / name
-    if not name or "/" in name or not file.is_file():
+def _picture(folder: Path, name: Json) -> str:
+    """Return a picture as a data address; empty without one, or if it is no small JPEG."""
+    if not isinstance(name, str) or Path(name).name != name:
         return ""
     try:
-        with Image.open(file) as image:
-            small = image.convert("RGB")
-            small.thumbnail((4 * FRAME_HEIGHT, FRAME_HEIGHT))
-            out = io.BytesIO()
-            small.save(out, "JPEG", quality=JPEG_QUALITY, optimize=True)
+        data = (folder / name).read_bytes()
     except OSError:
         return ""
-    return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+    if not data.startswith(_JPEG) or len(data) > MOST_PICTURE_BYTES:
+        return ""
+    return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
 
 
-def _waterfall(requests: Sequence[Table], details: Table) -> str:
+def _waterfall(requests: Sequence[Table], moments: Mapping[str, float]) -> str:
     if not requests:
         return ""
     shown = requests[:MOST_ROWS]
-    end_ms = max(_end_ms(request) for request in requests) or 1.0
-    marks = details.get("marks")
-    moments = {
-        str(mark): float(ms)
-        for mark, ms in (marks.items() if isinstance(marks, dict) else ())
-        if isinstance(ms, int | float) and 0 <= ms <= end_ms
-    }
-    rows = "".join(_request(request, end_ms, moments) for request in shown)
-    used = [phase for phase in PHASES if any(_number(request, f"{phase}_ms") for request in requests)]
-    key = "".join(f'<span><i class="p-{phase}"></i>{"TLS" if phase == "tls" else phase}</span>' for phase in used)
-    key += "".join(f"<span>┆ {escape(mark)} {figure(ms)} ms</span>" for mark, ms in sorted(moments.items(), key=lambda m: m[1]))
-    more = f'<p class="soft">{len(requests) - len(shown)} more requests are in the results.</p>' if len(shown) < len(requests) else ""
+    phases = [_phases(request) for request in shown]
+    end_ms = max([*(end for each in phases for _, _, end in each), *moments.values(), 1.0])
+    rows = "".join(_request(*pair, end_ms, moments) for pair in zip(shown, phases, strict=True))
+    used = {phase for each in phases for phase, _, _ in each}
+    key = "".join(f'<span><i class="p-{style}"></i>{text}</span>' for style, text in PHASES.items() if style in used)
+    key += "".join(f"<span>┆ {escape(mark)} {figure(ms)} ms</span>" for mark, ms in moments.items())
+    left_out = len(requests) - len(shown)
+    more = f'<p class="soft">{left_out} more requests are in the results.</p>' if left_out else ""
     return (
         f'<div class="phases">{key}</div><div class="scroll"><table class="waterfall"><thead><tr>'
         '<th scope=col class="url">request</th><th scope=col>kB</th><th scope=col>protocol</th>'
-        f'<th scope=col>connection</th><th scope=col class="w">0 to {figure(end_ms)} ms</th></tr></thead>'
+        f'<th scope=col>connection</th><th scope=col class="w">from 0 to {figure(end_ms)} ms</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{more}"
     )
 
 
-def _request(request: Table, end_ms: float, moments: Mapping[str, float]) -> str:
-    url = str(request.get("url", ""))
-    short = url.partition("://")[2] or url
+def _request(
+    request: Table, phases: Sequence[tuple[str, float, float]], end_ms: float, moments: Mapping[str, float]
+) -> str:
     size = _number(request, "bytes")
-    at = _number(request, "start_ms") or 0.0
-    bars, told = [], []
-    for phase in PHASES:
-        lasts = _number(request, f"{phase}_ms")
-        if lasts:
-            bars.append(
-                f'<i class="phase p-{phase}" style="left:{100 * at / end_ms:.2f}%;width:{100 * lasts / end_ms:.2f}%"></i>'
-            )
-            told.append(f"{phase} {figure(lasts)} ms")
-            at += lasts
-    bars += [f'<i class="mark" style="left:{100 * ms / end_ms:.2f}%"></i>' for ms in moments.values()]
-    start = figure(_number(request, "start_ms"))
-    tip = escape(f"{url}: from {start} ms: {', '.join(told)}")
+    bars = "".join(
+        f'<i class="phase p-{style}" style="left:{100 * at / end_ms:.2f}%;width:{100 * (to - at) / end_ms:.2f}%"></i>'
+        for style, at, to in phases
+    )
+    bars += "".join(f'<i class="mark" style="left:{100 * ms / end_ms:.2f}%"></i>' for ms in moments.values())
+    told = ", ".join(f"{PHASES[style]} {figure(to - at)} ms" for style, at, to in phases)
+    address = f"{request.get('origin', '')}{request.get('path', '')}"
+    status = request.get("status")
+    tip = (
+        f"{address}: {request.get('kind', '')}, status {status}, from {figure(_number(request, 'asked_ms'))} ms: {told}"
+    )
+    failed = ' class="fails"' if request.get("failed") else ""
     return (
-        f'<tr title="{tip}"><th scope=row class="url">{escape(short)}</th>'
-        f"<td>{figure(None if size is None else size / 1e3)}</td><td>{escape(str(request.get('protocol') or '–'))}</td>"
-        f"<td>{escape(str(request.get('connection') or '–'))}</td><td>{''.join(bars)}</td></tr>"
+        f'<tr{failed} title="{escape(tip)}"><th scope=row class="url">{escape(address)}</th>'
+        f"<td>{figure(None if size is None else size / 1e3)}</td>"
+        f"<td>{escape(str(request.get('protocol') or MISSING))}</td>"
+        f"<td>{escape(str(request.get('connection') or MISSING))}</td><td>{bars}</td></tr>"
     )
 
 
-def _end_ms(request: Table) -> float:
-    return (_number(request, "start_ms") or 0.0) + sum(_number(request, f"{phase}_ms") or 0.0 for phase in PHASES)
+def _phases(request: Table) -> list[tuple[str, float, float]]:
+    """Return what a request did from when until when (ms); what lies between is called blocked."""
+    asked, sent, answered, end = (_number(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
+    if asked is None:
+        return []
+    spans = []
+    connect, tls = _pair(request, "connect_ms"), _pair(request, "tls_ms")
+    if connect is not None and tls is not None:
+        connect = (connect[0], tls[0])
+    for style, span in (("dns", _pair(request, "dns_ms")), ("connect", connect), ("tls", tls)):
+        if span is not None:
+            spans.append((style, max(span[0], asked), span[1]))
+    if sent is not None and (answered or end) is not None:
+        spans.append(("wait", sent, answered if answered is not None else end or sent))
+    if answered is not None and end is not None:
+        spans.append(("receive", answered, end))
+    out: list[tuple[str, float, float]] = []
+    at = asked
+    for style, begin, stop in spans:
+        if begin > at:
+            out.append(("blocked", at, begin))
+        if stop > begin:
+            out.append((style, begin, stop))
+        at = max(at, stop)
+    return out
 
 
-def _spread(frames: Sequence[Table], most: int) -> list[Table]:
-    """Return at most so many, the first and the last among them."""
-    if len(frames) <= most:
-        return list(frames)
-    return [frames[round(place * (len(frames) - 1) / (most - 1))] for place in range(most)]
+def _moments(workload: WorkloadRecord) -> dict[str, float]:
+    """Return the marks of the page, in their order."""
+    values = {metric.name: metric.value for metric in workload.outcome.metrics}
+    found = {short: value for name, short in MARKS.items() if (value := values.get(name)) is not None}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _pair(table: Table, key: str) -> tuple[float, float] | None:
+    value = table.get(key)
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    first, last = value
+    return (float(first), float(last)) if isinstance(first, int | float) and isinstance(last, int | float) else None
 
 
 def _number(table: Table, key: str) -> float | None:
