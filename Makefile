@@ -13,7 +13,8 @@ FUZZ_SEED ?= 0
 NOTEST ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
-	caddy=caddy ffmpeg=ffmpeg openssl=openssl
+	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm
+NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
 TEST_PROGRAMS := $(RUN_PROGRAMS) nft=nftables tshark=tshark setpriv=util-linux
 
 help:            ## what there is
@@ -32,6 +33,7 @@ setup: $(STAMP)  ## build the binary and install the package into .venv
 
 demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
+	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/wavebed demo
 
 test: test-rust test-python  ## all tests
@@ -42,6 +44,7 @@ test-rust:
 
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
+	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/pytest
 
 lint: $(STAMP)   ## formatting, clippy, ruff, mypy
