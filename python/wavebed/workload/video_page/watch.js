@@ -25,6 +25,10 @@ const watch = (() => {
   }
 
   function onFrame(now, frame) {
+    if (frame.mediaTime >= duration) {
+      finish("played");
+      return;
+    }
     record.frames.push([frame.presentationTime, frame.mediaTime, frame.width, frame.height]);
     if (record.outcome === null) video.requestVideoFrameCallback(onFrame);
   }
