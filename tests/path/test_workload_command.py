@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def test_ping_sees_the_round_trip_of_the_path(tmp_path: Path) -> None:
-    """40 ms; the least of five, and 2 ms for the machine."""
+    """40 ms; the least of five, and 5 ms for a busy machine."""
     table = {"kind": "command", "run": ["ping", "-4", "-c", "5", "-i", "0.1", "{server}"], "parser": "ping"}
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
     assert outcome.status == "ok", outcome.reason
     found = metrics(outcome)
     assert found["rtt min"] is not None
-    assert 40 <= found["rtt min"] < 42
+    assert 40 <= found["rtt min"] < 45
     assert found["loss"] == 0
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Outcome, Stage
+    from wavebed.workload.model import Stage
 
 RTT_S = 0.040
 RATE_BPS = 100e6
@@ -22,7 +22,7 @@ SEGMENT_BYTES = 1448
 """What a packet of 1500 bytes carries beside 20 bytes of IPv4 and 32 of TCP with time stamps."""
 INITIAL_WINDOW = 10
 """Segments; RFC 6928, and Linux since 2.6.39."""
-TRIES = 3
+TRIES = 6
 
 
 def theory_s(size_bytes: int) -> float:
@@ -41,15 +41,24 @@ def theory_s(size_bytes: int) -> float:
     return elapsed_s + segments * packet_s
 
 
-def best_of(table: dict[str, object], tmp_path: Path) -> Outcome:
-    """Return the quickest of a few downloads: a busy machine makes some of them slower, none quicker."""
-    outcomes = []
+def least(table: dict[str, object], tmp_path: Path, enough_s: float) -> dict[str, float]:
+    """Return the least of each metric over a few downloads; one within `enough_s` ends them.
+
+    A busy machine makes a download slower, never quicker.
+    """
+    found: dict[str, float] = {}
     for number in range(TRIES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        outcomes.append(run_workload(table, KNOWN_PATH, folder)[0])
-    assert [outcome.status for outcome in outcomes] == ["ok"] * TRIES
-    return min(outcomes, key=lambda outcome: metrics(outcome)["download time"] or math.inf)
+        outcome, _ = run_workload(table, KNOWN_PATH, folder)
+        assert outcome.status == "ok", outcome.reason
+        assert outcome.details["http_version"] == ("2" if table.get("protocol") == "h2" else "1.1")
+        for name, value in metrics(outcome).items():
+            assert value is not None
+            found[name] = min(value, found.get(name, value))
+        if found["download time"] < enough_s:
+            break
+    return found
 
 
 def signal_nginx(lab: Laboratory, stage: Stage, signal: str) -> None:
@@ -65,29 +74,28 @@ def test_two_megabytes_take_what_slow_start_takes(tmp_path: Path) -> None:
     more than the path holds (333): it costs nothing. Left a round too early by a machine that is late, it would cost
     less than a round trip. Nothing can be quicker than the theory; 1 % is for curl's clock.
     """
-    outcome = best_of({"kind": "download"}, tmp_path)
-    found = metrics(outcome)
     expected_s = theory_s(2_000_000)
     assert math.isclose(expected_s, 0.410, abs_tol=0.001)
-    assert found["download time"] is not None
+    found = least({"kind": "download"}, tmp_path, expected_s + RTT_S)
     assert 0.99 * expected_s < found["download time"] < expected_s + RTT_S
     assert found["bytes"] == 2_000_000
-    assert found["goodput"] == 16 / found["download time"]
-    assert found["connect time"] is not None
     assert 40 <= found["connect time"] < 60
-    assert found["time to first byte"] is not None
     assert 80 <= found["time to first byte"] < 110
 
 
 def test_http2_takes_a_round_trip_more_for_tls(tmp_path: Path) -> None:
     """TLS 1.3: one round trip before the request. The upper bound allows for the cryptography on a slow machine."""
-    outcome = best_of({"kind": "download", "protocol": "h2"}, tmp_path)
-    found = metrics(outcome)
-    assert found["time to first byte"] is not None
+    expected_s = theory_s(2_000_000) + RTT_S
+    found = least({"kind": "download", "protocol": "h2"}, tmp_path, expected_s + 1.5 * RTT_S)
+    assert 0.99 * expected_s < found["download time"] < expected_s + 1.5 * RTT_S
     assert 120 <= found["time to first byte"] < 160
+
+
+def test_goodput_is_all_bytes_over_all_the_time(tmp_path: Path) -> None:
+    outcome, _ = run_workload({"kind": "download"}, KNOWN_PATH, tmp_path)
+    found = metrics(outcome)
     assert found["download time"] is not None
-    assert 0.99 * (theory_s(2_000_000) + RTT_S) < found["download time"] < theory_s(2_000_000) + 2.5 * RTT_S
-    assert outcome.details["http_version"] == "2"
+    assert found["goodput"] == 16 / found["download time"]
 
 
 def test_at_its_limit_it_stops_and_keeps_what_it_has(tmp_path: Path) -> None:

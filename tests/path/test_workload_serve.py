@@ -64,7 +64,7 @@ def test_a_client_gets_each_site_by_its_name(tmp_path: Path, protocol: Protocol,
             assert report["http_version"] == used
         assert fetched(lab.client, scheme, "one.example", "letter.woff2", *trust)[1]["content_type"] == "font/woff2"
         server.stop()
-    assert server.log.read_text() == ""
+    assert "error" not in [json.loads(line)["level"] for line in server.log.read_text().splitlines()]
 
 
 def test_chromium_speaks_http3_with_caddy(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
 
 if TYPE_CHECKING:
     import threading
@@ -57,15 +60,21 @@ def end_within(process: LabProcess, seconds: float, number: int = signal.SIGTERM
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.send_signal(number)
+        _send(process, number)
     else:
         return True
     try:
         process.wait(grace_s)
     except subprocess.TimeoutExpired:
-        process.kill()
+        _send(process, signal.SIGKILL)
         process.wait(grace_s)
     return False
+
+
+def _send(process: LabProcess, number: int) -> None:
+    # If it has ended in this very moment the laboratory does not know it any more; waiting for it says so.
+    with suppress(UserError):
+        process.send_signal(number)
 
 
 def last_line(file: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.errors import WavebedError
+from wavebed.workload.waiting import end_within, last_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,6 @@ PROTOCOLS: tuple[Protocol, ...] = ("http/1.1", "h2", "h3")
 
 START_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.2
-_LINE_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,7 @@ class RunningServer:
 
     def stop(self) -> None:
         """End it, if it has not ended by itself."""
-        if self.process.poll() is None:
-            self.process.terminate()
+        end_within(self.process, 0.001)
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1][:_LINE_LENGTH] if lines else "it said nothing"
+        return last_line(self.log) or "it said nothing"
