@@ -211,3 +211,41 @@ fn addresses_that_are_added_to_the_server_can_be_reached() {
         },
     );
 }
+
+#[test]
+fn the_connections_of_every_host_are_sampled() {
+    on_own_machine("the_connections_of_every_host_are_sampled", || {
+        let before = traces();
+        let dir = support::run_quietly("mktemp", &["-d"]).trim().to_owned();
+        // A listener alone has no row; its connection and the client's have one each.
+        let command = "cat /proc/sys/net/ipv4/tcp_max_syn_backlog; \
+                       until { exec 3<>/dev/tcp/$WAVEBED_SERVER/7; } 2>/dev/null; do sleep 0.02; done; sleep 0.3";
+        for nat in [false, true] {
+            let mut file = lab("sampled", 3, &["bash", "-c", command]);
+            file["nat"] = nat.into();
+            let listen =
+                "import socket,time; s=socket.create_server(('',7)); c=s.accept(); time.sleep(9)";
+            file["background"] = json!([{"host": "server", "argv": ["python3", "-c", listen]}]);
+            file["log_dir"] = dir.clone().into();
+            file["sample"] = json!({"flows_ns": 20_000_000, "cpu_ns": 100_000_000});
+            let backlog = text_of(&run(&file), 0);
+            let machines =
+                std::fs::read_to_string("/proc/sys/net/ipv4/tcp_max_syn_backlog").expect("there");
+            assert_eq!(backlog, machines, "limits stay as they are");
+            let flows = std::fs::read_to_string(format!("{dir}/flows.csv")).expect("written");
+            let hosts: std::collections::BTreeSet<&str> = flows
+                .lines()
+                .skip(1)
+                .filter_map(|line| line.split(',').nth(1))
+                .collect();
+            let expected: &[&str] = if nat {
+                &["client"]
+            } else {
+                &["client", "server"]
+            };
+            assert_eq!(hosts.into_iter().collect::<Vec<_>>(), expected, "{flows}");
+            assert!(flows.contains(":7,established,"), "{flows}");
+        }
+        assert_clean(&before, "sampled laboratories");
+    });
+}

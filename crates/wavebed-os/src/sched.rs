@@ -49,8 +49,8 @@ pub struct Granted {
 /// Busy time without a pause after which the kernel itself steps a real-time thread down, microseconds.
 const BUSY_LIMIT_US: u64 = 2_000_000;
 
-/// What a real-time thread is worth after it stepped down: it goes first, yet nobody waits for ever.
-const STEPPED_DOWN_NICE: i32 = -20;
+/// What a thread is worth in the normal scheduler, also after it stepped down: it goes first, yet nobody waits for ever.
+const NORMAL_NICE: i32 = -20;
 
 /// Threads under `SCHED_FIFO`, for the handler of `SIGXCPU`, which may run on any thread.
 static GUARDED: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
@@ -74,16 +74,10 @@ pub fn prepare_thread(wish: Wish) -> Granted {
             Err(error) => granted.refused = Some(format!("processor {cpu}: {error}")),
         }
     }
+    // For threads without a real-time priority, and the time after a step down; a refusal shows in lateness, not here.
+    // SAFETY: setpriority(2) takes numbers.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.cast_unsigned(), NORMAL_NICE) };
     if let Some(priority) = wish.fifo_priority {
-        // For the time after a step down; a refusal shows in lateness, not here.
-        // SAFETY: setpriority(2) takes numbers.
-        let _ = unsafe {
-            libc::setpriority(
-                libc::PRIO_PROCESS,
-                thread.cast_unsigned(),
-                STEPPED_DOWN_NICE,
-            )
-        };
         match enter_fifo(thread, priority) {
             Ok(()) => granted.fifo_priority = Some(priority),
             Err(reason) => granted.refused = Some(reason),

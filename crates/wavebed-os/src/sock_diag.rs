@@ -9,15 +9,15 @@ use crate::error::{Context, Result};
 use crate::netlink::{HEADER_BYTES, INET, INET6, Message, NLMSG_ERROR, Netlink, find_attribute};
 
 const NLMSG_DONE: u16 = 3;
-const TCP: u8 = 6;
 const NLM_F_DUMP: u16 = 0x300;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// The older question, with which one dump has the sockets of both families.
+const TCPDIAG_GETSOCK: u16 = 18;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 /// `struct inet_diag_msg`.
 const SOCKET_BYTES: usize = 72;
-/// The kernel fills at most 32 KiB at a time.
-const ANSWER_BYTES: usize = 64 << 10;
+/// The kernel fills as much at a time as is asked for: some 40 sockets. More means larger pieces of memory each time.
+const ANSWER_BYTES: usize = 16 << 10;
 
 /// States of a socket (`net/tcp_states.h`), in lower case as `ss` names them.
 const STATES: [(u8, &str); 9] = [
@@ -168,42 +168,32 @@ impl SockDiag {
         Ok(diag)
     }
 
-    /// Calls `each` with every TCP socket, IPv4 first.
+    /// Calls `each` with every TCP socket, of IPv4 and IPv6.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn tcp_sockets(&mut self, mut each: impl FnMut(&TcpSocket<'_>)) -> io::Result<()> {
-        for family in [INET, INET6] {
-            self.sequence = self.sequence.wrapping_add(1);
-            match self.dump(family, &mut each) {
-                // A kernel without IPv6.
-                Err(error) if family == INET6 && error.raw_os_error() == Some(libc::ENOENT) => {}
-                answer => answer?,
-            }
-        }
-        Ok(())
-    }
-
-    fn dump(&mut self, family: u8, each: &mut impl FnMut(&TcpSocket<'_>)) -> io::Result<()> {
-        self.netlink.send(&question(family, self.sequence))?;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.netlink.send(&question(self.sequence))?;
         loop {
             let length = self.netlink.receive(&mut self.answer)?;
-            if read_answer(&self.answer[..length], self.sequence, each)? {
+            if read_answer(&self.answer[..length], self.sequence, &mut each)? {
                 return Ok(());
             }
         }
     }
 }
 
-/// Asks for all TCP sockets of a family in [`STATES`].
-fn question(family: u8, sequence: u32) -> Vec<u8> {
+/// Asks for all TCP sockets in [`STATES`]: `struct inet_diag_req`.
+fn question(sequence: u32) -> Vec<u8> {
     let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
     let states: u32 = STATES.iter().map(|(state, _)| 1_u32 << state).sum();
-    let [a, b, c, d] = states.to_ne_bytes();
-    let mut message = Message::new(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sequence);
-    message.put(&[family, TCP, extensions, 0, a, b, c, d]);
-    // Any socket: struct inet_diag_sockid is empty.
+    let mut message = Message::new(TCPDIAG_GETSOCK, NLM_F_DUMP, sequence);
+    message.put(&[0, 0, 0, extensions]);
+    // Between any addresses: struct inet_diag_sockid is empty.
     message.put(&[0; 48]);
+    message.put(&states.to_ne_bytes());
+    message.put(&[0; 4]);
     message.finish()
 }
 
@@ -233,7 +223,7 @@ pub fn read_answer(
                     let number = body.first_chunk().map_or(0, |n| i32::from_ne_bytes(*n));
                     return Err(io::Error::from_raw_os_error(number.saturating_neg()));
                 }
-                SOCK_DIAG_BY_FAMILY => {
+                TCPDIAG_GETSOCK => {
                     if let Some(socket) = read_socket(body) {
                         each(&socket);
                     }
@@ -313,6 +303,34 @@ mod tests {
         .expect("lists");
         found.sort_unstable();
         assert_eq!(found, ["far", "near"]);
+    }
+
+    #[test]
+    fn both_families_are_listed() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(address).expect("a port");
+            let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+            let near_end = near.local_addr().expect("bound");
+            let mut diag = SockDiag::open().expect("tcp_diag");
+            let mut found = 0;
+            diag.tcp_sockets(|socket| found += u32::from(socket.local == near_end))
+                .expect("lists");
+            assert_eq!(found, 1, "{near_end}");
+        }
+    }
+
+    #[test]
+    fn more_sockets_than_one_answer_holds_are_all_listed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let end = listener.local_addr().expect("bound");
+        let all: Vec<TcpStream> = (0..100)
+            .map(|_| TcpStream::connect(end).expect("connects"))
+            .collect();
+        let mut diag = SockDiag::open().expect("tcp_diag");
+        let mut found = 0;
+        diag.tcp_sockets(|socket| found += usize::from(socket.remote == end))
+            .expect("lists");
+        assert_eq!(found, all.len());
     }
 
     #[test]

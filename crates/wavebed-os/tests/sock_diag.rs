@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use wavebed_os::sock_diag::{TcpInfo, read_answer};
 
 const DONE: u16 = 3;
-const SOCKET: u16 = 20;
+const SOCKET: u16 = 18;
 const INFO: u16 = 2;
 const CONGESTION: u16 = 4;
 
