@@ -17,7 +17,6 @@ from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
     delay_metrics,
-    distribution,
     loss_metrics,
     mdev,
     variation_metrics,
@@ -190,12 +189,6 @@ def test_delay_variation_is_between_neighbours_alone() -> None:
     found = variation_metrics(probes(delays), [], "ipdv", rtt, "by hand")
     assert value(found, "ipdv idle") == pytest.approx(3)
     assert value(found, "ipdv loaded") is None
-
-
-def test_a_distribution_has_the_percentiles_from_0_to_100() -> None:
-    assert distribution([]) == []
-    found = distribution([1.0, 2.0, 3.0])
-    assert (len(found), found[0], found[50], found[100]) == (101, 1.0, 2.0, 3.0)
 
 
 def test_latency_goes_on_until_the_others_have_ended_and_is_no_load() -> None:

@@ -13,11 +13,9 @@ from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
     delay_metrics,
-    distribution,
     loads_of,
     loss_metrics,
     variation_metrics,
-    window_of,
 )
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.ping import ping_command, read_ping, summary_line
@@ -152,7 +150,7 @@ class LatencySession(Session):
             taken = self._read_ping() if probe == "icmp" else self._read_irtt()
             metrics.extend((_icmp_metrics if probe == "icmp" else _udp_metrics)(taken.probes, loads))
             series.extend(_series(taken.probes, probe))
-            details[probe] = _details(taken, loads)
+            details[probe] = _details(taken)
             if all(one.rtt_ms is None for one in taken.probes):
                 said = "no probe was answered" if taken.probes else "no probe was sent, or none can be judged"
                 doubts.append(f"{_PROGRAMS[probe]}: {said}")
@@ -266,18 +264,11 @@ def _series(probes: Sequence[Probe], kind: str) -> list[Series]:
     ]
 
 
-def _details(taken: _Taken, loads: Sequence[Span]) -> dict[str, Json]:
-    windows: dict[str, list[float]] = {"idle": [], "loaded": []}
-    for probe in taken.probes:
-        window = window_of(probe.sent_s, loads)
-        if window is not None and probe.rtt_ms is not None:
-            windows[window].append(probe.rtt_ms)
+def _details(taken: _Taken) -> dict[str, Json]:
     return {
         **taken.details,
         "sent": len(taken.probes) + taken.undetermined,
         "answered": sum(probe.rtt_ms is not None for probe in taken.probes),
         "lost": sum(probe.rtt_ms is None for probe in taken.probes),
         "in flight at the end": taken.undetermined,
-        "rtt percentiles idle": cast("Json", distribution(windows["idle"])),
-        "rtt percentiles loaded": cast("Json", distribution(windows["loaded"])),
     }

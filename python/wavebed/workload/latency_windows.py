@@ -23,7 +23,6 @@ __all__ = [
     "Window",
     "answered_or_lost",
     "delay_metrics",
-    "distribution",
     "loads_of",
     "loss_metrics",
     "mdev",
@@ -102,11 +101,6 @@ def window_of(sent_s: float, loads: Sequence[Span]) -> Window | None:
 def mdev(values: Sequence[float]) -> float | None:
     """Return the standard deviation as ping prints it: sqrt(E[x²] - E[x]²), over the values and not a sample."""
     return float(np.std(values)) if len(values) else None
-
-
-def distribution(values: Sequence[float]) -> list[float]:
-    """Return the percentiles from 0 to 100, for a chart; empty without values."""
-    return [float(value) for value in np.percentile(values, np.arange(101))] if len(values) else []
 
 
 def _in_windows(probes: Iterable[Probe], loads: Sequence[Span]) -> dict[Window, list[Probe]]:
