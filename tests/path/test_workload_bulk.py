@@ -76,7 +76,8 @@ def test_streams_in_both_directions_use_the_control_that_was_asked_for(tmp_path:
     for towards in ("down", "up"):
         value = found[f"goodput {towards}"]
         assert value is not None
-        assert 0.5 * RATE_MBPS < value < TCP_SHARE * RATE_MBPS
+        # Mostly slow start and what it loses; how quick that is depends on the machine.
+        assert 0.2 * RATE_MBPS < value < TCP_SHARE * RATE_MBPS
         parts = [series(outcome, f"goodput {towards} stream {number}")[1] for number in (1, 2)]
         both = series(outcome, f"goodput {towards}")[1]
         assert math.isclose(sum(map(sum, parts)), sum(both), rel_tol=0.02)  # type: ignore[arg-type]
