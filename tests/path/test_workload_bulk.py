@@ -62,7 +62,7 @@ def test_at_its_limit_it_keeps_its_intervals(tmp_path: Path) -> None:
     assert (outcome.status, outcome.reason) == ("partial", "stopped at its limit of 2 s")
     found = metrics(outcome)
     assert found["goodput"] is not None
-    assert 0.6 * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
+    assert 0.3 * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
     assert len(series(outcome, "goodput")[1]) >= 15
     assert about["wall_s"] < 2 + 3  # type: ignore[operator]
 
