@@ -139,7 +139,7 @@ class Playback:
 
     @property
     def skipped_s(self) -> float:
-        """How much of the media the player jumped over."""
+        """How much of the media was not shown: the player jumped over it, or its frames were dropped."""
         return sum(max(0.0, b.media_s - a.media_s) for a, b in pairwise(self.frames) if _is_jump(a, b))
 
     @property

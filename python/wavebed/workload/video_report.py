@@ -88,7 +88,9 @@ def _startup_and_stalls(playback: Playback) -> list[Metric]:
         Metric("stalls", len(playback.stalls) if began else None, "", "lower", "after the start"),
         Metric("stalled time", playback.stalled_s if began else None, "s", "lower", "after the start"),
         Metric("media played", sum(playback.shown_s().values()), "s", "higher"),
-        Metric("media skipped", playback.skipped_s, "s", "lower", "jumped over by the player"),
+        Metric(
+            "media skipped", playback.skipped_s, "s", "lower", "steps of more than 0.5 s between two frames presented"
+        ),
     ]
 
 
