@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wavebed_os::{poll, process};
+use wavebed_os::{poll, process, sched};
 
 use crate::signals;
 
@@ -105,6 +105,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         signals::USR1,
         signals::USR2,
     ]);
+    sched::leave_session();
     let mut engine = match start() {
         Ok(engine) => engine,
         Err(line) => {
