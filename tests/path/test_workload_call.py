@@ -12,17 +12,20 @@ if TYPE_CHECKING:
 
 
 def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
-    outcome, _ = run_workload({"kind": "call", "duration": "4s"}, KNOWN_PATH, tmp_path)
+    outcome, _ = run_workload({"kind": "call", "duration": "3s"}, KNOWN_PATH, tmp_path)
     found = metrics(outcome)
     assert outcome.status == "ok", outcome.reason
-    # RTCP counts in 1/65536 s; the ends answer from a busy event loop.
-    assert found["rtt p50"] == pytest.approx(42, abs=4)
+    rtt = found["rtt p50"]
+    assert rtt is not None
+    assert rtt >= 40
+    # RTCP counts in 1/65536 s, and the ends answer when their event loops come to it.
+    assert rtt < 46 or outcome.doubts
     for direction in ("down", "up"):
-        assert found[f"resolution {direction}"] == 360
-        assert found[f"packet loss {direction}"] == 0
-        # A machine without the time for it says so.
-        assert (found[f"frame rate {direction}"] or 0) >= 20 or outcome.doubts
+        # A machine without the time for a call must say so.
+        assert found[f"resolution {direction}"] == 360 or outcome.doubts
         assert found[f"freezes {direction}"] == 0 or outcome.doubts
+        assert (found[f"frame rate {direction}"] or 0) >= 20 or outcome.doubts
+        assert found[f"packet loss {direction}"] == pytest.approx(0, abs=1)
         first = found[f"time to first frame {direction}"]
         # ICE, DTLS and the first picture take round trips; Chromium itself takes the rest.
         assert first is not None
@@ -31,7 +34,7 @@ def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
 
 def test_a_call_takes_no_more_than_a_thin_path_has(tmp_path: Path) -> None:
     path = {**KNOWN_PATH, "rate": "300kbit", "queue": "droptail:10kb"}
-    outcome, _ = run_workload({"kind": "call", "duration": "4s"}, path, tmp_path)
+    outcome, _ = run_workload({"kind": "call", "duration": "3s"}, path, tmp_path)
     found = metrics(outcome)
     assert outcome.status == "ok", outcome.reason
     for direction in ("down", "up"):

@@ -21,11 +21,14 @@ def test_voice_on_a_good_path_is_rated_as_the_model_rates_its_delay(tmp_path: Pa
         assert found[f"packet loss {direction}"] == 0
         # 20 ms of delay; a busy machine adds some.
         assert found[f"one-way delay {direction} p50"] == pytest.approx(21, abs=1.5)
-        # 20 ms of speech, 20 ms of path, 60 ms of buffer; 0.3 and no more where a packet in a hundred comes late.
-        assert found[f"mouth-to-ear delay {direction}"] == pytest.approx(101, abs=1.5)
-        late = found[f"late {direction}"] or 0.0
-        assert late < 5
-        assert found[f"R factor {direction}"] == pytest.approx(rate(CODECS["g711"], 101, late).r, abs=0.5)
+        # 20 ms of speech, the least delay of the path, 60 ms of buffer.
+        ear_ms = found[f"mouth-to-ear delay {direction}"]
+        assert ear_ms == pytest.approx(101, abs=1.5)
+        # A busy machine may make a packet late; the rating must say so, by the model and by nothing else.
+        burst = outcome.details[direction]["BurstR"]  # type: ignore[index, call-overload]
+        expected = rate(CODECS["g711"], ear_ms or 0.0, found[f"late {direction}"] or 0.0, burst)
+        assert found[f"R factor {direction}"] == pytest.approx(expected.r)
+        assert found[f"MOS {direction}"] == pytest.approx(expected.mos)
 
 
 def test_voice_suffers_delay_and_loss_of_each_direction_apart(tmp_path: Path) -> None:
@@ -36,10 +39,11 @@ def test_voice_suffers_delay_and_loss_of_each_direction_apart(tmp_path: Path) ->
     assert found["packet loss up"] == pytest.approx(5, abs=4.6)
     assert found["packet loss down"] == 0
     assert found["one-way delay down p50"] == pytest.approx(201, abs=1.5)
-    up, down = found["R factor up"], found["R factor down"]
+    up, down = found["R factor up best buffer"], found["R factor down"]
     assert up is not None
     assert down is not None
-    # 280 ms cost 12; a loss of 0.4 % at least costs 8 without concealment.
-    assert down == pytest.approx(rate(CODECS["g711-without-plc"], 281, found["late down"] or 0.0).r, abs=1)
-    assert up < 93.2 - 8 + 0.5
+    # 280 ms cost 12.5 points, and what a busy machine makes late some more.
+    assert down < 93.2 - 12
+    # A loss of 0.4 % at least costs 8 points without concealment, whatever the buffer.
+    assert up < 93.2 - 8 + 0.1
     assert 1 <= (found["MOS up"] or 0) <= 4.4
