@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
+_HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
+"""Without the first, fonts and data of other origins are not used; without the second, pages cannot time them."""
 
 
 class Web(Workload):
@@ -158,6 +160,7 @@ class _WebSession(Session):
                 addresses[origin.name],
                 port,
                 built.folder / origin.folder,
+                headers=_HEADERS,
                 routes=built.routes.get(origin.name, {}),
             )
             for origin in built.site.origins

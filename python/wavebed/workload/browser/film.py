@@ -32,7 +32,7 @@ def write_film(frames: Sequence[Frame], progress: VisualProgress, folder: Path) 
     film: list[Json] = []
     files: dict[int, str] = {}
     for number in range(MOST_PICTURES):
-        at_ms = end_ms * number / (MOST_PICTURES - 1)
+        at_ms = end_ms * (number / (MOST_PICTURES - 1))
         shown = sum(frame.time_ms <= at_ms for frame in frames) - 1
         percent = progress.percent[shown + 1]
         if percent > 0 and shown not in files:

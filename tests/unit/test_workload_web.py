@@ -1,0 +1,208 @@
+"""What a trace of Chromium's and a `web` table are read as."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from wavebed.path.problems import Problem
+from wavebed.workload import read_workload
+from wavebed.workload.browser.film import MOST_BYTES, write_film
+from wavebed.workload.browser.speed_index import Frame, visual_progress
+from wavebed.workload.web_figures import Course, doubts_of, metrics_of
+from wavebed.workload.web_trace import PageTrace, Request, read_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ZERO_US = 5_000_000
+URL = "https://www.site.example/"
+
+
+def event(name: str, at_ms: float, **data: object) -> dict[str, object]:
+    return {"name": name, "cat": "x", "ts": ZERO_US + at_ms * 1000, "args": {"data": data}}
+
+
+def navigation(at_ms: float, url: str) -> dict[str, object]:
+    return event("navigationStart", at_ms, documentLoaderURL=url, isOutermostMainFrame=True)
+
+
+def asked(number: str, at_ms: float, url: str, **more: object) -> dict[str, object]:
+    return event("ResourceSendRequest", at_ms, requestId=number, url=url, resourceType="Image", **more)
+
+
+def answered(number: str, at_ms: float, **more: object) -> dict[str, object]:
+    timing = {
+        "requestTime": (ZERO_US / 1e3 + at_ms - 50) / 1e3,
+        "dnsStart": 0.5,
+        "dnsEnd": 1,
+        "connectStart": 1,
+        "connectEnd": 21,
+        "sslStart": 11,
+        "sslEnd": 21,
+        "sendStart": 22,
+        "sendEnd": 23,
+        "receiveHeadersStart": 49,
+    }
+    data = {"requestId": number, "statusCode": 200, "protocol": "h2", "connectionId": 7, "encodedDataLength": 100}
+    return event("ResourceReceiveResponse", at_ms, **{**data, "timing": timing, **more})
+
+
+def received(number: str, at_ms: float, size: int) -> dict[str, object]:
+    return event("ResourceReceivedData", at_ms, requestId=number, encodedDataLength=size)
+
+
+def finished(number: str, at_ms: float, size: int, *, failed: bool = False) -> dict[str, object]:
+    finish_s = 0 if failed else (ZERO_US / 1e3 + at_ms) / 1e3
+    return event(
+        "ResourceFinish", at_ms + 3, requestId=number, didFail=failed, finishTime=finish_s, encodedDataLength=size
+    )
+
+
+def picture(shade: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (40, 80), (shade, shade, shade)).save(file, "png")
+    return file.getvalue()
+
+
+def shot(at_ms: float, content: bytes) -> dict[str, object]:
+    return {
+        "name": "Screenshot",
+        "cat": "disabled-by-default-devtools.screenshot",
+        "ts": ZERO_US + at_ms * 1000,
+        "args": {"snapshot": base64.b64encode(content).decode()},
+    }
+
+
+def read(folder: Path, *events: dict[str, object]) -> PageTrace:
+    file = folder / "trace.json"
+    file.write_text(json.dumps({"traceEvents": [navigation(-300, ""), navigation(0, URL), *events]}))
+    trace = read_trace(file)
+    assert trace is not None
+    return trace
+
+
+def test_times_are_since_the_first_navigation_to_an_address(tmp_path: Path) -> None:
+    trace = read(tmp_path, asked("1", 10, URL), answered("1", 60), finished("1", 70, 5000))
+    assert trace.began_ns == ZERO_US * 1000
+    (request,) = trace.requests
+    assert request.asked_ms == pytest.approx(10)
+    assert request.dns_ms == pytest.approx((10.5, 11))
+    assert request.connect_ms == pytest.approx((11, 31))
+    assert request.tls_ms == pytest.approx((21, 31))
+    assert request.sent_ms == pytest.approx(33)
+    assert request.answered_ms == pytest.approx(59)
+    assert request.end_ms == pytest.approx(70)
+    assert (request.status, request.protocol, request.connection, request.bytes) == (200, "h2", 7, 5000)
+
+
+def test_a_request_that_was_led_elsewhere_is_two(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        asked("1", 10, f"{URL}old"),
+        asked("1", 40, f"{URL}new"),
+        answered("1", 90),
+        finished("1", 95, 700),
+    )
+    assert [(request.path, request.end_ms) for request in trace.requests] == [
+        ("/old", pytest.approx(40)),
+        ("/new", pytest.approx(95)),
+    ]
+
+
+def test_what_has_come_of_an_unfinished_answer_is_counted(tmp_path: Path) -> None:
+    trace = read(tmp_path, asked("1", 10, URL), answered("1", 60), received("1", 61, 3000), received("1", 80, 4000))
+    assert trace.requests[0].bytes == 7100
+    assert trace.requests[0].end_ms is None
+    assert not trace.requests[0].failed
+
+
+def test_broken_and_refused_requests_failed(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        asked("1", 10, f"{URL}broken"),
+        finished("1", 30, 0, failed=True),
+        asked("2", 11, f"{URL}missing"),
+        answered("2", 60, statusCode=404),
+        finished("2", 61, 300),
+        asked("3", 12, "data:image/png;base64,AAAA"),
+    )
+    assert [(request.path, request.failed) for request in trace.requests] == [("/broken", True), ("/missing", True)]
+    assert trace.requests[0].end_ms == pytest.approx(33)
+    course = Course(loaded=True, settled=True)
+    doubts = doubts_of(course, trace, ["www.site.example"])
+    assert doubts[0] == f"2 of 2 requests failed; the first: {URL}broken: no whole answer"
+
+
+def test_what_the_browser_had_is_no_request(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path, asked("1", 10, URL), answered("1", 12, fromCache=True), received("1", 12, 900), finished("1", 12, 0)
+    )
+    metrics, _ = metrics_of(Course(loaded=True, settled=True), trace)
+    values = {metric.name: metric.value for metric in metrics}
+    assert (values["requests"], values["connections"], values["bytes"]) == (0, 0, 0)
+
+
+def test_pictures_before_the_navigation_and_twins_are_left_out(tmp_path: Path) -> None:
+    grey, black = picture(128), picture(0)
+    trace = read(tmp_path, shot(-50, grey), shot(20, grey), shot(40, grey), shot(60, black))
+    assert [frame.time_ms for frame in trace.frames] == [pytest.approx(20), pytest.approx(60)]
+    assert trace.pictures == 3
+
+
+def test_a_file_that_is_no_trace_or_has_no_page_says_nothing(tmp_path: Path) -> None:
+    assert read_trace(tmp_path / "none.json") is None
+    (tmp_path / "half.json").write_text('{"traceEvents": [')
+    assert read_trace(tmp_path / "half.json") is None
+    (tmp_path / "empty.json").write_text(json.dumps({"traceEvents": [navigation(0, "")]}))
+    assert read_trace(tmp_path / "empty.json") is None
+
+
+def test_what_was_not_reached_is_missing() -> None:
+    trace = PageTrace(0, [Frame(100.0, picture(9))], 1, [Request(URL, "document", 1.0)])
+    page = {"navigation": {"responseStart": 90.5, "loadEventEnd": 0}, "paints": [], "largest": []}
+    metrics, progress = metrics_of(Course(loaded=False, page=page), trace)
+    values = {metric.name: metric.value for metric in metrics}
+    assert progress is None
+    assert values["ttfb"] == 90.5
+    for name in ("on load", "first paint", "largest contentful paint", "speed index", "visually complete"):
+        assert values[name] is None
+
+
+def test_the_largest_paint_is_the_later_of_render_and_load_of_the_last_entry() -> None:
+    entries = [{"renderTime": 900, "loadTime": 0}, {"renderTime": 0, "loadTime": 400}]
+    metrics, _ = metrics_of(Course(loaded=True, page={"largest": entries}), PageTrace(0, [], 0, []))
+    assert {metric.name: metric.value for metric in metrics}["largest contentful paint"] == 400
+
+
+def test_the_film_ends_with_the_whole_page_and_is_small(tmp_path: Path) -> None:
+    noise = io.BytesIO()
+    Image.effect_noise((230, 498), 100).convert("RGB").save(noise, "png")
+    frames = [Frame(333.3, picture(200)), Frame(1008.457, noise.getvalue())]
+    progress = visual_progress(frames)
+    assert progress is not None
+    film = write_film(frames, progress, tmp_path)
+    assert len(film) == 12
+    assert film[0] == {"time_ms": 0.0, "percent": 0, "file": None}
+    assert film[-1] == {"time_ms": 1008.5, "percent": 100, "file": "film-011.jpg"}
+    assert all(file.stat().st_size <= MOST_BYTES for file in tmp_path.glob("film-*.jpg"))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "site: is missing"),
+        ({"site": "cnn", "tls": False}, "tls: false: browsers speak h2 with TLS only"),
+        ({"site": "cnn", "protocol": "h4"}, "protocol: "),
+        ({"site": "cnn", "settle": 1}, "settle: "),
+    ],
+)
+def test_a_wrong_table_is_refused(table: dict[str, object], message: str) -> None:
+    with pytest.raises(Problem) as caught:
+        read_workload({"kind": "web", **table})
+    assert str(caught.value).startswith(message)
