@@ -287,7 +287,9 @@ def _write_tables(
     rate = np.zeros(count)
     for start_s, bps, _ in STATES:
         rate[time_ms >= start_s * 1000] = bps
-    carries = np.array([_loaded(each / 1000) for each in time_ms])
+    carries = np.zeros(count, dtype=bool)
+    for span in SPANS.values():
+        carries |= span.is_load & (time_ms >= 1000 * span.start_s) & (time_ms <= 1000 * span.end_s)
     carried = np.where(carries, rate * (0.7 + 0.1 * index) * rng.uniform(0.6, 1.2, count) / 8000, 0).astype(np.int64)
     queue = np.where(carries, (1_200_000 - 800_000 * index) * rng.uniform(0.2, 1, count), 0).astype(np.int64)
     tables = {

@@ -177,8 +177,8 @@ def _over_time(results: Results, most_views: int) -> str:
     drawn = "".join(_view(results, view, index) for index, view in enumerate(chosen))
     return (
         '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed met the same channel and are drawn'
-        f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values; lines of many"
-        " samples keep the lowest and the highest of each stretch.</p>"
+        f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values; lines of"
+        " many samples keep the lowest and the highest of each stretch.</p>"
         f'<div class="controls">{legend}</div>{drawn}</section>'
     )
 

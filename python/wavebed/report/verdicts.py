@@ -24,7 +24,7 @@ MEANING = {
     "failed": "not counted: a workload did not work",
 }
 _LUCK = (
-    "The seeds key all luck of the emulated path: with them it meets the same channel again. The kernel and the programs"
+    "The seeds key all luck of the emulated path: with them it meets the same channel again. Kernel and programs"
     " are real and have luck of their own."
 )
 _MARKS = {"valid": "✓", "doubtful": "?", "invalid": "✗", "failed": "✗"}
