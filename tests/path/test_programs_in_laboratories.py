@@ -200,3 +200,10 @@ def test_ctl_lists_shows_and_sets(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["ctl", "steered", "show", "--json"]) == 0
         assert '"radio.down"' in capsys.readouterr().out
         assert main(["ctl", "steered", "set", "loss=1%"]) == 2
+
+
+def test_a_signal_to_what_ends_at_that_moment_is_no_error() -> None:
+    with Path.of().up() as lab:
+        for _ in range(30):
+            process = lab.client.start(["true"])
+            assert process.terminate() in (0, 128 + signal.SIGTERM)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LabProcess", "Pump"]
 
 STOP_GRACE_S = 5.0
+ENDED_NEWS_S = 1.0
 
 
 class Pump:
@@ -125,6 +126,15 @@ class LabProcess:
                 connection.ask({"do": "kill", "pid": self.pid, "signal": int(number)})
         except LaboratoryGoneError:
             return
+        except UserError:
+            # It may have ended since it was looked at; the news is on its way.
+            try:
+                self.wait(ENDED_NEWS_S)
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                return
+            raise
 
     def terminate(self, grace_s: float = STOP_GRACE_S) -> int:
         """End it: SIGTERM, and SIGKILL if it is still there after `grace_s` seconds. Return the exit status."""
