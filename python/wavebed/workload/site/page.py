@@ -148,7 +148,7 @@ class Writer:
             elif kind == "css":
                 lines.append(f'd.head.append(add("link",{{rel:"stylesheet",href:"{url}"}}));')
             elif kind == "json":
-                lines.append(f'fetch("{url}",{{mode:"no-cors"}});')
+                lines.append(f'fetch("{url}").then((answer)=>answer.text());')
             elif kind == "html":
                 lines.append(f'slot("{item.key}",add("iframe",{{src:"{url}"}}));')
             elif item.shown:
