@@ -35,7 +35,8 @@ CONTRASTS = """() => {
     return [255, 255, 255, 255];
   };
   const out = [];
-  for (const element of document.querySelectorAll("h1, h2, h3, p, th, td, summary, a, b, pre, .under, .badge, .ticks span, .bar, .item")) {
+  const texts = "h1, h2, h3, p, th, td, summary, a, b, pre, .under, .badge, .ticks span, .bar, .item";
+  for (const element of document.querySelectorAll(texts)) {
     if (!element.textContent.trim() || !element.getClientRects().length || element.closest(".map")) continue;
     const [a, b] = [light(rgb(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
     const text = element.textContent.trim().slice(0, 30);

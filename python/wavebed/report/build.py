@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from html import escape
 from importlib import resources
@@ -156,7 +157,20 @@ def _path(results: Results) -> str:
     for row, names in drawn.items():
         label = f'<p class="soft">{escape(", ".join(names))}</p>' if len(drawn) > 1 else ""
         rows.append(label + row)
-    return f'<section id="path"><h2>Path</h2>{"".join(rows)}{scene_map(results)}</section>'
+    return f'<section id="path"><h2>Path</h2>{"".join(rows)}{_treatments(results)}{scene_map(results)}</section>'
+
+
+def _treatments(results: Results) -> str:
+    """Return what each treatment changes; empty where there is one that changes nothing."""
+    rows = []
+    for treatment in results.run.record.treatments:
+        changes = treatment.get("set")
+        if isinstance(changes, dict) and changes:
+            told = ", ".join(f"{key} = {json.dumps(value)}" for key, value in changes.items())
+            name = str(treatment["name"])
+            key = f'<span class="key {results.style(name)}"></span>'
+            rows.append(f"<li>{key}<b>{escape(name)}</b> {escape(told)}</li>")
+    return f'<ul class="legend" aria-label="What the treatments change">{"".join(rows)}</ul>' if rows else ""
 
 
 def _over_time(results: Results, most_views: int) -> str:

@@ -65,7 +65,8 @@ def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
     treatment, so that the lowest, the middle and the highest are among them.
     """
     blocks: dict[int, list[Trial]] = {}
-    for trial in whole(results.trials):
+    order = results.treatments
+    for trial in sorted(whole(results.trials), key=lambda trial: order.index(trial.line.treatment)):
         blocks.setdefault(trial.line.block, []).append(trial)
     groups = [group for _, trials in sorted(blocks.items()) for group in _same_channel(trials)]
     if len(groups) <= most:

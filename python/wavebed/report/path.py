@@ -29,9 +29,7 @@ def path_row(laboratory: Table) -> str:
         return ""
     parts = []
     for index, name in enumerate(hosts):
-        control = _tables(laboratory, "hosts")[index].get("congestion_control")
-        note = f"<span>{escape(str(control))}</span>" if control else ""
-        parts.append(f'<li class="host"><b>{escape(name)}</b>{note}</li>')
+        parts.append(f'<li class="host"><b>{escape(name)}</b></li>')
         if index < len(hops):
             parts += [_segment(segment) for segment in _tables(hops[index], "segments")]
     return f'<ol class="path" aria-label="The path, from server to client">{"".join(parts)}</ol>'

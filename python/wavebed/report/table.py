@@ -152,7 +152,7 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
         number = notes.setdefault(metric.definition, len(notes) + 1)
         note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
     way = _WAYS.get(metric.better, "")
-    better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
+    better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
     cells = [
         f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>',
         f'<td class="unit">{escape(metric.unit)}</td>',

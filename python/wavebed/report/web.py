@@ -31,7 +31,7 @@ PHASES = {
 }
 """Phases of a request: their class in the style sheet, and what they are called."""
 MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
-MOST_ROWS = 60
+MOST_ROWS = 120
 MOST_PICTURE_BYTES = 20_000
 _JPEG = b"\xff\xd8\xff"
 
