@@ -214,3 +214,14 @@ def test_a_file_that_cannot_be_written_is_refused(example: Path, tmp_path: Path)
     with pytest.raises(UserError, match="no such file or directory"):
         write_report(example, tmp_path / "none" / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_map_of_a_scene_is_drawn(example: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(example, tmp_path / "run")
+    segment = '[[path.segment]]\nname = "radio"\nkind = "radio"\nscene = '
+    (folder / "scenario.toml").write_text(f'{segment}"kau-e5g-1"\n')
+    drawn = write_report(folder).read_text(encoding="utf-8")
+    assert '<figure class="map"><svg' in drawn
+    assert "behind one long building, from above" in plain(drawn)
+    (folder / "scenario.toml").write_text(f'{segment}"gone.toml"\n')
+    assert "gone.toml; its file is not here" in plain(write_report(folder).read_text(encoding="utf-8"))
