@@ -135,6 +135,7 @@ class _WebSession(Session):
         self._workload = workload
         self._stage = stage
         self._asked = threading.Event()
+        self._began = self._stopped = 0.0
         self._failure: str | None = None
         addresses = self._add_addresses()
         self._server = start_web_server(
@@ -192,6 +193,7 @@ class _WebSession(Session):
         """Say go, and wait for the result; the browser knows the limit too."""
         try:
             if not self._asked.is_set():
+                self._began = time.monotonic()
                 self._agent.tell({"go": True})
                 self._failure = self._await_result()
         except WavebedError as error:
@@ -220,7 +222,9 @@ class _WebSession(Session):
 
     def stop(self) -> None:
         """Have the browser end its recording."""
-        self._asked.set()
+        if not self._asked.is_set():
+            self._stopped = time.monotonic()
+            self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
         """Return what the trace and the page say; what was not reached is missing."""
@@ -250,7 +254,6 @@ class _WebSession(Session):
         )
 
     def _judge(self, course: Course | None) -> tuple[Status, str]:
-        limit = f"{self._stage.limit_s:g} s"
         if self._failure is not None:
             return "failed", self._failure
         if course is None:
@@ -258,7 +261,10 @@ class _WebSession(Session):
         if course.error is not None:
             return "failed", course.error
         if not course.loaded:
-            return "failed", f"not loaded within {limit}"
+            waited_s = self._stopped - self._began
+            if self._asked.is_set() and waited_s < self._stage.limit_s - _LOOK_EVERY_S:
+                return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
+            return "failed", f"not loaded within {self._stage.limit_s:g} s"
         if not course.settled:
             return "partial", f"loaded, but stopped before the screen was recorded for {self._workload.settle_s:g} s"
         return "ok", ""
