@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages bufferbloat-page clean
+.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages bufferbloat-page applications-page clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -33,7 +33,6 @@ setup: $(STAMP)  ## build the binary and install the package into .venv
 
 demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
-	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/wavebed demo
 
 test: test-rust test-python  ## all tests
@@ -68,6 +67,10 @@ validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the tra
 bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
+
+applications-page: $(STAMP)  ## tables of docs/validation/applications.md; half an hour
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/applications.py
 
 clean:
 	rm -rf $(VENV) target fuzz/target
