@@ -130,8 +130,24 @@ class Watch:
         Raises
         ------
         WavebedError
-            If one ended before its time or does not end.
+            If one ended before its time or does not end; the others are ended all the same.
         """
+        problem: WavebedError | None = None
+        try:
+            self._wait(probers)
+        except WavebedError as error:
+            problem = error
+        told_ns = time.monotonic_ns()
+        for prober in probers:
+            try:
+                prober.end()
+            except WavebedError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+        return told_ns
+
+    def _wait(self, probers: Sequence[Probing]) -> None:
         end_s = None if self._duration_s is None else time.monotonic() + self._duration_s
         while not self._stop.is_set() and (end_s is None or time.monotonic() < end_s):
             for prober in probers:
@@ -140,10 +156,6 @@ class Watch:
         self.stopped_early = end_s is not None and time.monotonic() < end_s
         if end_s is None:
             time.sleep(self._tail_s)
-        told_ns = time.monotonic_ns()
-        for prober in probers:
-            prober.end()
-        return told_ns
 
 
 def time_between(least: str, most: str) -> Callable[[object], int]:
