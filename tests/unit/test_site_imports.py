@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from wavebed.errors import UserError
+from wavebed.workload.serve import VirtualHost
+from wavebed.workload.serve.nginx import nginx_configuration
 from wavebed.workload.site import BuiltSite, load_site
+from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +98,27 @@ def test_status_and_redirects_are_kept(tmp_path: Path) -> None:
     assert (built.site.first, built.site.scheme) == ("/", "https")
     assert (routes["/gone.js"].status, routes["/kept.css"].status) == (404, 200)
     assert "redirects left out that change nothing but the scheme: 1" in built.site.notes
+
+
+def test_every_status_is_one_that_nginx_can_answer_with(tmp_path: Path) -> None:
+    codes = [200, 201, 202, 203, 204, 205, 206, 226, 300, 304, 400, 404, 410, 418, 444, 451, 499, 500, 503, 599]
+    built = imported(
+        tmp_path,
+        page(),
+        *(answer(f"{PAGE}{code}", status=code, mimeType="text/plain", text="x", size=1) for code in codes),
+    )
+    name = built.site.origins[0].name
+    host = VirtualHost(name, "127.0.0.1", 18080, built.folder / name, routes=built.routes[name])
+    configuration = tmp_path / "nginx.conf"
+    configuration.write_text(nginx_configuration([host], tmp_path, None, http2=False))
+    argv = [find("nginx"), "-t", "-e", "stderr", "-p", str(tmp_path), "-c", str(configuration)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert "syntax is ok" in done.stderr, done.stderr
+    given = {code: host.routes[f"/{code}"].status for code in codes}
+    assert {code: status for code, status in given.items() if code != status} == {
+        **dict.fromkeys((201, 202, 203, 205, 206, 226, 300, 304), 200),
+        **dict.fromkeys((444, 499), 400),
+    }
 
 
 def test_what_cannot_be_served_is_left_out_and_counted(tmp_path: Path) -> None:

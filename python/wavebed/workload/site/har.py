@@ -31,6 +31,8 @@ MAX_URI_LENGTH = 2000
 """Of a path with its query; what servers take as one word of their configuration."""
 MAX_FILLER_BYTES = 100_000_000
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62})(\.[a-z0-9_-]{1,63})*", re.ASCII)
+_OF_NGINX = (444, 499)
+"""What nginx takes for a connection that is to be closed, or was."""
 _KEEP_IN_URI = "".join(chr(code) for code in range(0x21, 0x7F))
 _Table: TypeAlias = "Mapping[str, object]"
 
@@ -149,9 +151,17 @@ def _answers(entries: list[_Table], left_out: Counter[str]) -> Iterator[_Answer]
         if isinstance(target, _Address) and (target.host, target.uri) == (address.host, address.uri):
             left_out["redirects left out that change nothing but the scheme"] += 1
             continue
-        if 300 <= status < 400 and not location:
-            status = 200  # 304: the browser had it already; here it does not
-        yield _answer(address, 200 if status == 206 else status, location, response, key)
+        yield _answer(address, _served(status, location), location, response, key)
+
+
+def _served(status: int, location: str) -> int:
+    """Return the status that is answered here. All servers can send it with a body, as far as it has one."""
+    if status in _OF_NGINX:
+        return 400
+    if location or status == 204 or status >= 400:
+        return status
+    # 206: all of it is given. 304: the browser had it already; here it does not.
+    return 200
 
 
 def _address(url: object) -> _Address | str:
