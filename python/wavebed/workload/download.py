@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.path import values
 from wavebed.path.problems import Problem
+from wavebed.workload.drafts import drafted
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
@@ -19,6 +19,7 @@ from wavebed.workload.waiting import end_within, last_line, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from wavebed.workload.model import Json, Schedule, Stage, Status
 
@@ -76,7 +77,6 @@ class Download(Workload):
     def prepare(self, cache: Path) -> None:
         """Make the file, and the certificate for HTTP/2."""
         self.content = cache / "download"
-        self.content.mkdir(parents=True, exist_ok=True)
         _make_sparse(self.content / self.file_name, self.size_bytes)
         if self.protocol == "h2":
             self.certificate = make_certificate(cache, _HOSTS)
@@ -95,9 +95,8 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
     """Make a file of zeros that takes no space; a file of that name is one already."""
     if file.exists():
         return
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new-", delete=False) as new:
-        new.truncate(size_bytes)
-    Path(new.name).replace(file)
+    with drafted(file) as draft:
+        os.truncate(draft, size_bytes)
 
 
 class _DownloadSession(Session):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
+from wavebed.workload.drafts import drafted
 from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
@@ -52,13 +53,11 @@ def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str]
     Raises
     ------
     MachineError
-        If openssl is missing or fails.
+        If openssl is missing or fails, or the cache cannot be written.
     """
     subjects = [*(f"DNS:{name}" for name in sorted(set(names))), *(f"IP:{each}" for each in sorted(set(addresses)))]
     assert subjects, "a certificate is for somebody"
-    folder = cache / "certificates"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{hashlib.sha256(','.join(subjects).encode()).hexdigest()[:16]}.pem"
+    file = cache / "certificates" / f"{hashlib.sha256(','.join(subjects).encode()).hexdigest()[:16]}.pem"
     if not _is_good(file):
         _make(file, subjects)
     return Certificate(file, _spki_sha256(file))
@@ -74,17 +73,15 @@ def _is_good(file: Path) -> bool:
 
 
 def _make(file: Path, subjects: Sequence[str]) -> None:
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
-        key, certificate, both = (Path(name) / part for part in ("key.pem", "certificate.pem", "both.pem"))
+    with drafted(file) as both, tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
+        key, certificate = (Path(name) / part for part in ("key.pem", "certificate.pem"))
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256"),
             *("-days", str(VALID_DAYS), "-keyout", str(key), "-out", str(certificate)),
             *("-subj", f"/CN={subjects[0].partition(':')[2][:_MAX_COMMON_NAME]}"),
             *("-addext", f"subjectAltName={','.join(subjects)}"),
         )
-        both.touch(mode=0o600)
         both.write_bytes(key.read_bytes() + certificate.read_bytes())
-        both.replace(file)
 
 
 def _spki_sha256(file: Path) -> str:
