@@ -10,7 +10,7 @@ import pytest
 
 from wavebed.errors import WavebedError
 from wavebed.run import play
-from wavebed.run.play import Act, HungError, open_all, outcomes, perform
+from wavebed.run.play import Act, HungError, open_all, outcomes, perform, settle
 from wavebed.workload.keys import Common
 from wavebed.workload.model import Clock, Metric, Outcome, Session, Workload
 
@@ -37,6 +37,8 @@ class Wait(Session):
 
     def stop(self) -> None:
         self.asked.set()
+        if self.workload.fault == "cannot stop":
+            raise BrokenPipeError(32, "Broken pipe")
 
     def report(self, schedule: Schedule) -> Outcome:
         if self.workload.fault == "garbage":
@@ -73,6 +75,8 @@ class Waiter(Workload):
     def open(self, stage: Stage) -> Wait:
         if self.fault == "does not open":
             raise WavebedError("no such browser")
+        if self.fault == "breaks on opening":
+            raise KeyError("port")
         return Wait(self)
 
 
@@ -124,6 +128,7 @@ def test_a_workload_is_stopped_at_its_limit(tmp_path: Path) -> None:
         ("fails", "the server went away"),
         ("breaks", "a fault of wavebed: ZeroDivisionError: a bug"),
         ("does not open", "no such browser"),
+        ("breaks on opening", "a fault of wavebed: KeyError: 'port'"),
         ("garbage", "its output cannot be read: ValueError: no JSON"),
     ],
 )
@@ -147,10 +152,34 @@ def test_one_that_does_not_end_when_asked_ends_the_trial(tmp_path: Path, monkeyp
     acts[0].over.wait(3)
 
 
+def test_one_that_cannot_be_stopped_fails_alone(tmp_path: Path) -> None:
+    acts = performed(tmp_path, Waiter("bad", 60, limit_s=0.1, fault="cannot stop"), Waiter("good", 0.6))
+    bad, good = outcomes(list(acts.values()))
+    assert (bad.status, bad.reason) == ("failed", "[Errno 32] Broken pipe")
+    assert good.status == "ok"
+
+
+def test_what_is_endless_never_begins_if_all_others_have_ended_before(tmp_path: Path) -> None:
+    began = time.monotonic()
+    acts = performed(tmp_path, Waiter("ping", 60, endless=True, start_s=30.0), Waiter("load", 0.1))
+    assert time.monotonic() - began < 5
+    assert acts["ping"].span is None
+    assert outcomes([acts["ping"]])[0].reason == "all others had ended before its start"
+
+
 def test_the_end_of_the_laboratory_ends_the_waiting(tmp_path: Path) -> None:
     acts = acts_of(tmp_path, Waiter("long", 0.8))
     began = time.monotonic()
     perform(acts, lambda: False, lambda: None)
     assert time.monotonic() - began < 0.6
-    assert acts[0].problem == "the laboratory ended under it"
-    acts[0].over.wait(3)
+
+
+def test_nothing_runs_any_more_when_reports_are_asked_for(tmp_path: Path) -> None:
+    acts = acts_of(tmp_path, Waiter("long", 0.8), Waiter("later", 60, start_s=60.0), Waiter("done", 0.0))
+    perform(acts, lambda: not acts[2].over.is_set(), lambda: None)
+    settle(acts)
+    long, later, done = outcomes(acts)
+    assert acts[0].span is not None
+    assert (long.status, long.reason) == ("failed", "the laboratory ended under it")
+    assert (later.status, later.reason) == ("failed", "the laboratory ended under it")
+    assert done.status == "ok"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Clock, Schedule, Session, Workload
 
-__all__ = ["Act", "HungError", "open_all", "outcomes", "perform"]
+__all__ = ["Act", "HungError", "open_all", "outcomes", "perform", "settle"]
 
 STOP_GRACE_S = 10.0
 """A session must end within 5 s of being asked; after twice that the laboratory is ended under it."""
@@ -41,6 +41,8 @@ class Act:
         ``None`` if it could not be opened; `problem` says why.
     started, over : threading.Event
         Set when it begins and when it has ended, or never will begin.
+    asked : threading.Event
+        Set when it was asked to end: if it has not begun by then, it never will.
     limited : bool
         Whether it was stopped at its limit.
     """
@@ -53,6 +55,8 @@ class Act:
     end_s: float | None = None
     limited: bool = False
     asked_s: float | None = None
+    thread: threading.Thread | None = None
+    asked: threading.Event = field(default_factory=threading.Event)
     started: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -67,7 +71,11 @@ class Act:
         """Ask it once to end."""
         if self.asked_s is None and self.session is not None:
             self.asked_s = time.monotonic()
-            self.session.stop()
+            self.asked.set()
+            try:
+                self.session.stop()
+            except Exception as error:  # noqa: BLE001 - its program may be gone; the others go on
+                self.problem = self.problem or _told(error)
 
 
 def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: Path, seed: int) -> list[Act]:
@@ -94,17 +102,28 @@ def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: 
     if len(acts) == 1:
         _open(acts[0])
     else:
-        with ThreadPoolExecutor(max_workers=len(acts)) as pool:
+        pool = ThreadPoolExecutor(max_workers=len(acts))
+        try:
             list(pool.map(_open, acts))
+        finally:
+            # After Ctrl-C nobody waits for browsers: the laboratory ends under them.
+            pool.shutdown(wait=False, cancel_futures=True)
     return acts
 
 
 def _open(act: Act) -> None:
     try:
         act.session = act.workload.open(act.stage)
-    except (WavebedError, TimeoutError, OSError) as error:
-        act.problem = str(error) or type(error).__name__
+    except Exception as error:  # noqa: BLE001 - a fault in one workload must not end the run
+        act.problem = _told(error)
         act.over.set()
+
+
+def _told(error: Exception) -> str:
+    """Return what people read of an error: one line."""
+    if isinstance(error, WavebedError | TimeoutError | OSError):
+        return str(error) or type(error).__name__
+    return f"a fault of wavebed: {type(error).__name__}: {error}"
 
 
 def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[], None]) -> None:
@@ -128,13 +147,12 @@ def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[]
     wake = threading.Event()
     for act in acts:
         if act.session is not None:
-            threading.Thread(target=_play, args=(act, by_name, wake), name=act.workload.name, daemon=True).start()
+            act.thread = threading.Thread(target=_play, args=(act, by_name, wake), name=act.workload.name, daemon=True)
+            act.thread.start()
     while not all(act.over.is_set() for act in acts):
         wake.wait(LOOK_EVERY_S)
         wake.clear()
         if not is_alive():
-            for act in acts:
-                act.problem = act.problem or ("" if act.over.is_set() else "the laboratory ended under it")
             return
         _hold_to_limits(acts)
         look()
@@ -144,19 +162,20 @@ def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
     assert act.session is not None, "looked at by the caller"
     clock = act.stage.clock
     try:
+        left_s = act.workload.common.start_s
         other = acts.get(act.workload.common.after or "")
         if other is not None:
             other.over.wait()
-            time.sleep(act.workload.common.start_s)
         else:
-            time.sleep(max(0.0, act.workload.common.start_s - clock.now_s()))
+            left_s -= clock.now_s()
+        if act.asked.wait(max(0.0, left_s)):
+            act.problem = act.problem or "all others had ended before its start"
+            return
         act.start_s = clock.now_s()
         act.started.set()
         act.session.run()
-    except (WavebedError, TimeoutError, OSError) as error:
-        act.problem = str(error) or type(error).__name__
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not leave the trial waiting
-        act.problem = f"a fault of wavebed: {type(error).__name__}: {error}"
+        act.problem = _told(error)
     finally:
         if act.start_s is not None:
             act.end_s = clock.now_s()
@@ -167,17 +186,26 @@ def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
 def _hold_to_limits(acts: Sequence[Act]) -> None:
     others_over = all(act.over.is_set() for act in acts if not act.workload.endless)
     for act in acts:
-        if act.over.is_set() or not act.started.is_set() or act.start_s is None:
-            if others_over and act.workload.endless and not act.started.is_set():
-                act.ask_to_stop()
+        if act.over.is_set():
             continue
         if act.workload.endless and others_over:
             act.ask_to_stop()
-        elif act.stage.clock.now_s() - act.start_s > act.workload.common.limit_s:
+        elif act.start_s is not None and act.stage.clock.now_s() - act.start_s > act.workload.common.limit_s:
             act.limited = act.limited or act.asked_s is None
             act.ask_to_stop()
         if act.asked_s is not None and time.monotonic() - act.asked_s > STOP_GRACE_S + act.workload.tail_s:
             raise HungError(f"{act.workload.name}: did not end within {STOP_GRACE_S:.0f} s of being asked to")
+
+
+def settle(acts: Sequence[Act]) -> None:
+    """Wait for what still runs, now that the laboratory is gone under it; what has not begun never will."""
+    end = time.monotonic() + STOP_GRACE_S
+    for act in acts:
+        act.problem = act.problem or ("" if act.over.is_set() else "the laboratory ended under it")
+        act.asked.set()
+    for act in acts:
+        if act.thread is not None:
+            act.thread.join(max(0.0, end - time.monotonic()))
 
 
 def outcomes(acts: Sequence[Act]) -> list[Outcome]:

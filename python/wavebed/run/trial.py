@@ -19,7 +19,7 @@ from wavebed.result.transport import transport_metrics
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, processor_check, verdict
-from wavebed.run.play import open_all, outcomes, perform
+from wavebed.run.play import open_all, outcomes, perform, settle
 from wavebed.workload.model import Clock, Event, Outcome
 
 if TYPE_CHECKING:
@@ -64,17 +64,19 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
     steps, resolved = _resolve(path)
     lab = Laboratory(path, LabPlan(name=random_name(), log_dir=log, wait=True, sample=True))
     acts: list[Act] = []
-    problem = ""
+    problem, end_s = "", 0.0
     try:
         with lab:
             clock = Clock()
             acts = open_all(slot.arm.workloads, lab, clock, raw, slot.seed)
             clock.begin(lab.begin())
-            perform(acts, lab.is_alive, lambda: look(lab, acts))
-            end_s = clock.now_s()
+            try:
+                perform(acts, lab.is_alive, lambda: look(lab, acts))
+            finally:
+                end_s = clock.now_s()
     except WavebedError as error:
         problem = str(error)
-        end_s = max((act.end_s or 0.0 for act in acts), default=0.0)
+    settle(acts)
     (raw / "laboratory.log").write_text(lab.messages, encoding="utf-8")
     found = outcomes(acts)
     workloads = _records(acts, found)
