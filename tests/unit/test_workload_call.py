@@ -117,10 +117,27 @@ def test_a_call_that_never_connects_has_failed() -> None:
 def test_a_direction_without_a_picture_has_no_frame_rate() -> None:
     blind = end([0, 0, 0])
     blind["marks"] = {"begin": BEGIN_MS, "connected": BEGIN_MS + 100, "end": BEGIN_MS + 3000}
-    found = figures(call_outcome(end([0, 30, 60]), blind, 30, clock()))
+    outcome = call_outcome(end([0, 30, 60]), blind, 30, clock())
+    found = figures(outcome)
+    assert "no picture came down" in outcome.doubts
     assert found["frame rate down"] is None
     assert found["freezes down"] is None
     assert found["time to first frame down"] is None
+
+
+def test_a_call_without_any_picture_has_failed() -> None:
+    blind = end([0, 0, 0])
+    blind["marks"] = {"begin": BEGIN_MS, "connected": BEGIN_MS + 100, "end": BEGIN_MS + 3000}
+    outcome = call_outcome(blind, blind, 30, clock())
+    assert (outcome.status, outcome.reason) == ("failed", "the ends connected, but no picture came to either")
+
+
+def test_the_bitrate_counts_from_the_first_picture() -> None:
+    """Its first picture comes after 2 s, when 125 kB of the 500 kB had come."""
+    late = end([0, 0, 30, 60, 90])
+    late["marks"]["firstFrame"] = BEGIN_MS + 2000  # type: ignore[index, call-overload]
+    found = figures(call_outcome(end([0, 30, 60, 90, 120]), late, 30, clock()))
+    assert found["bitrate down"] == pytest.approx(8 * 375_000 / 3 / 1e6)
 
 
 def test_a_call_that_the_processor_limited_is_doubtful() -> None:

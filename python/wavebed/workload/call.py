@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -12,7 +13,7 @@ from wavebed.errors import WavebedError
 from wavebed.path.problems import Problem
 from wavebed.path.values import number, rate_bps
 from wavebed.workload import tools
-from wavebed.workload.browser.remote import Agent
+from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
 from wavebed.workload.call_video import camera_film
 from wavebed.workload.keys import WorkloadKey
@@ -142,7 +143,10 @@ class CallSession(Session):
                 agent.tell({"do": "finish"})
             over = time.monotonic() + _FINISH_S
             for name in self._agents:
-                said = self._hear(name, max(0.0, over - time.monotonic()))
+                try:
+                    said = self._hear(name, max(0.0, over - time.monotonic()))
+                except TimeoutError as error:
+                    raise WavebedError(f"the {name}'s end of the call: {error}") from None
                 file = self._stage.folder / f"{name}.json"
                 file.write_text(json.dumps(said), encoding="utf-8")
         finally:
@@ -170,12 +174,18 @@ class CallSession(Session):
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})
-        return self._hear(end, _ANSWER_S)["value"]
+        over = time.monotonic() + _ANSWER_S
+        while time.monotonic() < over:
+            with suppress(TimeoutError):
+                return self._hear(end, LOOK_EVERY_S)["value"]
+            if self._stop.is_set():
+                raise WavebedError("stopped before the ends of the call knew each other")
+        raise WavebedError(f"the {end}'s end of the call: no answer within {_ANSWER_S:g} s")
 
     def _hear(self, end: str, timeout_s: float) -> dict[str, Json]:
         try:
             return self._agents[end].hear(timeout_s)
-        except (TimeoutError, WavebedError) as error:
+        except WavebedError as error:
             raise WavebedError(f"the {end}'s end of the call: {error}") from None
 
 

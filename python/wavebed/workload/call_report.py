@@ -130,6 +130,8 @@ def call_outcome(server: Mapping[str, Json], client: Mapping[str, Json], fps: in
             return Outcome("failed", f"the {name}'s end never connected: its state was {end['state']!r}")
     directions = [read_direction("down", client, server, clock), read_direction("up", server, client, clock)]
     rtt = {name: _rtt(end, clock) for name, end in (("server", server), ("client", client))}
+    if all(direction.first_frame_ms is None for direction in directions):
+        return Outcome("failed", "the ends connected, but no picture came to either")
     metrics = [metric for direction in directions for metric in _metrics(direction)]
     metrics.extend(_rtt_metrics([ms for pairs in rtt.values() for _, ms in pairs if ms is not None]))
     return Outcome(
@@ -151,7 +153,7 @@ def _metrics(direction: Direction) -> list[Metric]:
     frozen_s = sum((event.end_s or event.time_s) - event.time_s for event in direction.freezes)
     heights = [row["frameHeight"] for _, row in direction.rows if "frameHeight" in row]
     received, lost = last.get("packetsReceived", 0.0), max(0.0, last.get("packetsLost", 0.0))
-    total_bytes = last.get("bytesReceived", 0.0) + last.get("headerBytesReceived", 0.0)
+    total_bytes = _bytes(last) - _bytes(_at(direction.rows, direction.from_s))
     since = "from the first picture to the end of the call"
     stats = "WebRTC statistics of the receiver"
     return [
@@ -205,6 +207,15 @@ def _metrics(direction: Direction) -> list[Metric]:
             "from when the receiver knew the sender's description (it then connects) to its first picture",
         ),
     ]
+
+
+def _at(rows: Sequence[tuple[float, Mapping[str, float]]], moment_s: float) -> Mapping[str, float]:
+    """Return the last counters at a moment; none before the first sample."""
+    return next((row for at_s, row in reversed(rows) if at_s <= moment_s), {})
+
+
+def _bytes(row: Mapping[str, float]) -> float:
+    return row.get("bytesReceived", 0.0) + row.get("headerBytesReceived", 0.0)
 
 
 def _rtt(end: Mapping[str, Json], clock: Clock) -> list[tuple[float, float | None]]:
@@ -262,6 +273,8 @@ def _implementation(direction: Direction) -> dict[str, Json]:
 
 
 def _doubts(direction: Direction, fps: int) -> list[str]:
+    if direction.first_frame_ms is None:
+        return [f"no picture came {direction.name}"]
     limited_s = cast("dict[str, float]", direction.sender.get("qualityLimitationDurations") or {})
     total_s = sum(limited_s.values())
     if not total_s:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.errors import WavebedError
 from wavebed.path.problems import Problem, described
 from wavebed.path.values import time_ns
+from wavebed.workload.waiting import last_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,8 +100,7 @@ class Prober:
             raise WavebedError(f"{self.name} did not end within {_END_S:g} s") from None
 
     def _last_words(self) -> str:
-        lines = self._errors.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return last_line(self._errors) or "it said nothing"
 
 
 class Watch:
@@ -188,6 +188,5 @@ def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folde
             return process
         if process.poll() is not None:
             break
-    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
     process.terminate()
-    raise WavebedError(f"{name} does not listen on UDP port {port}: {lines[-1]}")
+    raise WavebedError(f"{name} does not listen on UDP port {port}: {last_line(log) or 'it said nothing'}")

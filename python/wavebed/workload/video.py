@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from wavebed.errors import WavebedError
 from wavebed.path import values
 from wavebed.path.problems import Problem
-from wavebed.workload.browser.remote import STOP_GRACE_S, Agent
+from wavebed.workload.browser.remote import Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.media.content import MANIFEST, Content, make
 from wavebed.workload.media.ladder import FRAMES_PER_S, Ladder, read_ladder
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Video", "VideoSession"]
 
 STARTUP_S = 2.0
-LISTEN_S = 0.5
 PAGE_ORIGIN = "http://localhost:9/"
 """Where the page seems to be from. Chromium connects to a page's origin before it is asked to: here, to itself."""
 ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
@@ -140,12 +139,14 @@ class VideoSession(Session):
         assert workload.root is not None, "it was prepared"
         self._workload = workload
         self._stage = stage
-        self._stopped = threading.Event()
+        self._asked = threading.Event()
         scheme = "http" if workload.certificate is None else "https"
         url = f"{scheme}://{workload.common.server}:{stage.port}/{MANIFEST}"
         arguments: list[Json] = []
         if workload.certificate is not None:
             arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
+        site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
+        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
         file = stage.folder / "page.html"
         file.write_text(workload.page, encoding="utf-8")
         settings: dict[str, Json] = {
@@ -157,21 +158,22 @@ class VideoSession(Session):
             "watch": workload.watch_settings(url),
         }
         self._agent = Agent(stage.client, "wavebed.workload.video_agent", settings, stage.folder)
-        site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
         try:
-            self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
             self._agent.await_ready()
         except BaseException:
             self._agent.close()
+            self._server.stop()
             raise
         finally:
             file.unlink()
 
     def run(self) -> None:
         """Play until the end of the video, or until asked to stop."""
-        self._agent.tell({"go": True})
         try:
-            self._hear()
+            if self._asked.is_set():
+                raise WavebedError("stopped before it began")
+            self._agent.tell({"go": True})
+            self._agent.result(self._asked, self._server.failure)
             failure = self._server.failure()
             if failure is not None:
                 raise WavebedError(failure)
@@ -179,22 +181,9 @@ class VideoSession(Session):
             self._agent.close()
             self._server.stop()
 
-    def _hear(self) -> None:
-        """Wait for the browser to say that it is over."""
-        rest_s = STOP_GRACE_S
-        heard = None
-        while heard is None:
-            try:
-                heard = self._agent.hear(LISTEN_S)
-            except TimeoutError:
-                rest_s -= LISTEN_S if self._stopped.is_set() else 0.0
-                if rest_s <= 0:
-                    raise WavebedError("the browser did not stop: what it saw is lost") from None
-
     def stop(self) -> None:
-        """Ask the browser to stop; what was shown until then is reported."""
-        self._stopped.set()
-        self._agent.tell({"stop": True})
+        """Have the browser stop; what was shown until then is reported."""
+        self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it needs nobody else
         """Read the record that the page left."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from wavebed.errors import UserError, WavebedError
 from wavebed.path import values
 from wavebed.path.problems import Problem, choose
-from wavebed.workload.browser.remote import STOP_GRACE_S, Agent
+from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from wavebed.workload.site import BuiltSite
     from wavebed.workload.web_figures import Course
 
-_LOOK_EVERY_S = 0.25
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
 _HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
@@ -142,7 +141,12 @@ class _WebSession(Session):
             stage.server, self._hosts(addresses), workload.protocol, stage.folder, workload.certificate
         )
         self._agent = Agent(stage.client, "wavebed.workload.browser.web_agent", self._settings(addresses), stage.folder)
-        self._agent.await_ready()
+        try:
+            self._agent.await_ready()
+        except BaseException:
+            self._agent.close()
+            self._server.stop()
+            raise
 
     def _add_addresses(self) -> dict[str, str]:
         """Give each origin an address on the server, and return them by name."""
@@ -195,30 +199,13 @@ class _WebSession(Session):
             if not self._asked.is_set():
                 self._began = time.monotonic()
                 self._agent.tell({"go": True})
-                self._failure = self._await_result()
+                self._agent.result(self._asked, self._server.failure)
         except WavebedError as error:
             self._failure = str(error)
         finally:
             self._agent.close()
         self._failure = self._server.failure() or self._failure
         self._server.stop()
-
-    def _await_result(self) -> str | None:
-        """Return why there is no result, once it is clear that there will be none."""
-        end = time.monotonic() + self._stage.limit_s + STOP_GRACE_S
-        asked = False
-        while time.monotonic() < end:
-            try:
-                self._agent.hear(_LOOK_EVERY_S)
-            except TimeoutError:
-                pass
-            else:
-                return None
-            if not asked and (self._asked.is_set() or self._server.failure() is not None):
-                asked = True
-                self._agent.tell({"stop": True})
-                end = min(end, time.monotonic() + STOP_GRACE_S)
-        return f"not loaded within {self._stage.limit_s:g} s, and the browser gave no answer"
 
     def stop(self) -> None:
         """Have the browser end its recording."""
@@ -233,7 +220,7 @@ class _WebSession(Session):
         status, reason = self._judge(course)
         trace = read_trace(folder / "trace.json")
         if course is None or trace is None:
-            return Outcome(status, reason)
+            return Outcome("failed", reason or "the browser's trace has no page in it")
         start_s = self._stage.clock.of_monotonic_ns(trace.began_ns)
         metrics, progress = metrics_of(course, trace)
         workload = self._workload
@@ -262,7 +249,7 @@ class _WebSession(Session):
             return "failed", course.error
         if not course.loaded:
             waited_s = self._stopped - self._began
-            if self._asked.is_set() and waited_s < self._stage.limit_s - _LOOK_EVERY_S:
+            if self._asked.is_set() and waited_s < self._stage.limit_s - LOOK_EVERY_S:
                 return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
             return "failed", f"not loaded within {self._stage.limit_s:g} s"
         if not course.settled:

@@ -6,14 +6,16 @@ import json
 import os
 import select
 import sys
+import threading
 import time
-from subprocess import TimeoutExpired
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.workload.waiting import end_within, last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from wavebed.path.lab import LabHost
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent"]
 
+LOOK_EVERY_S = 0.25
 STOP_GRACE_S = 4.0
 CLOSE_GRACE_S = 1.0
 """How long its browser has to end by itself, and to remove its profile."""
@@ -48,6 +51,7 @@ class Agent:
         self._output, their_output = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
         self._rest = b""
+        self._lock = threading.Lock()
         try:
             with self._log.open("ab") as log:
                 self._process = host.start(
@@ -63,13 +67,11 @@ class Agent:
         self.tell(settings)
 
     def tell(self, message: Mapping[str, Json]) -> None:
-        """Send a message. If nobody hears it any more, `hear` will say so."""
+        """Send a message. If nobody hears it any more, `hear` will say so. After `close` nothing is sent."""
         line = json.dumps(message).encode() + b"\n"
-        try:
-            while line:
+        with self._lock, suppress(OSError):
+            while line and self._input >= 0:
                 line = line[os.write(self._input, line) :]
-        except OSError:
-            pass
 
     def hear(self, timeout_s: float) -> dict[str, Json]:
         """Return its next message.
@@ -96,6 +98,28 @@ class Agent:
             raise WavebedError(f"{self._name}: {message['error']}")
         return message
 
+    def result(self, asked: threading.Event, needed: Callable[[], str | None]) -> dict[str, Json]:
+        """Wait for its last message; tell it ``{"stop": true}`` when `asked` is set, or what it needs has failed.
+
+        Parameters
+        ----------
+        needed : callable
+            Asked four times a second for a line about what has failed.
+
+        Raises
+        ------
+        WavebedError
+            If it failed or ended; the line is its own. Or if it does not answer within 4 s of being told.
+        """
+        end: float | None = None
+        while end is None or time.monotonic() < end:
+            with suppress(TimeoutError):
+                return self.hear(LOOK_EVERY_S)
+            if end is None and (asked.is_set() or needed() is not None):
+                self.tell({"stop": True})
+                end = time.monotonic() + STOP_GRACE_S
+        raise WavebedError(f"{self._name} did not stop when it was told to: what it saw is lost")
+
     def await_ready(self, timeout_s: float = 30.0) -> None:
         """Wait until its browser is up.
 
@@ -111,15 +135,12 @@ class Agent:
 
     def close(self) -> None:
         """End it, if it has not ended by itself."""
-        if self._input >= 0:
-            os.close(self._input)
-            self._input = -1
-            os.close(self._output)
-        try:
-            self._process.wait(CLOSE_GRACE_S)
-        except TimeoutExpired:
-            self._process.terminate()
+        with self._lock:
+            if self._input >= 0:
+                os.close(self._input)
+                self._input = -1
+                os.close(self._output)
+        end_within(self._process, CLOSE_GRACE_S)
 
     def _last_words(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return last_line(self._log) or "it said nothing"
