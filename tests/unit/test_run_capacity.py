@@ -64,6 +64,16 @@ def test_opportunities_are_summed_over_a_tenth_of_a_second(tmp_path: Path) -> No
     assert course(tmp_path, rate, text, 200_000_000) == [(0.0, 160_000, None), (0.1, 40_000, None)]
 
 
+@pytest.mark.parametrize(("duration_s", "rate_bps"), [(0.001, 12_000_000), (0.15, 240_000)])
+def test_the_last_window_of_opportunities_is_as_short_as_the_pattern(
+    tmp_path: Path, duration_s: float, rate_bps: int
+) -> None:
+    rows = "0.0005,1500\n" if duration_s < 0.1 else "0.05,3000\n0.12,1500\n"
+    text = f"# wavebed pattern 1\n# kind = opportunities\n# duration_s = {duration_s}\ntime_s,bytes\n{rows}"
+    rate: dict[str, Json] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
+    assert course(tmp_path, rate, text, 300_000_000) == [(0.0, rate_bps, None)]
+
+
 def test_a_constant_rate_is_one_step_and_states_are_spans(tmp_path: Path) -> None:
     stage: Json = {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 5}}
     laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "a", "down": [stage], "up": [stage]}]}]}

@@ -139,8 +139,10 @@ def _of_opportunities(link: str, pattern: Pattern) -> Steps:
     sizes = np.zeros(count, np.int64)
     assert pattern.size_bytes is not None, "an opportunity has a size"
     np.add.at(sizes, np.minimum(pattern.index // OPPORTUNITY_WINDOW_NS, count - 1), pattern.size_bytes)
-    rate = sizes * 8 * 1_000_000_000 // OPPORTUNITY_WINDOW_NS
-    return Steps(link, np.arange(count) * OPPORTUNITY_WINDOW_NS, rate, np.full(count, _NO_STATE, np.int8))
+    starts_ns = np.arange(count) * OPPORTUNITY_WINDOW_NS
+    # The last window ends with the pattern; a pattern may be as short as a millisecond.
+    rate = sizes * 8 * 1_000_000_000 // np.minimum(OPPORTUNITY_WINDOW_NS, pattern.period - starts_ns)
+    return Steps(link, starts_ns, rate, np.full(count, _NO_STATE, np.int8))
 
 
 def _from(steps: Steps, start_ns: int, period_ns: int, end: str) -> Steps:
