@@ -33,7 +33,13 @@ def engine(**changes: Json) -> dict[str, Json]:
     link, departure, host = dict(LINK), dict(DEPARTURE), dict(HOST)
     for part in (link, departure, host):
         part.update({key: value for key, value in changes.items() if key in part})
-    return {"links": [link], "departures": [departure], "hosts": [host], "sampler": changes.get("sampler")}
+    return {
+        "links": [link],
+        "departures": [departure],
+        "hosts": [host],
+        "sampler": changes.get("sampler"),
+        "doubts": changes.get("doubts", []),
+    }
 
 
 def judged(books: dict[str, Json], *workloads: WorkloadRecord) -> tuple[str, list[str]]:
@@ -60,6 +66,12 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(late_p99_us=400.0), "doubtful", "400 µs late at p99"),
         (engine(late_p99_us=9000.0), "invalid", "bound 5 ms"),
         (engine(sampler={"rounds": 80, "missed": 20}), "doubtful", "20 of 100 rounds"),
+        (
+            engine(doubts=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
+            "doubtful",
+            "No space left on device",
+        ),
+        (engine(doubts=["client: no counters: No such file"]), "doubtful", "no counters"),
         ({}, "invalid", "without a summary"),
     ],
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.workload.model import Schedule
 
-__all__ = ["LinkCourse", "Tables", "bottlenecks", "load_spans"]
+__all__ = ["LinkCourse", "Tables", "bottlenecks", "held", "load_spans"]
 
 Tables: TypeAlias = "Mapping[str, pa.Table]"
 """The tables of one trial, by name."""
@@ -110,7 +110,7 @@ def _course(tables: Tables, link: str, loaded: list[tuple[int, int]]) -> LinkCou
     keep = (rows["time_ms"] >= 0) & (rows["time_ms"] < length)
     rows = {name: column[keep].astype(np.float64) for name, column in rows.items()}
     at = rows["time_ms"].astype(np.int64)
-    queue = _held(rows["queue_bytes"], at, length)
+    queue = held(rows["queue_bytes"], at, length)
     sojourn = np.full(length, np.nan)
     sojourn[at] = rows["sojourn_mean_ns"] / 1e6
     lost = np.sum([rows[f"dropped_{reason}_segments"] for reason in _DROPPED_IN_QUEUE], axis=0)
@@ -180,7 +180,7 @@ def _on_grid(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
     return grid
 
 
-def _held(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
+def held(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
     """Return the level in each millisecond: that of the last row, 0 before the first."""
     last = np.zeros(length, np.int64)
     last[at] = np.arange(1, len(at) + 1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.result.course import held
 from wavebed.result.model import Check
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ TOLERATED = 0.01
 def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     """Compare what a link delivered while its queue never ran empty with what its pattern allows.
 
-    Windows of 200 ms count whose queue held at least ten packets at every millisecond, of the window and of the one
-    before (what is delivered now may have left the queue a delay earlier), and in which the rate was the same all the
-    time. A link without such a window holds.
+    Windows of 200 ms count whose queue held at least ten packets at every millisecond, of the window and of those
+    before it as far back as the link's delay (what is delivered now left the queue a delay earlier), and in which the
+    rate was the same all the time. A millisecond without a row keeps the queue of the one before it: that of a link
+    which stands still is full. A window may lack what a link usually delivers at a time, a packet or a super-packet. A
+    link without such a window holds.
 
     Parameters
     ----------
@@ -42,22 +45,25 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     windows = length // WINDOW_MS
     if windows < 2:
         return Check(name, True, "doubtful", "its queue was never full for 0.4 s")
-    queue = np.zeros(windows * WINDOW_MS)
     delivered = np.zeros(windows * WINDOW_MS)
     inside = rows[rows["time_ms"] < windows * WINDOW_MS]
     at = inside["time_ms"].to_numpy()
-    queue[at] = inside["queue_bytes"].to_numpy()
+    queue = held(inside["queue_bytes"].to_numpy(), at, windows * WINDOW_MS)
     delivered[at] = inside["delivered_bytes"].to_numpy() + _lost_after_the_queue(inside)
+    delivered[at] += inside["delivered_segments"].to_numpy() * course.overhead_bytes
+    at_a_time = np.median(delivered[delivered > 0]) if delivered.any() else 0.0
     full = queue.reshape(windows, WINDOW_MS).min(axis=1) >= LEAST_QUEUE_BYTES
-    full[1:] &= full[:-1].copy()
-    full[0] = False
+    back = 1 + course.delay_ns // (WINDOW_MS * 1_000_000)
+    full = np.array([full[max(0, window - back) : window + 1].all() for window in range(windows)])
+    full[:back] = False
     starts_ns = np.arange(windows) * WINDOW_MS * 1_000_000
     rate = course.rate_bps[np.searchsorted(course.time_ns, starts_ns, side="right") - 1]
     changes = np.unique(course.time_ns[1:] // (WINDOW_MS * 1_000_000)).astype(int)
     for change in changes[changes < windows]:
-        full[change : change + 2] = False
+        full[change : change + 1 + back] = False
     possible = rate[full] * WINDOW_MS / 8000
-    share = delivered.reshape(windows, WINDOW_MS).sum(axis=1)[full][possible > 0] / possible[possible > 0]
+    came = delivered.reshape(windows, WINDOW_MS).sum(axis=1)[full] + at_a_time
+    share = came[possible > 0] / possible[possible > 0]
     if not len(share):
         return Check(name, True, "doubtful", "its queue was never full for 0.4 s at one rate")
     short = float((share < SHORT).mean())

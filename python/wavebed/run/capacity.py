@@ -45,6 +45,10 @@ class Steps:
         After which it repeats; ``None`` if it does not.
     by_radio : bool
         Whether a radio takes from the rate what repetitions and headers need.
+    overhead_bytes : int
+        What each packet takes from the rate beside its own bytes.
+    delay_ns : int
+        About how long after the queue data comes out of the link, at most; 0 where a pattern says it.
     """
 
     link: str
@@ -53,6 +57,8 @@ class Steps:
     state: NDArray[np.int8]
     period_ns: int | None = None
     by_radio: bool = False
+    overhead_bytes: int = 0
+    delay_ns: int = 0
 
     def until(self, end_ns: int) -> Steps:
         """Return the steps up to `end_ns`, repetitions written out, each different from the one before."""
@@ -104,9 +110,23 @@ def capacity_steps(laboratory: Mapping[str, Json]) -> list[Steps]:
                     if stage["stage"] in _RATED:
                         rate = cast("dict[str, Json]", stage["rate"])
                         steps = _steps(f"{segment['name']}.{direction}", rate, patterns)
-                        found.append(replace(steps, by_radio=stage["stage"] != "bottleneck"))
+                        found.append(
+                            replace(
+                                steps,
+                                by_radio=stage["stage"] != "bottleneck",
+                                overhead_bytes=cast("int", stage.get("overhead_bytes", 0)),
+                                delay_ns=sum(map(_delay_ns, stages)),
+                            )
+                        )
                         break
     return found
+
+
+def _delay_ns(stage: Mapping[str, Json]) -> int:
+    if stage["stage"] != "delay":
+        return 0
+    delay = cast("dict[str, int]", stage["delay"])
+    return delay.get("delay_ns", 0) + delay.get("mean_ns", 0) + 3 * delay.get("spread_ns", 0)
 
 
 def _steps(link: str, rate: Mapping[str, Json], patterns: dict[str, Pattern]) -> Steps:

@@ -22,6 +22,8 @@ BUSY = 0.97
 BUSY_SHARE = 0.25
 """Marked when all processors together were busier than `BUSY` in more than this share of the intervals."""
 UDP_LOSS_SHARE = 0.001
+_ABSENT = ("rows are missing", "no counters")
+"""What the engine says when a disk was full, or a host did not tell its losses (`Summary` in wavebed-path)."""
 
 
 def _list(engine: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
@@ -62,6 +64,7 @@ def engine_checks(engine: Mapping[str, Json]) -> list[Check]:
         ),
         _udp_check(hosts, links),
         *_late_checks(departures),
+        _written_check(cast("list[str]", engine.get("doubts") or [])),
     ]
     sampler = engine.get("sampler")
     if isinstance(sampler, dict):
@@ -75,6 +78,13 @@ def engine_checks(engine: Mapping[str, Json]) -> list[Check]:
             )
         )
     return checks
+
+
+def _written_check(doubts: Sequence[str]) -> Check:
+    """Judge whether the books and series are whole; what else the engine doubts has checks of its own."""
+    absent = [doubt for doubt in doubts if any(word in doubt for word in _ABSENT)]
+    said = "; ".join(absent) or "nothing is missing"
+    return Check("books and series are whole", not absent, "doubtful", said)
 
 
 def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
