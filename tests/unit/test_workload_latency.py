@@ -163,6 +163,15 @@ def test_a_window_of_fewer_than_20_probes_says_nothing() -> None:
     assert value(found, "increase p50") is None
     found = figures(probes([40.0] * 30 + [80.0] * 20), [Span(2.95, 10, is_load=True)])
     assert value(found, "increase p50") == 40
+    assert value(found, "increase p95") == 40
+
+
+def test_a_window_of_fewer_than_100_probes_has_no_p99() -> None:
+    found = figures(probes([40.0] * 100 + [80.0] * 99), [Span(9.95, 30, is_load=True)])
+    assert value(found, "rtt idle p99") == 40
+    assert value(found, "rtt loaded p95") == 80
+    assert value(found, "rtt loaded p99") is None
+    assert value(found, "increase p99") is None
 
 
 def test_mdev_is_that_of_ping() -> None:

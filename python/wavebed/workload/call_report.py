@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from wavebed.workload.model import Event, Metric, Outcome, Series
+from wavebed.workload.percentiles import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -229,10 +230,7 @@ def _rtt(end: Mapping[str, Json], clock: Clock) -> list[tuple[float, float | Non
 
 def _rtt_metrics(values: Sequence[float]) -> list[Metric]:
     text = f"roundTripTime by RTCP (RFC 3550), the latest every {EVERY_MS} ms, both ends together"
-    return [
-        Metric(f"rtt p{share}", float(np.percentile(values, share)) if values else None, "ms", "lower", text)
-        for share in (50, 95)
-    ]
+    return [Metric(f"rtt p{share}", percentile(values, share), "ms", "lower", text) for share in (50, 95)]
 
 
 def _rtt_series(pairs: Sequence[tuple[float, float | None]]) -> list[Series]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from wavebed.workload.model import Metric
+from wavebed.workload.percentiles import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +33,7 @@ __all__ = [
 
 PERCENTILES = (50, 95, 99)
 LEAST_PROBES = 20
-"""Fewer probes than this in a window say nothing about it: its figures are missing."""
+"""Fewer probes than this in a window say nothing about it: its percentiles are missing (p99 needs 100)."""
 
 DRAIN_S = 1.0
 """How long after the end of a load its queue may still be seen."""
@@ -112,12 +113,6 @@ def _in_windows(probes: Iterable[Probe], loads: Sequence[Span]) -> dict[Window, 
     return found
 
 
-def _percentiles(values: Sequence[float]) -> dict[int, float | None]:
-    if len(values) < LEAST_PROBES:
-        return dict.fromkeys(PERCENTILES)
-    return {share: float(np.percentile(values, share)) for share in PERCENTILES}
-
-
 def delay_metrics(
     probes: Sequence[Probe],
     loads: Sequence[Span],
@@ -141,7 +136,9 @@ def delay_metrics(
     metrics: list[Metric] = []
     windows = _in_windows(probes, loads)
     taken = {window: [ms for ms in map(delay, windows[window]) if ms is not None] for window in WINDOWS}
-    shares = {window: _percentiles(taken[window]) for window in WINDOWS}
+    shares = {
+        window: {share: percentile(taken[window], share, LEAST_PROBES) for share in PERCENTILES} for window in WINDOWS
+    }
     rule = f"{definition}; linear percentile of the probes sent while the path was {{}}"
     for window in WINDOWS:
         metrics.extend(

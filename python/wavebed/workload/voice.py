@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
-import numpy as np
-
 from wavebed.path.values import word
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
@@ -13,6 +11,7 @@ from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.percentiles import percentile
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
 
 if TYPE_CHECKING:
@@ -134,9 +133,7 @@ def _metrics(
     ear_ms = codec.delay_ms + min(delays) + buffer_ms if delays else None
     flow = "UDP by irtt, both ends on one clock"
     metrics = [
-        Metric(
-            f"one-way delay {name} p{share}", _percentile(delays, share), "ms", "lower", f"{flow}; linear percentile"
-        )
+        Metric(f"one-way delay {name} p{share}", percentile(delays, share), "ms", "lower", f"{flow}; linear percentile")
         for share in (50, 95)
     ]
     metrics += [
@@ -177,7 +174,3 @@ def _rated(label: str, rating: Rating | None, codec: Codec, buffer: str) -> list
 
 def _share(name: str, flags: Sequence[bool], definition: str) -> Metric:
     return Metric(name, 100 * sum(flags) / len(flags) if flags else None, "%", "lower", definition)
-
-
-def _percentile(values: Sequence[float], share: int) -> float | None:
-    return float(np.percentile(values, share)) if values else None
