@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from wavebed.workload.model import Span
-from wavebed.workload.rpm import Exchange, foreign_rpm, read_exchanges, rpm_metrics, rpm_series, trimmed_mean
+from wavebed.errors import WavebedError
+from wavebed.workload import rpm
+from wavebed.workload.model import Clock, Span, Stage
+from wavebed.workload.rpm import Exchange, RpmProber, foreign_rpm, read_exchanges, rpm_metrics, rpm_series, trimmed_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +76,23 @@ def test_a_failed_exchange_is_missing_in_the_series() -> None:
     series = rpm_series([Exchange(0, 40, 41, 42), Exchange(1, None, None, None)])
     assert [one.name for one in series] == ["rpm tcp_f", "rpm tls_f", "rpm http_f"]
     assert list(series[1].value) == [41, None]
+
+
+def test_a_curl_that_says_nonsense_ends_the_probing_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = SimpleNamespace(wait=lambda _: 0, returncode=0, output=lambda: ("nonsense", ""))
+    host = cast("Any", SimpleNamespace(name="server", start=lambda *_, **__: process))
+    monkeypatch.setattr(rpm, "start_web_server", lambda *_: SimpleNamespace(stop=lambda: None))
+    clock = Clock()
+    clock.begin(0)
+    stage = Stage(cast("Any", None), host, host, tmp_path, clock, 20000, "198.19.1.", 1, 5.0)
+    prober = RpmProber(stage, 20000, cast("Any", SimpleNamespace(file=tmp_path / "pem")))
+    prober.start()
+    until = time.monotonic() + 10
+    with pytest.raises(WavebedError, match="rpm: Expecting value"):
+        while time.monotonic() < until:
+            prober.look()
+            time.sleep(0.01)
+    with pytest.raises(WavebedError, match="rpm: Expecting value"):
+        prober.end()

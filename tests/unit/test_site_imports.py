@@ -253,3 +253,17 @@ def test_a_folder_is_a_page_if_it_has_an_index(tmp_path: Path) -> None:
     (folder / "img" / "a.png").write_bytes(b"x")
     built = load_site(str(folder), tmp_path / "cache")
     assert [entry.path for entry in built.site.objects] == ["/index.html", "/img/a.png"]
+
+
+def test_a_saved_page_does_not_lead_elsewhere_by_links(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "index.html").write_text("private")
+    (tmp_path / "page.html").write_text("<p>")
+    (tmp_path / "page_files").symlink_to(elsewhere)
+    built = load_site(str(tmp_path / "page.html"), tmp_path / "cache")
+    assert [entry.path for entry in built.site.objects] == ["/page.html"]
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").symlink_to(elsewhere / "index.html")
+    with pytest.raises(UserError, match=r"has no index\.html"):
+        load_site(str(tmp_path / "site"), tmp_path / "cache")

@@ -8,6 +8,7 @@ whose connections nobody else can use: only F is measured, and is called so.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -21,7 +22,7 @@ from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
 from wavebed.workload.serve import VirtualHost, start_web_server
 from wavebed.workload.tools import find
-from wavebed.workload.waiting import wait_for_end
+from wavebed.workload.waiting import end_within, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,21 +141,19 @@ class RpmProber:
                     began = time.monotonic()
                     output.write(json.dumps(self._exchange()) + "\n")
                     self._over.wait(max(0.0, began + EVERY_S - time.monotonic()))
-        except (WavebedError, OSError) as error:
+        except (WavebedError, OSError, ValueError) as error:
             self._error = error if isinstance(error, WavebedError) else WavebedError(f"rpm: {error}")
 
     def _exchange(self) -> dict[str, Json]:
         start_s = self._clock.now_s()
         process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for_end(process, self._over)
-        status = process.poll()
-        if status is None:
-            process.kill()
+        if not end_within(process, 0.001, signal.SIGKILL):
             return {"start_s": start_s, "error": _CUT}
         said, complaint = process.output()
-        if status != 0:
-            return {"start_s": start_s, "error": (complaint or "").strip() or f"curl ended with {status}"}
-        return {"start_s": start_s, "curl": cast("Json", json.loads(said or "{}"))}
+        if process.returncode != 0:
+            return {"start_s": start_s, "error": (complaint or "").strip() or f"curl ended with {process.returncode}"}
+        return {"start_s": start_s, "curl": cast("Json", json.loads(said or ""))}
 
 
 def read_exchanges(file: Path) -> list[Exchange]:

@@ -39,6 +39,7 @@ _VERSION_OPTION = {
     "openssl": "version",
     "ping": "-V",
 }
+_VERSION_TIMEOUT_S = 20.0
 _OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 _SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/local/sbin"
 
@@ -80,7 +81,12 @@ def version(name: str) -> str:
         If this machine does not have it.
     """
     argv = [find(name), _VERSION_OPTION.get(name, "--version")]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=_VERSION_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return "unknown"
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0].strip() if lines else "unknown"
 

@@ -99,13 +99,13 @@ def find_page(file: Path) -> SavedPage:
     """
     if file.is_dir():
         document = file / "index.html"
-        if not document.is_file():
+        if not document.is_file() or document.is_symlink():
             raise UserError(f"{file}: has no index.html: name a saved page")
         return SavedPage(document, [file])
     if not file.is_file():
         raise UserError(f"{file}: no such file: name a saved page")
     folders = [file.with_name(file.stem + ending) for ending in _FOLDERS]
-    return SavedPage(file, [folder for folder in folders if folder.is_dir()])
+    return SavedPage(file, [each for each in folders if each.is_dir() and not each.is_symlink()])
 
 
 def _inside(folder: Path) -> Iterator[Path]:
