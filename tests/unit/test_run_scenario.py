@@ -62,6 +62,30 @@ def test_only_the_named_workloads_run(tmp_path: Path) -> None:
         plan(tmp_path, text, only=["x"])
 
 
+def test_one_that_waits_for_one_that_is_left_out_waits_for_whom_that_one_waits(tmp_path: Path) -> None:
+    text = PATH + "".join(
+        f'[[workload]]\nkind = "bulk"\nname = "{name}"\nduration = "1s"\n{after}'
+        for name, after in (("a", ""), ("b", 'after = "a"\n'), ("c", 'after = "b"\n'))
+    )
+    assert [each.common.after for each in plan(tmp_path, text).arms[0].workloads] == [None, "a", "b"]
+    assert [each.common.after for each in plan(tmp_path, text, only=["a", "c"]).arms[0].workloads] == [None, "a"]
+    assert [each.common.after for each in plan(tmp_path, text, only=["c"]).arms[0].workloads] == [None]
+
+
+def test_the_seed_of_the_path_is_that_of_the_first_trial_unless_the_run_has_one(tmp_path: Path) -> None:
+    assert plan(tmp_path, PATH + "seed = 7\n" + DOWNLOAD).seed == 7
+    assert plan(tmp_path, PATH + DOWNLOAD, overrides={"path.seed": 8}).seed == 8
+    assert plan(tmp_path, PATH + "seed = 7\n" + DOWNLOAD + "[run]\nseed = 3\n").seed == 3
+    assert plan(tmp_path, PATH + "seed = 7\n" + DOWNLOAD, seed=9).seed == 9
+
+
+@pytest.mark.parametrize("key", ["run.trials", "run.seed", "path.seed"])
+def test_a_treatment_cannot_change_what_belongs_to_the_whole_run(tmp_path: Path, key: str) -> None:
+    text = PATH + DOWNLOAD + f"[[treatment]]\nname = 'a'\nset = {{ '{key}' = 2 }}\n"
+    with pytest.raises(UserError, match=rf"treatment\[1\]\.set\.{key}: belongs to the whole run"):
+        plan(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -73,6 +97,7 @@ def test_only_the_named_workloads_run(tmp_path: Path) -> None:
         (PATH + "[[workload]]\nkind = 'download'\nsize = 2\n", r"workload\[1\].size: 2 has no unit"),
         (PATH + DOWNLOAD + "limit = 'soon'\n", r"workload\[1\].limit"),
         (PATH + DOWNLOAD + DOWNLOAD, r"workload\[2\].name: 'download' is taken"),
+        (PATH + DOWNLOAD + "name = 'path'\n", r"workload\[1\].name: 'path' has the figures of the path"),
         (PATH + DOWNLOAD + "after = 'x'\n", "workload.download.after: 'x' is no workload here"),
         (PATH + DOWNLOAD + "after = 'download'\n", "wait for each other"),
         (PATH + DOWNLOAD + "client = 'edge'\n", "this path has no host 'edge'"),

@@ -6,7 +6,7 @@ Everything is read before anything runs, so that a mistake in the last treatment
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
@@ -14,6 +14,7 @@ from wavebed.path import values
 from wavebed.path.problems import Problem, at, described
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
+from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts
 from wavebed.workload import read_workload
 from wavebed.workload.keys import WorkloadKey, read_values
@@ -34,8 +35,16 @@ MAX_WORKLOADS = 32
 
 RUN_KEYS: tuple[WorkloadKey, ...] = (
     WorkloadKey("trials", values.number(1, MAX_TRIALS), "N", 1, "trials of each treatment; each has a seed of its own"),
-    WorkloadKey("seed", values.number(0, 2**63), "N", 1, "seed of the first trial; the next has one more, and so on"),
+    WorkloadKey(
+        "seed",
+        values.number(0, 2**63),
+        "N",
+        None,
+        "seed of the first trial, without it that of the path; the next trial has one more, and so on",
+    ),
 )
+_OF_THE_RUN = "run"
+_SEED = ("path", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ def read_plan(
         source=str(document.get("source", "")),
         overrides=overrides,
         trials=trials if trials is not None else cast("int", run["trials"]),
-        seed=seed if seed is not None else cast("int", run["seed"]),
+        seed=next(cast("int", given) for given in (seed, run["seed"], arms[0].path.seed) if given is not None),
         arms=arms,
         tables=_wanted(document, only),
         notes=tuple(dict.fromkeys(traces.notes)),
@@ -163,7 +172,10 @@ def _arms(
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
         for key in changes:
-            if at(f"{where}.set", key_parts, key) in overridden:
+            parts = at(f"{where}.set", key_parts, key)
+            if parts[0] == _OF_THE_RUN or parts == _SEED:
+                raise Problem("belongs to the whole run, whose treatments share trials and seeds", f"{where}.set.{key}")
+            if parts in overridden:
                 raise Problem(f"--set changes {key} too, which would make the treatments alike: leave one out", where)
         arms.append(at(where, functools.partial(_arm, name, document, scenario, only, traces), changes))
     return tuple(arms)
@@ -192,6 +204,8 @@ def _arm(
     workloads: list[Workload] = []
     for index, table in enumerate(_tables(document, "workload"), 1):
         workload = at(f"workload[{index}]", read_workload, table)
+        if workload.name == PATH_WORKLOAD:
+            raise Problem(f"{PATH_WORKLOAD!r} has the figures of the path: choose another", f"workload[{index}].name")
         if any(known.name == workload.name for known in workloads):
             raise Problem(f"{workload.name!r} is taken: give one of the two another name", f"workload[{index}].name")
         for end in (workload.common.server, workload.common.client):
@@ -202,8 +216,8 @@ def _arm(
         raise Problem('is missing: add a table [[workload]] with kind = "download" or another kind', "workload")
     if len(workloads) > MAX_WORKLOADS:
         raise Problem(f"there are {len(workloads)}: write at most {MAX_WORKLOADS}", "workload")
+    _check_order(workloads)
     chosen = _chosen(workloads, only)
-    _check_order(chosen)
     if all(workload.endless for workload in chosen):
         raise Problem(
             f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
@@ -216,7 +230,15 @@ def _chosen(workloads: Sequence[Workload], only: Sequence[str]) -> list[Workload
     for name in only:
         if name not in names:
             raise UserError(f"--workload: {name!r} is no workload of this scenario: write one of {', '.join(names)}")
-    return [workload for workload in workloads if not only or workload.name in only]
+    chosen = [workload for workload in workloads if not only or workload.name in only]
+    after = {workload.name: workload.common.after for workload in workloads}
+    for workload in chosen:
+        # It waits for whom the one that is left out would have waited for.
+        first = workload.common.after
+        while first is not None and only and first not in only:
+            first = after[first]
+        workload.common = replace(workload.common, after=first)
+    return chosen
 
 
 def _check_order(workloads: Sequence[Workload]) -> None:
