@@ -123,6 +123,34 @@ def test_a_record_whose_parts_are_of_another_kind_is_refused_in_one_line(run_dir
         wavebed.load(run_dir)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("treatments", [1], "there is a int in treatments"),
+        ("treatments", [{}], "has no 'name'"),
+        ("overrides", [], "overrides is a list"),
+        ("started", 5, "started is a int"),
+        ("trials", [{"folder": "a", "block": 1, "treatment": "a", "seed": 1, "verdict": "good"}], "verdict is 'good'"),
+    ],
+)
+def test_a_run_that_is_not_as_documented_is_refused_in_one_line(
+    run_dir: Path, key: str, value: object, said: str
+) -> None:
+    file = run_dir / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    with pytest.raises(UserError, match=said):
+        wavebed.load(run_dir)
+
+
+def test_a_metric_that_is_no_number_is_refused_in_one_line(run_dir: Path) -> None:
+    file = run_dir / "trials" / "0001-cubic" / "trial.json"
+    data = json.loads(file.read_text())
+    data["metrics"][0]["value"] = "fast"
+    file.write_text(json.dumps(data))
+    with pytest.raises(UserError, match=r"trial\.json: is not as documented \(value is a str\)"):
+        wavebed.load(run_dir).trial("0001-cubic")
+
+
 def test_a_damaged_table_is_named(run_dir: Path) -> None:
     file = run_dir / "trials/0001-cubic/series/links.parquet"
     file.write_bytes(b"PAR1")

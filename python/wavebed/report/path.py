@@ -137,8 +137,8 @@ def _scene_name(scenario: Path, overrides: Table) -> str | None:
         path = tomllib.loads(scenario.read_text(encoding="utf-8")).get("path", {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
         return None
-    tables = [path, *path.get("segment", [])] if isinstance(path, dict) else []
-    named = [table["scene"] for table in tables if isinstance(table, dict) and isinstance(table.get("scene"), str)]
+    tables = [path, *_tables(path, "segment")] if isinstance(path, dict) else []
+    named = [table["scene"] for table in tables if isinstance(table.get("scene"), str)]
     return named[0] if named else None
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from wavebed.errors import UserError
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
+from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import RUN_FILE, TRIAL_FILE
 from wavebed.workload.model import Metric, Outcome, Span
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.result.model import Verdict
     from wavebed.workload.model import Better, Json, Status
 
 __all__ = ["read_run", "read_trial"]
+
+VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -35,33 +36,38 @@ def read_run(folder: Path) -> RunRecord:
     data = _load(file)
     try:
         return RunRecord(
-            title=cast("str", data["title"]),
-            source=cast("str", data["source"]),
-            scenario=cast("str", data["scenario"]),
-            overrides=cast("dict[str, Json]", data["overrides"]),
-            command_line=cast("list[str]", data["command_line"]),
-            started=cast("str", data["started"]),
-            seed=cast("int", data["seed"]),
-            blocks=cast("int", data["blocks"]),
-            versions=cast("dict[str, str]", data["versions"]),
-            machine=cast("dict[str, str]", data["machine"]),
-            workloads=cast("list[dict[str, Json]]", data["workloads"]),
-            treatments=cast("list[dict[str, Json]]", data["treatments"]),
-            trials=[_line(line) for line in cast("list[dict[str, Json]]", data["trials"])],
-            ended=cast("str | None", data["ended"]),
+            title=_one(str, data, "title"),
+            source=_one(str, data, "source"),
+            scenario=_one(str, data, "scenario"),
+            overrides=_one(dict, data, "overrides"),
+            command_line=_each(str, data, "command_line"),
+            started=_one(str, data, "started"),
+            seed=_one(int, data, "seed"),
+            blocks=_one(int, data, "blocks"),
+            versions=_one(dict, data, "versions"),
+            machine=_one(dict, data, "machine"),
+            workloads=[_named(item) for item in _each(dict, data, "workloads")],
+            treatments=[_named(item) for item in _each(dict, data, "treatments")],
+            trials=[_line(item) for item in _each(dict, data, "trials")],
+            ended=None if data["ended"] is None else _one(str, data, "ended"),
         )
     except (KeyError, TypeError) as error:
         raise _damaged(file, error) from None
 
 
+def _named(data: dict[str, Json]) -> dict[str, Json]:
+    _one(str, data, "name")
+    return data
+
+
 def _line(data: dict[str, Json]) -> TrialLine:
     return TrialLine(
-        folder=cast("str", data["folder"]),
-        block=cast("int", data["block"]),
-        treatment=cast("str", data["treatment"]),
-        seed=cast("int", data["seed"]),
-        verdict=cast("Verdict", data["verdict"]),
-        reasons=cast("list[str]", data["reasons"]),
+        folder=_one(str, data, "folder"),
+        block=_one(int, data, "block"),
+        treatment=_one(str, data, "treatment"),
+        seed=_one(int, data, "seed"),
+        verdict=cast("Verdict", _word(VERDICTS, data, "verdict")),
+        reasons=_each(str, data, "reasons"),
     )
 
 
@@ -77,22 +83,22 @@ def read_trial(folder: Path) -> TrialRecord:
     data = _load(file)
     try:
         metrics: dict[str, list[Metric]] = {}
-        for item in cast("list[dict[str, Json]]", data["metrics"]):
-            metrics.setdefault(cast("str", item["workload"]), []).append(_metric(item))
+        for item in _each(dict, data, "metrics"):
+            metrics.setdefault(_one(str, item, "workload"), []).append(_metric(item))
         return TrialRecord(
-            folder=cast("str", data["folder"]),
-            block=cast("int", data["block"]),
-            treatment=cast("str", data["treatment"]),
-            seed=cast("int", data["seed"]),
-            started=cast("str", data["started"]),
-            wall_s=cast("float", data["wall_s"]),
-            verdict=cast("Verdict", data["verdict"]),
-            reasons=cast("list[str]", data["reasons"]),
-            checks=[_check(check) for check in cast("list[dict[str, Json]]", data["checks"])],
-            workloads=[_workload_record(item, metrics) for item in cast("list[dict[str, Json]]", data["workloads"])],
+            folder=_one(str, data, "folder"),
+            block=_one(int, data, "block"),
+            treatment=_one(str, data, "treatment"),
+            seed=_one(int, data, "seed"),
+            started=_one(str, data, "started"),
+            wall_s=_number(data, "wall_s") or 0.0,
+            verdict=cast("Verdict", _word(VERDICTS, data, "verdict")),
+            reasons=_each(str, data, "reasons"),
+            checks=[_check(item) for item in _each(dict, data, "checks")],
+            workloads=[_workload_record(item, metrics) for item in _each(dict, data, "workloads")],
             transport=metrics.get(PATH_WORKLOAD, []),
-            engine=cast("dict[str, Json]", data["engine"]),
-            laboratory=cast("dict[str, Json]", data["laboratory"]),
+            engine=_one(dict, data, "engine"),
+            laboratory=_one(dict, data, "laboratory"),
         )
     except (KeyError, TypeError) as error:
         raise _damaged(file, error) from None
@@ -100,38 +106,71 @@ def read_trial(folder: Path) -> TrialRecord:
 
 def _metric(data: dict[str, Json]) -> Metric:
     return Metric(
-        name=cast("str", data["name"]),
-        value=cast("float | None", data["value"]),
-        unit=cast("str", data["unit"]),
-        better=cast("Better", data["better"]),
-        definition=cast("str", data["definition"]),
+        name=_one(str, data, "name"),
+        value=_number(data, "value"),
+        unit=_one(str, data, "unit"),
+        better=cast("Better", _one(str, data, "better")),
+        definition=_one(str, data, "definition"),
     )
 
 
 def _check(data: dict[str, Json]) -> Check:
     return Check(
-        name=cast("str", data["name"]),
-        holds=cast("bool", data["holds"]),
-        severity=cast('Literal["invalid", "doubtful"]', data["severity"]),
-        evidence=cast("str", data["evidence"]),
+        name=_one(str, data, "name"),
+        holds=_one(bool, data, "holds"),
+        severity=cast('Literal["invalid", "doubtful"]', _one(str, data, "severity")),
+        evidence=_one(str, data, "evidence"),
     )
 
 
 def _workload_record(data: dict[str, Json], metrics: Mapping[str, Sequence[Metric]]) -> WorkloadRecord:
-    name = cast("str", data["name"])
-    start_s, end_s = cast("float | None", data["start_s"]), cast("float | None", data["end_s"])
+    name = _one(str, data, "name")
+    start_s, end_s = _number(data, "start_s"), _number(data, "end_s")
+    span = None if start_s is None or end_s is None else Span(start_s, end_s, _one(bool, data, "is_load"))
     return WorkloadRecord(
         name=name,
-        kind=cast("str", data["kind"]),
-        span=None if start_s is None or end_s is None else Span(start_s, end_s, cast("bool", data["is_load"])),
+        kind=_one(str, data, "kind"),
+        span=span,
         outcome=Outcome(
-            status=cast("Status", data["status"]),
-            reason=cast("str", data["reason"]),
+            status=cast("Status", _one(str, data, "status")),
+            reason=_one(str, data, "reason"),
             metrics=metrics.get(name, []),
-            details=cast("dict[str, Json]", data["details"]),
-            doubts=cast("list[str]", data["doubts"]),
+            details=_one(dict, data, "details"),
+            doubts=_each(str, data, "doubts"),
         ),
     )
+
+
+_T = TypeVar("_T")
+
+
+def _one(kind: type[_T], data: Mapping[str, Json], key: str) -> _T:
+    value = data[key]
+    if not isinstance(value, kind):
+        raise TypeError(f"{key} is a {type(value).__name__}")
+    return value
+
+
+def _each(kind: type[_T], data: Mapping[str, Json], key: str) -> list[_T]:
+    values: list[object] = _one(list, data, key)
+    for value in values:
+        if not isinstance(value, kind):
+            raise TypeError(f"there is a {type(value).__name__} in {key}")
+    return cast("list[_T]", values)
+
+
+def _number(data: Mapping[str, Json], key: str) -> float | None:
+    value = data[key]
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{key} is a {type(value).__name__}")
+
+
+def _word(words: Sequence[str], data: Mapping[str, Json], key: str) -> str:
+    value = _one(str, data, key)
+    if value not in words:
+        raise TypeError(f"{key} is {value!r}")
+    return value
 
 
 def _load(file: Path) -> dict[str, Json]:
