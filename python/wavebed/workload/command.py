@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import WavebedError
@@ -19,19 +18,14 @@ from wavebed.workload.waiting import end_within, last_line, wait_for_end
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.path.lab import LabHost
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Metric, Schedule, Stage, Status
 
 __all__ = ["Command"]
 
-_START_TIMEOUT_S = 10.0
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0
 _PORT = "{port}"
-_STATE = 3
-_WAITING = ("0A", "07")
-"""In /proc/net: TCP that listens, UDP without a peer."""
 
 
 def _command(value: object) -> list[str]:
@@ -114,7 +108,7 @@ class _CommandSession(Session):
             process = stage.server.start(filled_in(command, stage), stdout=out, stderr=errors, cwd=stage.folder)
         self._server = RunningServer("server-run", process, log)
         if any(_PORT in part for part in command):
-            _wait_until_bound(self._server, stage.server, stage.port)
+            self._server.wait_until_bound(stage.server, stage.port)
 
     def run(self) -> None:
         stage = self._stage
@@ -171,26 +165,3 @@ class _CommandSession(Session):
     def _metrics(self) -> list[Metric]:
         text = (self._stage.folder / "stdout").read_text(encoding="utf-8", errors="replace")
         return PARSERS[cast("str", self._workload.values["parser"])](text)
-
-
-def _wait_until_bound(server: RunningServer, host: LabHost, port: int) -> None:
-    """Wait until something on the host has opened a TCP or UDP port.
-
-    Raises
-    ------
-    WavebedError
-        If the program ends first, or opens nothing in time.
-    """
-    end = time.monotonic() + _START_TIMEOUT_S
-    files = [f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6")]
-    while True:
-        tables = host.run(["cat", *files], capture_output=True).stdout
-        rows = [line.split() for line in tables.splitlines()]
-        if any(len(row) > _STATE and row[_STATE] in _WAITING and row[1].endswith(f":{port:04X}") for row in rows):
-            return
-        failure = server.failure()
-        if failure is not None:
-            raise WavebedError(failure)
-        if time.monotonic() > end:
-            raise WavebedError(f"server-run does not open port {port} within {_START_TIMEOUT_S:g} s")
-        time.sleep(0.01)

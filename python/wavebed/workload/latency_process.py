@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.errors import WavebedError
 from wavebed.path.problems import Problem, described
 from wavebed.path.values import time_ns
+from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server", "
 OTHERS = "others"
 """The duration of a workload that goes on until all others have ended."""
 
-_START_S = 5.0
 _END_S = 3.0
 _LOOK_S = 0.2
 
@@ -170,8 +170,8 @@ def time_between(least: str, most: str) -> Callable[[object], int]:
     return read
 
 
-def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folder: Path) -> LabProcess:
-    """Start a server and wait until something on `host` has UDP `port`.
+def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folder: Path) -> None:
+    """Start a server, which ends with the laboratory, and wait until it has `port`.
 
     Raises
     ------
@@ -181,12 +181,4 @@ def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folde
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = host.start(argv, stdout=output, stderr=output)
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end:
-        rows = host.run(["cat", "/proc/net/udp"], capture_output=True).stdout.splitlines()
-        if any(f":{port:04X} " in row for row in rows):
-            return process
-        if process.poll() is not None:
-            break
-    process.terminate()
-    raise WavebedError(f"{name} does not listen on UDP port {port}: {last_line(log) or 'it said nothing'}")
+    RunningServer(name, process, log).wait_until_bound(host, port)

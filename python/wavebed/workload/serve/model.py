@@ -24,6 +24,10 @@ PROTOCOLS: tuple[Protocol, ...] = ("http/1.1", "h2", "h3")
 
 START_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.2
+_BOUND_EVERY_S = 0.01
+_STATE = 3
+_WAITING = ("0A", "07")
+"""In /proc/net: TCP that listens, UDP without a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,28 @@ class RunningServer:
         failure = self.failure()
         if failure is not None:
             raise WavebedError(failure)
+
+    def wait_until_bound(self, host: LabHost, port: int) -> None:
+        """Wait until something on the host has opened a TCP or UDP port; end it if that does not happen.
+
+        Raises
+        ------
+        WavebedError
+            If it ends first, or opens nothing in time.
+        """
+        end = time.monotonic() + START_TIMEOUT_S
+        files = [f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6")]
+        while True:
+            rows = [line.split() for line in host.run(["cat", *files], capture_output=True).stdout.splitlines()]
+            if any(len(row) > _STATE and row[_STATE] in _WAITING and row[1].endswith(f":{port:04X}") for row in rows):
+                return
+            failure = self.failure()
+            if failure is None and time.monotonic() > end:
+                failure = f"{self.name} does not open port {port} within {START_TIMEOUT_S:g} s: {self._last_words()}"
+            if failure is not None:
+                self.stop()
+                raise WavebedError(failure)
+            time.sleep(_BOUND_EVERY_S)
 
     def stop(self) -> None:
         """End it, if it has not ended by itself."""
