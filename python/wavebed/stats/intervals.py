@@ -6,6 +6,7 @@ Formulas and sources: docs/guides/results.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -112,23 +113,23 @@ def paired_difference(a: Sequence[float], b: Sequence[float], level: float = LEV
     return Interval(estimate, float(walsh[rank - 1]), float(walsh[len(walsh) - rank]), covered, count)
 
 
+@cache
 def _signed_rank(count: int, level: float) -> tuple[int, float]:
     """Return the rank of the Walsh average that bounds the interval, 0 if there is none, and what it covers.
 
-    Exact, by counting the assignments of signs for each sum of ranks; 200 pairs take 0.1 s.
+    Exact but for rounding, by the distribution of the rank sum; 1000 pairs take a second, once.
     """
-    # Ways to reach each rank sum when every sign is equally likely.
-    ways = [1]
+    # How likely each rank sum is when every sign is equally likely; sums above the middle are not needed.
+    middle = count * (count + 1) // 4
+    likely = np.zeros(middle + 1)
+    likely[0] = 1.0
     for rank in range(1, count + 1):
-        longer = ways + [0] * rank
-        for total, number in enumerate(ways):
-            longer[total + rank] += number
-        ways = longer
-    bound, tail = 0, 0
-    while 2 * (tail + ways[bound]) / 2**count <= 1 - level:
-        tail += ways[bound]
-        bound += 1
-    return bound, 1 - 2 * tail / 2**count
+        before = likely.copy()
+        likely[rank:] += before[: max(len(before) - rank, 0)]
+        likely /= 2
+    tails = np.cumsum(likely)
+    bound = int(np.searchsorted(2 * tails, 1 - level + 1e-12, side="right"))
+    return bound, 1.0 if bound == 0 else float(1 - 2 * tails[bound - 1])
 
 
 def independent_difference(a: Sequence[float], b: Sequence[float], level: float = LEVEL, seed: int = 0) -> Difference:
