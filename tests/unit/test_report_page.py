@@ -159,6 +159,14 @@ def test_a_page_that_would_be_too_large_draws_fewer_seeds(example: Path) -> None
     assert "1 of 3 seeds are drawn" in plain(small)
 
 
+def test_the_tables_of_trials_that_are_not_drawn_are_not_kept_in_memory(many: Path) -> None:
+    results = read_results(many)
+    drawn = {trial.line.folder for view in views(results)[0] for trial in view.trials}
+    for trial in results.trials:
+        if trial.line.folder not in drawn:
+            assert not {"flows", "_links"} & vars(trial).keys()
+
+
 def test_treatments_that_change_the_channel_are_drawn_apart(example: Path, tmp_path: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

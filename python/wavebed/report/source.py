@@ -150,6 +150,18 @@ class Trial:
         ]
 
     @cached_property
+    def is_whole(self) -> bool:
+        """Whether all its tables can be read. They are let go of again: a run may have thousands of trials."""
+        try:
+            _ = (self.end_s, self.courses, self.flows, self.samples(""), self.events(""), self.queue(""))
+        except UserError:
+            return False
+        finally:
+            for name in ("flows", "_links", "_samples"):
+                vars(self).pop(name, None)
+        return True
+
+    @cached_property
     def _links(self) -> dict[str, NDArray[np.generic]]:
         return self._columns("links", "time_ms", "link", "delivered_bytes", "queue_bytes", "queue_peak_bytes")
 
@@ -227,14 +239,7 @@ def read_results(folder: Path) -> Results:
 
 def whole(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials whose tables can be read."""
-    found = []
-    for trial in trials:
-        try:
-            _ = (trial.end_s, trial.courses, trial.flows, trial.samples(""), trial.events(""), trial.queue(""))
-        except UserError:
-            continue
-        found.append(trial)
-    return found
+    return [trial for trial in trials if trial.is_whole]
 
 
 def _flow(data: dict[str, NDArray[np.generic]]) -> Flow:

@@ -24,7 +24,7 @@ MOST_FLOWS = 4
 """TCP connections of a trial whose RTT and cwnd are drawn: those that carried most."""
 STEPS = 400
 LEAST_STEP_S = 0.01
-SMALL_SHARE = 0.02
+SMALL_SHARE = 0.04
 """An uplink that carries less than this share of the downlink (acknowledgements) has no panel."""
 CLEAR = "los"
 MOST_STATES = 4000
@@ -129,7 +129,7 @@ def _matters(view: View, up: str, down: str | None) -> bool:
     """Whether an uplink carried more than acknowledgements."""
     for trial in view.trials:
         below = float(np.nansum(trial.carried(down)[1])) if down is not None else 0.0
-        if float(np.nansum(trial.carried(up)[1])) > SMALL_SHARE * 2 * below:
+        if float(np.nansum(trial.carried(up)[1])) > SMALL_SHARE * below:
             return True
     return False
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.laboratory import Json
     from wavebed.run.scenario import Arm, Plan
+    from wavebed.workload.model import Workload
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -61,7 +62,7 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     for arm in plan.arms:
         for workload in arm.workloads:
             live.say(f"preparing {workload.name}")
-            workload.prepare(cache)
+            _prepare(workload, cache)
     estimate = Estimate([expected_s(slot.arm) for slot in slots])
     with guarded(folder):
         for slot in slots:
@@ -82,6 +83,17 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     report = _report(folder, live)
     live.clear()
     return Outcome(record, report)
+
+
+def _prepare(workload: Workload, cache: Path) -> None:
+    try:
+        workload.prepare(cache)
+    except OSError as error:
+        what = (error.strerror or "cannot be written").lower()
+        raise WavebedError(
+            f"{workload.name}: {error.filename or cache}: {what}: what it needs cannot be made; $WAVEBED_CACHE may name"
+            " another folder"
+        ) from error
 
 
 def _report(folder: Path, live: Live) -> Path | None:
