@@ -85,6 +85,11 @@ def test_one_lost_datagram_in_ten_thousand_is_no_doubt() -> None:
     assert judged(engine(udp_receive_buffer_errors=1), record(Outcome())) == ("valid", [])
 
 
+def test_a_laboratory_that_ended_by_itself_says_why() -> None:
+    (check,) = engine_checks({}, "a remark\nwavebed-core: the link engine ended unexpectedly (status 101)\n")
+    assert check.evidence.endswith("without a summary: the link engine ended unexpectedly (status 101)")
+
+
 def test_a_workload_that_failed_comes_before_an_engine_that_was_late() -> None:
     found, reasons = judged(engine(late_p99_us=9000.0), record(Outcome("failed", "nginx went away")))
     assert found == "failed"

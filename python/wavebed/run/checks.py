@@ -34,16 +34,20 @@ def _sum(rows: Sequence[Mapping[str, Json]], key: str) -> int:
     return sum(cast("int", row.get(key) or 0) for row in rows)
 
 
-def engine_checks(engine: Mapping[str, Json]) -> list[Check]:
+def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]:
     """Return the conditions that the engine's books speak of.
 
     Parameters
     ----------
     engine : mapping
         The summary of the laboratory; empty if it ended without one.
+    messages : str
+        What it printed; the last line says why it ended, if it did by itself.
     """
     if not engine:
-        return [Check("the engine gave its books", False, "invalid", "the laboratory ended without a summary")]
+        last = messages.strip().rpartition("\n")[2].removeprefix("wavebed-core: ")
+        why = "the laboratory ended without a summary" + (f": {last}" if last else "")
+        return [Check("the engine gave its books", False, "invalid", why)]
     links, departures, hosts = _list(engine, "links"), _list(engine, "departures"), _list(engine, "hosts")
     unaccounted = sum(abs(cast("int", link["unaccounted_segments"])) for link in links)
     offered = _sum(links, "offered_segments")

@@ -82,7 +82,7 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
     workloads = _records(acts, found)
     capacity = [course.until(round(end_s * 1e9)) for course in steps]
     tables = _write_series(partial, log, capacity, end_s, workloads)
-    checks, transport = _judge(tables, capacity, workloads, lab.summary or {})
+    checks, transport = _judge(tables, capacity, workloads, engine_checks(lab.summary or {}, lab.messages))
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)
     if problem:
@@ -145,10 +145,10 @@ def _judge(
     tables: Mapping[str, pa.Table],
     capacity: Sequence[Steps],
     workloads: Sequence[WorkloadRecord],
-    engine: dict[str, Json],
+    of_engine: Sequence[Check],
 ) -> tuple[list[Check], list[Metric]]:
     spans = {each.name: each.span for each in workloads if each.span is not None}
-    checks = engine_checks(engine)
+    checks = list(of_engine)
     cpu = tables["cpu"].to_pandas()
     checks.append(processor_check([float(share) for share in cpu.groupby("time_ns")["busy"].mean()]))
     links = tables["links"].to_pandas()
