@@ -104,3 +104,11 @@ def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> 
     with Connection(NAME) as connection, pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "send_fds", send_and_wait_for_the_end)
         assert connection.ask({"do": "run"}, [0]) == {"pid": 3}
+
+
+def test_a_conversation_that_was_ended_here_says_that_the_laboratory_is_gone(play: list[Play]) -> None:
+    play.append(Play(b""))
+    connection = Connection(NAME)
+    connection.close()
+    with pytest.raises(LaboratoryGoneError):
+        connection.answer(0.001)

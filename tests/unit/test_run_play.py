@@ -34,6 +34,8 @@ class Wait(Session):
         if self.workload.fault == "hangs":
             time.sleep(1.0)
         self.asked.wait(self.workload.lasts_s)
+        if self.workload.fault == "breaks later":
+            raise WavebedError("Bad file descriptor")
 
     def stop(self) -> None:
         self.asked.set()
@@ -183,3 +185,10 @@ def test_nothing_runs_any_more_when_reports_are_asked_for(tmp_path: Path) -> Non
     assert (long.status, long.reason) == ("failed", "the laboratory ended under it")
     assert (later.status, later.reason) == ("failed", "the laboratory ended under it")
     assert done.status == "ok"
+
+
+def test_what_breaks_because_the_laboratory_ended_says_so(tmp_path: Path) -> None:
+    acts = acts_of(tmp_path, Waiter("long", 0.5, fault="breaks later"))
+    perform(acts, lambda: False, lambda: None)
+    settle(acts)
+    assert outcomes(acts)[0].reason == "the laboratory ended under it"

@@ -120,9 +120,9 @@ class Connection:
         LaboratoryGoneError
             If the laboratory ended.
         """
-        self._socket.settimeout(timeout_s)
         while b"\n" not in self._rest:
             try:
+                self._socket.settimeout(timeout_s)
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
                 raise

@@ -153,6 +153,7 @@ def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[]
         wake.wait(LOOK_EVERY_S)
         wake.clear()
         if not is_alive():
+            _blame_laboratory(acts)
             return
         _hold_to_limits(acts)
         look()
@@ -175,7 +176,7 @@ def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
         act.started.set()
         act.session.run()
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not leave the trial waiting
-        act.problem = _told(error)
+        act.problem = act.problem or _told(error)
     finally:
         if act.start_s is not None:
             act.end_s = clock.now_s()
@@ -200,12 +201,18 @@ def _hold_to_limits(acts: Sequence[Act]) -> None:
 def settle(acts: Sequence[Act]) -> None:
     """Wait for what still runs, now that the laboratory is gone under it; what has not begun never will."""
     end = time.monotonic() + STOP_GRACE_S
+    _blame_laboratory(acts)
     for act in acts:
-        act.problem = act.problem or ("" if act.over.is_set() else "the laboratory ended under it")
         act.asked.set()
     for act in acts:
         if act.thread is not None:
             act.thread.join(max(0.0, end - time.monotonic()))
+
+
+def _blame_laboratory(acts: Sequence[Act]) -> None:
+    for act in acts:
+        if not act.over.is_set():
+            act.problem = act.problem or "the laboratory ended under it"
 
 
 def outcomes(acts: Sequence[Act]) -> list[Outcome]:
