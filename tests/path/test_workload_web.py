@@ -132,15 +132,17 @@ def test_the_film_is_of_few_small_pictures(known: tuple[Outcome, Path]) -> None:
 
 def test_longer_and_slower_paths_make_later_pages(known: tuple[Outcome, Path], tmp_path: Path) -> None:
     near = metrics(known[0])
-    far, _ = load(tmp_path / "far", {"delay": "100ms"})
-    # Each round trip has 160 ms more: three until the first byte, one for the style, three and more for the picture.
-    assert metrics(far)["ttfb"] > near["ttfb"] + 2.5 * 160
-    assert metrics(far)["on load"] > near["on load"] + 5 * 160
-    assert metrics(far)["speed index"] > near["speed index"] + 4 * 160
-    slow, _ = load(tmp_path / "slow", {"rate": "1mbit"})
+    far = metrics(load(tmp_path / "far", {"delay": "100ms"})[0])
+    # Three round trips until the first byte, one for the style, three and more for the picture: a busy machine adds to
+    # all pages, so the bounds are theory's. Chromium connects up to 10 ms before the navigation that it tells.
+    for name, round_trips in (("ttfb", 3), ("speed index", 4), ("on load", 7)):
+        assert far[name] > round_trips * 200 - 20
+        assert far[name] > near[name]
+    slow = metrics(load(tmp_path / "slow", {"rate": "1mbit"})[0])
     # 270 kB at 1 Mbit/s last 2.1 s, at 100 Mbit/s 22 ms.
-    assert metrics(slow)["on load"] > near["on load"] + 1000
-    assert metrics(slow)["visually complete"] > near["visually complete"] + 1000
+    for name, least_ms in (("on load", 2100), ("visually complete", 1500)):
+        assert slow[name] > least_ms
+        assert slow[name] > near[name]
 
 
 def test_nothing_is_sent_before_the_page_begins(site: BuiltSite, tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_nothing_is_sent_before_the_page_begins(site: BuiltSite, tmp_path: Path)
 
     outcome, _ = run_workload({**TABLE, "start": "1s"}, KNOWN_PATH, tmp_path, during=look)
     assert outcome.status == "ok", outcome.reason
-    assert 1.0 <= outcome.details["start_s"] < 1.3
+    assert 1.0 <= outcome.details["start_s"] < 4
     assert [link["offered_segments"] for link in seen["links"]] == [0, 0]
 
 
@@ -210,7 +212,8 @@ def test_a_web_server_that_dies_is_the_reason(site: BuiltSite, tmp_path: Path) -
     outcome, about = run_workload(TABLE, path, tmp_path, during=kill)
     assert outcome.status == "failed"
     assert outcome.reason.startswith("nginx was ended by signal 9")
-    assert about["wall_s"] < 15
+    span = about["schedule"]["web"]
+    assert span.end_s - span.start_s < 10
 
 
 def test_without_a_browser_the_message_says_how_to_get_one(
