@@ -97,8 +97,8 @@ METRICS: Final = ("ttfb", "first visual change", "dom interactive", "on load", "
 
 def outages(trials: int) -> None:
     """Print the web pages of scene 4 that begin at whole seconds, with outages that hold and that drop."""
-    # At 0 s the link is there; at 1 s a SYN meets an outage, at 6.8 s its first retry another one; at 7 s the outage has
-    # ended when Chromium tries a second connection, 250 ms later; at 15 s the next outage comes during the handshake.
+    # At 0 s the link is there; at 1 s a SYN meets an outage, at 6.8 s its first retry another one; at 7 s the outage
+    # has ended when Chromium tries a second connection, 250 ms later; at 15 s the next one comes during the handshake.
     starts = [0, 1, 6.8, 7, 15]
     rows = [["outage and SYN timing", "start", *(f"{name}, ms" for name in METRICS)]]
     for name, how in OUTAGES.items():
