@@ -66,7 +66,8 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
 
 
 def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:
-    pattern = "# wavebed pattern 1\n# kind = steps\n# duration_s = 60\ntime_s,rate_bps,state\n0,100000000,los\n0.5,8000000,nlos\n"
+    head = "# wavebed pattern 1\n# kind = steps\n# duration_s = 60\ntime_s,rate_bps,state\n"
+    pattern = head + "0,100000000,los\n0.5,8000000,nlos\n"
     (tmp_path / "p.csv").write_text(pattern)
     text = '[path]\ntrace = "p.csv"\n[[workload]]\nkind = "bulk"\nduration = "1s"\n'
     assert wavebed(tmp_path, text).returncode == 0

@@ -24,6 +24,7 @@ from wavebed.report.thin import Points, held, in_steps, summed, thinned
         (22.34, "22.3"),
         (-0.05, "−0.0500"),
         (200e6, "200\u202f000\u202f000"),
+        (4e-7, "0.000000400"),
     ],
 )
 def test_numbers_have_three_digits(value: float | None, text: str) -> None:

@@ -42,7 +42,7 @@ class Wait(Session):
         if self.workload.fault == "cannot stop":
             raise BrokenPipeError(32, "Broken pipe")
 
-    def report(self, schedule: Schedule) -> Outcome:
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it ran alone
         if self.workload.fault == "garbage":
             raise ValueError("no JSON")
         return Outcome(metrics=[Metric("asked", float(self.asked.is_set()), "")])
@@ -74,7 +74,7 @@ class Waiter(Workload):
     def expected_s(self) -> float:
         return self.lasts_s
 
-    def open(self, stage: Stage) -> Wait:
+    def open(self, stage: Stage) -> Wait:  # noqa: ARG002 - it needs no laboratory
         if self.fault == "does not open":
             raise WavebedError("no such browser")
         if self.fault == "breaks on opening":

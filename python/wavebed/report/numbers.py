@@ -9,6 +9,7 @@ __all__ = ["MISSING", "figure", "nice_step", "nice_ticks", "signed", "ticks_betw
 MISSING = "–"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _DIGITS = 3
+_MOST_PLACES = 12
 
 
 def figure(value: float | None) -> str:
@@ -32,7 +33,7 @@ def figure(value: float | None) -> str:
     elif value == int(value) and abs(value) < 10_000:
         text = f"{value:.0f}"
     else:
-        text = f"{rounded:.{min(places, 6)}f}"
+        text = f"{rounded:.{min(places, _MOST_PLACES)}f}"
     return text.replace("-", "−")
 
 
