@@ -72,5 +72,5 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(
 @pytest.mark.parametrize("make", [_download, _film, _certificate])
 def test_a_cache_that_is_no_folder_is_said_in_one_line(tmp_path: Path, make: Callable[[Path], None]) -> None:
     (tmp_path / "cache").write_text("")
-    with pytest.raises(MachineError, match="cannot be made: (not a directory|file exists)"):
+    with pytest.raises(MachineError, match=r"cannot be made: (not a directory|file exists)"):
         make(tmp_path / "cache")
