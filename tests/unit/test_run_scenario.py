@@ -72,6 +72,12 @@ def test_one_that_waits_for_one_that_is_left_out_waits_for_whom_that_one_waits(t
     assert [each.common.after for each in plan(tmp_path, text, only=["c"]).arms[0].workloads] == [None]
 
 
+def test_what_is_endless_goes_on_as_long_as_the_others_may(tmp_path: Path) -> None:
+    text = PATH + DOWNLOAD + 'limit = "300s"\nstart = "5s"\n[[workload]]\nkind = "latency"\n'
+    assert plan(tmp_path, text).arms[0].workloads[1].common.limit_s == 305
+    assert plan(tmp_path, text + 'limit = "20s"\n').arms[0].workloads[1].common.limit_s == 20
+
+
 def test_the_seed_of_the_path_is_that_of_the_first_trial_unless_the_run_has_one(tmp_path: Path) -> None:
     assert plan(tmp_path, PATH + "seed = 7\n" + DOWNLOAD).seed == 7
     assert plan(tmp_path, PATH + DOWNLOAD, overrides={"path.seed": 8}).seed == 8

@@ -20,7 +20,7 @@ from wavebed.workload import read_workload
 from wavebed.workload.keys import WorkloadKey, read_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.path.model import PathModel
@@ -217,12 +217,27 @@ def _arm(
     if len(workloads) > MAX_WORKLOADS:
         raise Problem(f"there are {len(workloads)}: write at most {MAX_WORKLOADS}", "workload")
     _check_order(workloads)
+    limited = {
+        workload.name
+        for workload, table in zip(workloads, _tables(document, "workload"), strict=True)
+        if "limit" in table
+    }
     chosen = _chosen(workloads, only)
+    _let_go_on(chosen, limited)
     if all(workload.endless for workload in chosen):
         raise Problem(
             f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
         )
     return Arm(name, dict(changes), path, tuple(chosen))
+
+
+def _let_go_on(workloads: Sequence[Workload], limited: Collection[str]) -> None:
+    """Let what is endless, and was given no limit, go on for as long as the others may."""
+    others = [workload for workload in workloads if not workload.endless]
+    longest_s = sum(other.common.start_s + other.common.limit_s + other.tail_s for other in others)
+    for workload in workloads:
+        if workload.endless and workload.name not in limited:
+            workload.common = replace(workload.common, limit_s=max(workload.common.limit_s, longest_s))
 
 
 def _chosen(workloads: Sequence[Workload], only: Sequence[str]) -> list[Workload]:
