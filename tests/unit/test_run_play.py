@@ -12,7 +12,7 @@ from wavebed.errors import WavebedError
 from wavebed.run import play
 from wavebed.run.play import Act, HungError, open_all, outcomes, perform, settle
 from wavebed.workload.keys import Common
-from wavebed.workload.model import Clock, Metric, Outcome, Session, Workload
+from wavebed.workload.model import Clock, Event, Metric, Outcome, Series, Session, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +45,10 @@ class Wait(Session):
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it ran alone
         if self.workload.fault == "garbage":
             raise ValueError("no JSON")
+        if self.workload.fault == "uneven series":
+            return Outcome(series=[Series("rtt", "ms", [0.0, 1.0], [40.0])])
+        if self.workload.fault == "words for numbers":
+            return Outcome(events=[Event("stall", 0.0, value=cast("float", "long"))])
         return Outcome(metrics=[Metric("asked", float(self.asked.is_set()), "")])
 
 
@@ -132,6 +136,8 @@ def test_a_workload_is_stopped_at_its_limit(tmp_path: Path) -> None:
         ("does not open", "no such browser"),
         ("breaks on opening", "a fault of wavebed: KeyError: 'port'"),
         ("garbage", "its output cannot be read: ValueError: no JSON"),
+        ("uneven series", "its output cannot be read: ValueError: series rtt: 2 times, 1 values"),
+        ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is no number"),
     ],
 )
 def test_a_fault_in_one_leaves_the_others_alone(tmp_path: Path, fault: str, reason: str) -> None:

@@ -13,6 +13,7 @@ from wavebed.report.numbers import figure
 from wavebed.report.source import whole
 from wavebed.report.timeline import line_styles
 from wavebed.workload.latency_windows import loads_of, window_of
+from wavebed.workload.percentiles import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,8 +71,7 @@ def _chart(results: Results, name: str, series: str, pooled: Mapping[_Key, Float
         kind = WINDOWS.index(window)
         style = f"{results.style(treatment)} d{1 - kind}" if several else line_styles(results, 0, treatment, kind)
         lines.append(f'<path class="line {style}" d="{_path(x(values), len(values))}"/>')
-        shares = [figure(float(np.percentile(values, share))) for share in (50, 95, 99)]
-        cells = "".join(f"<td>{share}</td>" for share in shares)
+        cells = "".join(f"<td>{figure(percentile(values.tolist(), share))}</td>" for share in (50, 95, 99))
         who = f"{treatment}, {window}" if several else window
         rows.append(f"<tr><th scope=row>{swatch(style)} {escape(who)}</th><td>{len(values)}</td>{cells}</tr>")
     ticks = _ticks(left, right)

@@ -16,6 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from wavebed.path.laboratory import Json
@@ -84,12 +85,22 @@ class Series:
         Seconds since time zero, ascending.
     value : sequence of float or None
         As many; ``None`` where the sample is missing (a probe that was lost).
+
+    Raises
+    ------
+    ValueError
+        If it has not as many values as times, or one of them is no number: a plug-in's mistake ends its own session.
     """
 
     name: str
     unit: str
     time_s: Sequence[float]
     value: Sequence[float | None]
+
+    def __post_init__(self) -> None:
+        if len(self.time_s) != len(self.value):
+            raise ValueError(f"series {self.name}: {len(self.time_s)} times, {len(self.value)} values")
+        _only_numbers(f"series {self.name}", *self.time_s, *(value for value in self.value if value is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,11 @@ class Event:
         What people read: an address, a representation's name.
     value : float or None
         A quantity that belongs to it (bytes of a request).
+
+    Raises
+    ------
+    ValueError
+        If a time or the value is no number.
     """
 
     name: str
@@ -115,6 +131,16 @@ class Event:
     end_s: float | None = None
     text: str = ""
     value: float | None = None
+
+    def __post_init__(self) -> None:
+        optional = [number for number in (self.end_s, self.value) if number is not None]
+        _only_numbers(f"event {self.name}", self.time_s, *optional)
+
+
+def _only_numbers(what: str, *values: object) -> None:
+    wrong = next((value for value in values if not isinstance(value, Real)), None)
+    if wrong is not None:
+        raise ValueError(f"{what}: {wrong!r} is no number")
 
 
 @dataclass(frozen=True, slots=True)
