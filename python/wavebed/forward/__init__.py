@@ -1,0 +1,1 @@
+"""Small-packet forwarding: the test of a router between two ports of this tester."""

@@ -1,0 +1,244 @@
+"""What the parts of the forwarding test hand to each other: ports, frames, trials, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "Binding",
+    "Books",
+    "Ceiling",
+    "Counters",
+    "FrameSpec",
+    "Latency",
+    "PortInfo",
+    "Refusal",
+    "Sample",
+    "Sent",
+    "Span",
+    "Trial",
+    "TrialVerdict",
+]
+
+TrialVerdict: TypeAlias = Literal["measured", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A row of values: ``first``, the next one, ... ``count`` of them. ``first`` is an address or a port number."""
+
+    first: str | int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSpec:
+    """The test frames of a trial; see docs/development/port-protocol.md.
+
+    Parameters
+    ----------
+    sizes_bytes : tuple of int
+        Sizes with FCS (4 bytes), without preamble and gap, repeated in this order.
+    """
+
+    sizes_bytes: tuple[int, ...]
+    source_mac: str
+    destination_mac: str
+    sources: Span
+    destinations: Span
+    source_ports: Span
+    destination_ports: Span
+    flows: int
+    vlan: int | None = None
+    pppoe_session: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One way to send or to receive, and whether it works here."""
+
+    kind: str
+    works: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortInfo:
+    """What a port says of its interface (request ``describe``)."""
+
+    interface: str
+    mac: str
+    mtu: int
+    up: bool
+    carrier: bool
+    carrier_changes: int
+    speed_mbps: int | None
+    driver: str | None
+    addresses: tuple[str, ...]
+    offloads: Mapping[str, bool]
+    fixed: frozenset[str]
+    machine: str
+    cores: int
+    xdp: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counters of an interface since it was made (request ``counters``)."""
+
+    time_ns: int
+    rx_packets: int
+    rx_bytes: int
+    rx_dropped: int
+    rx_errors: int
+    rx_missed: int
+    tx_packets: int
+    tx_bytes: int
+    tx_dropped: int
+    tx_errors: int
+    carrier_changes: int
+    up: bool
+    driver: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a request ``send``; ``took_ns`` from the moment the first frame was due."""
+
+    frames: int
+    refused: int
+    took_ns: int
+    late_max_ns: int
+    late_batches: int
+    batches: int
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A frame as it crossed the receiving port; ``length`` without FCS."""
+
+    time_ns: int
+    length: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Delays from the sender's stamp to the receiving port, both on one clock; seconds.
+
+    Parameters
+    ----------
+    counts : sequence of (float, float, int)
+        The histogram: from, below, how many.
+    """
+
+    count: int
+    min_s: float
+    max_s: float
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float | None
+    p999_s: float | None
+    counts: Sequence[tuple[float, float, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What a receiving port counted (request ``books``); every frame is in exactly one of the first six."""
+
+    unique: int
+    duplicates: int
+    stale: int
+    other_trial: int
+    damaged: int
+    foreign: int
+    reordered: int
+    sizes: Mapping[int, int]
+    first_ns: int | None
+    last_ns: int | None
+    latency: Latency | None
+    receiver_lost: int
+    sample: Sequence[Sample] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a trial gives no number.
+
+    Parameters
+    ----------
+    code : str
+        A word for programs: ``tester_limit``, ``super_packets``, ``offload``, ``duplicates``, ``flood``, ``reboot``,
+        ``peer``, ``port_down``, ``mtu``, ``unaccounted``, ``late``, ``no_frames``.
+    reason : str
+        One line: what was seen, with numbers.
+    remedy : str
+        What to do about it, or nothing.
+    """
+
+    code: str
+    reason: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One trial: so many frames per second for so long.
+
+    Parameters
+    ----------
+    offered_pps, duration_s : float
+        As intended; ``None`` as rate means as fast as it goes.
+    sent, received, lost : int
+        Frames of this trial; ``sent = received + lost`` when `refusals` is empty.
+    sent_pps, received_pps : float
+        `sent` and `received` over the time that sending took.
+    refusals : sequence of Refusal
+        Empty: the trial counts.
+    cpu : mapping
+        The device's processor during it: ``busy_max``, ``busy_mean``, ``softirq_max`` (shares 0 to 1), when known.
+    """
+
+    purpose: str
+    sizes_bytes: tuple[int, ...]
+    offered_pps: float | None
+    duration_s: float
+    sent: int
+    received: int
+    lost: int
+    sent_pps: float
+    received_pps: float
+    took_s: float
+    tx: Counters | None
+    rx: Counters | None
+    """Counters' differences over the trial."""
+    send: Sent | None
+    books: Books | None
+    refusals: Sequence[Refusal] = ()
+    cpu: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> TrialVerdict:
+        """``refused`` if anything speaks against its numbers."""
+        return "refused" if self.refusals else "measured"
+
+    @property
+    def loss_ratio(self) -> float:
+        """Share of the frames sent that did not arrive; 0 when none was sent."""
+        return self.lost / self.sent if self.sent else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How fast the tester is by itself, for one list of sizes (request ``ceiling``)."""
+
+    sizes_bytes: tuple[int, ...]
+    pps: float
+    sender: str
+    receiver: str
