@@ -260,6 +260,8 @@ def test_idle_round_trips_are_distributed_as_computed() -> None:
         with Path.of(delay="2ms").up() as lab:
             errors_ns = idle_round_trips_ns(lab, 310) - wire_ns
         check_on_time(lab, 250, "server-client.down")
+        if np.quantile(errors_ns, 0.95) > 2 * SLOT_NS:
+            raise BusyMachineError(f"an empty path has errors of {np.quantile(errors_ns, 0.95) / 1000:.0f} µs at p95")
         with Path.of(down_rate="3gbit", up_rate="300mbit", radio="nr-120khz", delay="2ms").up() as lab:
             found_ns = idle_round_trips_ns(lab, 510)
         check_on_time(lab, 250, "server-client.down")
