@@ -1,4 +1,14 @@
 //! The books of a receiving port.
+//!
+//! How a frame is classed, in this order, by every receiver alike:
+//!
+//! 1. What [`crate::frame::read`] takes for no test frame is `foreign`.
+//! 2. Another trial than that of the books: `other_trial`.
+//! 3. Its UDP payload has not the length of the row of its number ([`crate::frame::Header::payload_length`] of
+//!    [`crate::frame::Frames::row`]): `damaged`. So is a super-packet.
+//! 4. A number [`WINDOW`] or more below the highest so far: `stale`.
+//! 5. A number that was seen: `duplicates`; else `unique`, and `reordered` if a greater number of its flow
+//!    (`number % flows`) came before.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +27,11 @@ pub struct Books {
     pub duplicates: u64,
     /// Of `unique`: those with a smaller number than one of the same flow that came before (RFC 4737).
     pub reordered: u64,
-    /// Frames of this trial more than [`WINDOW`] numbers late: new or again, nobody knows.
+    /// Frames of this trial [`WINDOW`] or more numbers late: new or again, nobody knows.
     pub stale: u64,
-    /// Frames of trials before.
+    /// Frames of another trial: most often the one before.
     pub other_trial: u64,
-    /// Frames of this trial whose number was never sent, or whose size is not that of their number.
+    /// Frames of this trial whose UDP payload has not the length of their number's.
     pub damaged: u64,
     /// Everything else: ARP, neighbour discovery, spanning tree, a device that talks.
     pub foreign: u64,
