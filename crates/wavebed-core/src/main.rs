@@ -1,5 +1,6 @@
 //! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
 
+mod cell;
 mod control;
 mod doctor;
 mod engine;
@@ -36,6 +37,12 @@ enum Job {
         #[arg(long)]
         leash: Option<i32>,
     },
+    /// Run a command in namespaces of its own, of which nothing is left afterwards.
+    Cell {
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// Say what this machine can and cannot do, and how to mend it.
     Doctor {
         /// One JSON object.
@@ -53,6 +60,7 @@ enum Job {
 fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, leash } => front::run(&file, leash),
+        Job::Cell { command } => cell::run(&command),
         Job::Doctor { json } => Ok(doctor::examine(json)),
         Job::List { json } => list_running(json),
     };

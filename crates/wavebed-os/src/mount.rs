@@ -63,6 +63,24 @@ pub fn fresh_sys() -> Result<()> {
     mount("sysfs", "/sys", "sysfs", flags, "").during("mount", "/sys")
 }
 
+/// Mounts a `/sys` of the caller's network namespace in which interfaces can be set.
+///
+/// # Errors
+/// The process may not, as in some containers.
+pub fn fresh_sys_for_writing() -> Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount("sysfs", "/sys", "sysfs", flags, "").during("mount", "/sys")
+}
+
+/// Puts an empty memory file system over the folder `path`, in the caller's mount namespace.
+///
+/// # Errors
+/// There is no such folder, or the process may not.
+pub fn memory_over(path: &str) -> Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    mount("tmpfs", path, "tmpfs", flags, "size=16m,mode=755").during("mount memory over", path)
+}
+
 /// Makes `path`, which must exist, read as `content` in the caller's mount namespace.
 ///
 /// The content lives in a memory file system that is put over `/proc` for a moment, which exists everywhere.

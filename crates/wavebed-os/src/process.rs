@@ -304,12 +304,32 @@ pub fn adopt_descriptor(number: i32) -> Result<OwnedFd> {
     }
 }
 
+/// Lets programs that are started from now on inherit `fd`, and returns the number that they know it by.
+///
+/// # Errors
+/// What fcntl(2) answers.
+pub fn let_inherit(fd: BorrowedFd<'_>) -> Result<RawFd> {
+    // SAFETY: fcntl with numbers; the descriptor is open.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0) })
+        .map(|_| fd.as_raw_fd())
+        .during("hand on", "a descriptor")
+}
+
 /// Lets the calling process ignore these signals.
 pub fn ignore(signals: &[i32]) {
     for &number in signals {
         // SAFETY: SIG_IGN needs no handler.
         unsafe { libc::signal(number, libc::SIG_IGN) };
     }
+}
+
+/// A signal, and who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub number: i32,
+    /// The kernel sent it, as a terminal's Ctrl-C: every process of the group got it.
+    pub from_kernel: bool,
 }
 
 /// Signals that arrive as data instead of interrupting.
@@ -355,9 +375,20 @@ impl Signals {
     /// The next signal's number, if there is one.
     #[must_use]
     pub fn next(&self) -> Option<i32> {
+        self.next_received().map(|signal| signal.number)
+    }
+
+    /// The next signal, if there is one.
+    #[must_use]
+    pub fn next_received(&self) -> Option<Received> {
         let mut info = [0; mem::size_of::<libc::signalfd_siginfo>()];
         (&self.file).read_exact(&mut info).ok()?;
-        Some(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+        let word =
+            |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        Some(Received {
+            number: word(mem::offset_of!(libc::signalfd_siginfo, ssi_signo)),
+            from_kernel: word(mem::offset_of!(libc::signalfd_siginfo, ssi_code)) == libc::SI_KERNEL,
+        })
     }
 }
 

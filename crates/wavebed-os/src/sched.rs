@@ -167,6 +167,19 @@ fn enter_fifo(thread: i32, priority: i32) -> Result<(), String> {
     })
 }
 
+/// Keeps thread `thread`, of whichever process, on processor `cpu`, under `SCHED_FIFO` with priority `fifo_priority`, or under the
+/// normal scheduler.
+///
+/// # Errors
+/// There is no such thread or processor, or the caller may not.
+pub fn place_thread(thread: i32, cpu: usize, fifo_priority: Option<i32>) -> io::Result<()> {
+    pin_thread(thread, cpu)?;
+    match fifo_priority {
+        Some(priority) => set_policy(thread, libc::SCHED_FIFO, priority),
+        None => set_policy(thread, libc::SCHED_OTHER, 0),
+    }
+}
+
 /// Whether the kernel keeps a share of each second for normal threads.
 #[must_use]
 pub fn throttle_is_on() -> bool {
@@ -246,6 +259,10 @@ fn set_policy(thread: i32, policy: i32, priority: i32) -> io::Result<()> {
 }
 
 fn pin(cpu: usize) -> io::Result<()> {
+    pin_thread(0, cpu)
+}
+
+fn pin_thread(thread: i32, cpu: usize) -> io::Result<()> {
     let bits = mem::size_of::<libc::cpu_set_t>() * 8;
     if cpu >= bits {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -254,7 +271,7 @@ fn pin(cpu: usize) -> io::Result<()> {
     let answer = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set)
+        libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), &raw const set)
     };
     check(answer).map(drop)
 }
