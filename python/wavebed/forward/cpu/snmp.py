@@ -1,0 +1,122 @@
+"""The processors of a router that answers SNMP: the raw counters of UCD-SNMP-MIB, by the program ``snmpget``.
+
+``snmpget`` of Net-SNMP is what administrators have, and it is tested against more agents than a library of ours would
+be; it runs as a program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from wavebed.errors import MachineError, WavebedError
+from wavebed.forward.cpu.model import CpuUse, Reading, ReadingMeter, Ticks
+
+__all__ = ["SnmpMeter"]
+
+_STATS = ".1.3.6.1.4.1.2021.11."
+"""systemStats of UCD-SNMP-MIB."""
+_USER, _NICE, _SYSTEM, _IDLE, _WAIT, _KERNEL, _INTERRUPT, _SOFTIRQ, _STEAL = 50, 51, 52, 53, 54, 55, 56, 61, 64
+_CORES = 67
+_NEEDED = (_USER, _NICE, _SYSTEM, _IDLE)
+_UPTIME = ".1.3.6.1.2.1.1.3.0"
+"""sysUpTime, hundredths of a second; the agent's."""
+_LIMIT_S = 8.0
+_LINE = re.compile(r"(\.[0-9.]+) (\d+)\s*")
+
+
+class SnmpMeter(ReadingMeter):
+    """Asks an agent by SNMPv2c.
+
+    Parameters
+    ----------
+    community : str
+        It is handed over in a file that only we can read, not on the command line.
+    host : str
+    port : int, optional
+    """
+
+    def __init__(self, community: str, host: str, port: int | None = None) -> None:
+        self._at = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
+        super().__init__(f"snmp://{self._at}")
+        protocol = "udp6" if ":" in host else "udp"
+        self._agent = f"{protocol}:{self._at}"
+        self._folder = tempfile.TemporaryDirectory(prefix="wavebed-snmp-")
+        (Path(self._folder.name) / "snmp.conf").write_text(
+            f"defVersion 2c\ndefCommunity {community}\nmibs :\n", encoding="utf-8"
+        )
+
+    def read(self) -> Reading:
+        """Read the counters now.
+
+        Raises
+        ------
+        MachineError
+            If there is no ``snmpget``.
+        WavebedError
+            If the agent does not answer, or has no counters of the processor.
+        """
+        asked = (_USER, _NICE, _SYSTEM, _IDLE, _WAIT, _KERNEL, _INTERRUPT, _SOFTIRQ, _STEAL, _CORES)
+        names = [_UPTIME, *(f"{_STATS}{number}.0" for number in asked)]
+        answers = self._get(names)
+        uptime = answers.get(_UPTIME)
+        raw = {number: answers[f"{_STATS}{number}.0"] for number in asked if f"{_STATS}{number}.0" in answers}
+        if uptime is None or any(number not in raw for number in _NEEDED):
+            raise WavebedError(
+                f"--cpu {self.source}: the agent has no ssCpuRaw counters (UCD-SNMP-MIB): let it show {_STATS[:-1]}"
+            )
+        spent = sum(raw.get(number, 0) for number in (_USER, _NICE, _INTERRUPT, _SOFTIRQ, _STEAL))
+        # Net-SNMP on Linux counts in ssCpuRawSystem alone and leaves ssCpuRawKernel at 0; where both count, the former
+        # repeats the latter and the time of waiting (UCD-SNMP-MIB).
+        spent += raw.get(_KERNEL, 0) or raw[_SYSTEM]
+        total = spent + raw[_IDLE] + raw.get(_WAIT, 0)
+        ticks = Ticks(spent, raw.get(_SOFTIRQ, 0), total, raw.get(_STEAL, 0))
+        return Reading(uptime / 100, {-1: ticks}, core_count=raw.get(_CORES))
+
+    def stop(self) -> CpuUse:
+        """Read them again, and tell the difference."""
+        use = super().stop()
+        if use.seconds < _SURE_S:
+            doubt = f"Net-SNMP renews its counters every 5 s only: a share to quote needs {_SURE_S:.0f} s"
+            use = replace(use, doubts=(*use.doubts, doubt))
+        return use
+
+    def close(self) -> None:
+        """Forget the community."""
+        self._folder.cleanup()
+
+    def _get(self, names: list[str]) -> dict[str, int]:
+        command = ["snmpget", "-t", "2", "-r", "1", "-On", "-Oq", "-Ot", self._agent, *names]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_LIMIT_S,
+                check=False,
+                env={**os.environ, "SNMPCONFPATH": self._folder.name, "MIBS": ""},
+            )
+        except OSError:
+            raise MachineError(f"--cpu {self.source}: there is no program snmpget: install the package snmp") from None
+        except subprocess.TimeoutExpired:
+            raise WavebedError(f"--cpu {self.source}: no answer within {_LIMIT_S:.0f} s") from None
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise WavebedError(
+                f"--cpu {self.source}: snmpget: {lines[-1]} (are host and community right, and SNMPv2c allowed?)"
+            )
+        answers = {}
+        for line in done.stdout.splitlines():
+            if match := _LINE.fullmatch(line):
+                answers[match.group(1)] = int(match.group(2))
+        return answers
+
+
+_SURE_S = 60.0
+"""Readings that may each be 5 s old: over 60 s a change of load at one end shifts the share by a twelfth at most."""
