@@ -4,7 +4,9 @@
 //! port can tell loss, duplicates, reordering and delay without knowing anything else.
 
 pub mod account;
+pub mod bpf;
 pub mod frame;
 pub mod histogram;
+pub mod pace;
 pub mod receiver;
 pub mod sender;
