@@ -21,7 +21,7 @@ const POLLS_INTERFACE: &str = "napi/";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    pid: i32,
+    napi: u32,
     core: usize,
     #[serde(default)]
     fifo: i32,
@@ -86,21 +86,35 @@ impl PinService {
 
 fn place(line: &[u8]) -> Result<(), String> {
     let request: Request = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let number = request.pid;
-    let name = fs::read_to_string(format!("/proc/{number}/comm"))
-        .map_err(|_| format!("pid: there is no thread {number} on this machine"))?;
-    if !name.starts_with(POLLS_INTERFACE) || !is_kernel_thread(number) {
-        return Err(format!(
-            "pid: {number} is {:?}, not a kernel thread that polls an interface ({POLLS_INTERFACE}…)",
-            name.trim_end()
-        ));
-    }
+    let thread = find_thread(request.napi).ok_or_else(|| {
+        format!(
+            "napi: no thread {POLLS_INTERFACE}…-{} can be seen on this machine",
+            request.napi
+        )
+    })?;
     let fifo = (request.fifo > 0).then_some(request.fifo);
     if fifo.is_some() && !sched::throttle_is_on() {
         return Err("fifo: kernel.sched_rt_runtime_us is -1, so a busy thread could starve the machine; set it to 950000".to_owned());
     }
-    sched::place_thread(number, request.core, fifo)
-        .map_err(|error| format!("thread {number} on processor {}: {error}", request.core))
+    sched::place_thread(thread, request.core, fifo).map_err(|error| {
+        format!(
+            "the thread of NAPI {} on processor {}: {error}",
+            request.napi, request.core
+        )
+    })
+}
+
+/// The kernel thread of a NAPI instance, whose number is unique on the machine and ends the thread's name.
+fn find_thread(napi: u32) -> Option<i32> {
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let (_, id) = name
+            .trim_end()
+            .strip_prefix(POLLS_INTERFACE)?
+            .rsplit_once('-')?;
+        (id.parse() == Ok(napi) && is_kernel_thread(number)).then_some(number)
+    })
 }
 
 fn is_kernel_thread(number: i32) -> bool {
@@ -118,16 +132,15 @@ mod tests {
 
     #[test]
     fn only_kernel_threads_that_poll_an_interface_are_placed() {
-        for (pid, what) in [
-            (std::process::id(), "not a kernel thread"),
-            (u32::MAX >> 1, "no thread"),
-        ] {
-            let line = format!("{{\"pid\": {pid}, \"core\": 0}}");
-            let reason = place(line.as_bytes()).expect_err("refused");
-            assert!(reason.contains(what), "{reason}");
-        }
-        assert!(place(b"{\"pid\": 1}").is_err());
-        assert!(place(b"{\"pid\": 1, \"core\": 0, \"nice\": 1}").is_err());
+        // A process may take any name; that makes it none of the kernel's.
+        let comm = "/proc/self/comm";
+        let name = fs::read_to_string(comm).expect("a name");
+        fs::write(comm, "napi/x-40000001").expect("another name");
+        let answer = place(br#"{"napi": 40000001, "core": 0}"#);
+        fs::write(comm, name).expect("the name again");
+        assert!(answer.is_err_and(|reason| reason.contains("no thread napi/")));
+        assert!(place(br#"{"napi": 1}"#).is_err());
+        assert!(place(br#"{"napi": 1, "core": 0, "nice": 1}"#).is_err());
     }
 
     #[test]
@@ -143,7 +156,7 @@ mod tests {
     fn each_line_has_its_answer() {
         let (inside, outside) = UnixStream::pair().expect("pair");
         let mut service = PinService::new(outside);
-        (&inside).write_all(b"{\"pid\"").expect("write");
+        (&inside).write_all(b"{\"napi\"").expect("write");
         service.serve();
         (&inside).write_all(b": 1}\nnothing\n").expect("write");
         service.serve();
