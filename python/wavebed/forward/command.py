@@ -1,0 +1,341 @@
+"""What a user asks of ``wavebed forward``: the options as text in, a checked order out."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, check_sizes
+from wavebed.forward.cpu.source import CpuSource, parse_source
+from wavebed.forward.model import Span
+from wavebed.forward.settings import PARTS, ForwardSettings, GoalName, Part
+from wavebed.path.problems import Problem, at, choose, described
+from wavebed.path.values import number
+from wavebed.units import parse_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "DEFAULT_PEER_PORT",
+    "DEVICE_KINDS",
+    "SENDER_KINDS",
+    "MadeDevice",
+    "Order",
+    "PeerPorts",
+    "RealPorts",
+    "Target",
+    "Wish",
+    "parse_wish",
+]
+
+DEFAULT_PEER_PORT = 5544
+"""Of ``wavebed serve forward``."""
+
+DEVICE_KINDS = ("routing", "bridge", "nat", "xdp", "relay", "shaped")
+SENDER_KINDS = ("live_frames", "af_xdp_zero_copy", "af_xdp_copy", "tx_ring", "sendmmsg")
+TESTS: tuple[Part, ...] = ("search", "overload", "latency", "ladder", "burst")
+GOALS: tuple[GoalName, ...] = ("rfc2544", "ndr", "pdr")
+
+MAX_FLOWS = 16_384
+"""The sender's table has no more rows."""
+MAX_ADDRESSES = 16_384
+_DEFAULT_SIZES = (64, 512, 1518)
+_QUICK_SIZES = (64, 1518)
+_INTERFACE = re.compile(r"[^\s/:]{1,15}")
+_OPTION = re.compile(r"([a-z][a-z-]*)=([^=,]+)")
+_PEER = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?/(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RealPorts:
+    """Two ports of this machine with the device between them."""
+
+    tx: str
+    rx: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPorts:
+    """A port of this machine, and one of another on which ``wavebed serve forward`` runs."""
+
+    tx: str
+    host: str
+    port: int
+    rx: str
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDevice:
+    """A device made for the purpose, in namespaces."""
+
+    kind: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+Target: TypeAlias = RealPorts | PeerPorts | MadeDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The options as they were typed; what was not given is missing."""
+
+    tx: str | None = None
+    rx: str | None = None
+    dut: str | None = None
+    peer: str | None = None
+    sizes: str | None = None
+    imix: bool = False
+    ipv6: bool = False
+    vlan: str | None = None
+    pppoe: str | None = None
+    flows: str | None = None
+    gateway: str | None = None
+    sources: str | None = None
+    destinations: str | None = None
+    link_speed: str | None = None
+    tests: str | None = None
+    goals: str | None = None
+    quick: bool = False
+    thorough: bool = False
+    seed: str | None = None
+    cpu: str | None = None
+    beside: tuple[str, ...] = ()
+    sender: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What shall be done, checked.
+
+    Parameters
+    ----------
+    gateway : str, optional
+        The device's address at the sending port; without it the device is taken for a bridge.
+    sources, destinations : Span, optional
+        Addresses of the test frames; those of the ports by default.
+    cpu : CpuSource, optional
+        Where to look at the device's processor.
+    beside : tuple of str
+        Other tools to run on the same device.
+    """
+
+    target: Target
+    settings: ForwardSettings
+    name: str
+    flows: int = 256
+    vlan: int | None = None
+    pppoe_session: int | None = None
+    gateway: str | None = None
+    sources: Span | None = None
+    destinations: Span | None = None
+    cpu: CpuSource | None = None
+    sender: str | None = None
+    beside: tuple[str, ...] = ()
+
+
+def parse_wish(wish: Wish) -> Order:
+    """Check the options.
+
+    Raises
+    ------
+    Problem
+        With one line: the option, what is wrong, what would be right.
+    """
+    target = _target(wish)
+    vlan = None if wish.vlan is None else at("--vlan", number(1, 4094), wish.vlan)
+    session = None if wish.pppoe is None else at("--pppoe", number(1, 65_535), wish.pppoe)
+    cpu = at("--cpu", parse_source, wish.cpu) if wish.cpu is not None else None
+    made = isinstance(target, MadeDevice)
+    if made:
+        _only_for_real(wish, vlan, session, cpu)
+        cpu = cpu or CpuSource("local")
+    elif wish.beside:
+        raise Problem("iperf3 needs a host on each side of the device: it runs with --dut only", "--with")
+    return Order(
+        target,
+        _settings(wish, Headers(ipv6=wish.ipv6, vlan=vlan is not None, pppoe=session is not None)),
+        at("--name", _name, wish.name) if wish.name is not None else _default_name(target),
+        256 if wish.flows is None else at("--flows", number(1, MAX_FLOWS), wish.flows),
+        vlan,
+        session,
+        _address("--gateway", wish.gateway, ipv6=wish.ipv6),
+        _span("--sources", wish.sources, ipv6=wish.ipv6),
+        _span("--destinations", wish.destinations, ipv6=wish.ipv6),
+        cpu,
+        at("--sender", lambda kind: choose(kind, SENDER_KINDS), wish.sender) if wish.sender is not None else None,
+        tuple(dict.fromkeys(at("--with", lambda tool: choose(tool, ["iperf3"]), tool) for tool in wish.beside)),
+    )
+
+
+def _target(wish: Wish) -> Target:
+    if wish.dut is not None:
+        for option, given in (("--tx", wish.tx), ("--rx", wish.rx), ("--peer", wish.peer)):
+            if given is not None:
+                raise Problem("goes with real ports; --dut makes its own: leave one of them out", option)
+        return at("--dut", _made, wish.dut)
+    if wish.peer is not None:
+        if wish.rx is not None:
+            raise Problem("the receiving port is the peer's: leave --rx or --peer out", "--rx")
+        if wish.tx is None:
+            raise Problem("is missing: name the port of this machine that sends", "--tx")
+        tx = at("--tx", _interface, wish.tx)
+        return at("--peer", lambda text: _peer(text, tx), wish.peer)
+    if wish.tx is None and wish.rx is None:
+        return MadeDevice("routing")
+    if wish.tx is None or wish.rx is None:
+        missing, other = ("--tx", "--rx") if wish.tx is None else ("--rx", "--tx")
+        raise Problem(f"is missing: {other} needs the other port too, or --peer HOST/IFACE", missing)
+    tx, rx = at("--tx", _interface, wish.tx), at("--rx", _interface, wish.rx)
+    if tx == rx:
+        raise Problem("is the sending port as well: the device stands between two ports", "--rx")
+    return RealPorts(tx, rx)
+
+
+def _only_for_real(wish: Wish, vlan: int | None, session: int | None, cpu: CpuSource | None) -> None:
+    for option, given in (
+        ("--gateway", wish.gateway),
+        ("--sources", wish.sources),
+        ("--destinations", wish.destinations),
+    ):
+        if given is not None:
+            raise Problem("goes with real ports; a device of --dut has its own addresses", option)
+    for option, tag in (("--vlan", vlan), ("--pppoe", session)):
+        if tag is not None:
+            raise Problem("goes with real ports; no device of --dut takes such frames", option)
+    if cpu is not None and cpu.kind != "local":
+        raise Problem("a device of --dut is on this machine: write local", "--cpu")
+
+
+def _interface(text: str) -> str:
+    if not _INTERFACE.fullmatch(text) or text in {".", ".."}:
+        raise Problem(f"{described(text)} is not the name of an interface: 1 to 15 characters without / : and blanks")
+    return text
+
+
+def _made(text: str) -> MadeDevice:
+    kind, colon, rest = text.partition(":")
+    kind = "routing" if kind == "netns" else choose(kind, ["netns", *DEVICE_KINDS])
+    options: dict[str, str] = {}
+    for part in rest.split(",") if colon else ():
+        match = _OPTION.fullmatch(part)
+        if match is None:
+            raise Problem(f"{described(part)} is not an option of a device: write {kind}:KEY=VALUE,KEY=VALUE")
+        if match.group(1) in options:
+            raise Problem("is given twice", match.group(1))
+        options[match.group(1)] = match.group(2)
+    return MadeDevice(kind, options)
+
+
+def _peer(text: str, tx: str) -> PeerPorts:
+    match = _PEER.fullmatch(text)
+    if match is None:
+        raise Problem(f"{described(text)} is not a port of another machine: write HOST/IFACE or HOST:PORT/IFACE")
+    literal, name, port, interface = match.groups()
+    return PeerPorts(
+        tx,
+        literal or name,
+        DEFAULT_PEER_PORT if port is None else number(1, 65_535)(port),
+        _interface(interface),
+    )
+
+
+def _name(text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > 60:
+        raise Problem("a device's name is one line of at most 60 characters")
+    return text
+
+
+def _default_name(target: Target) -> str:
+    if isinstance(target, MadeDevice):
+        return target.kind
+    if isinstance(target, PeerPorts):
+        return f"device between {target.tx} and {target.host}/{target.rx}"
+    return f"device between {target.tx} and {target.rx}"
+
+
+def _address(option: str, text: str | None, *, ipv6: bool) -> str | None:
+    if text is None:
+        return None
+    return str(at(option, lambda given: _ip(given, ipv6=ipv6), text))
+
+
+def _ip(text: str, *, ipv6: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise Problem(f"{described(text)} is not an address: write one as 198.18.0.1") from None
+    if (address.version == 6) != ipv6:
+        remedy = "write an IPv6 address, or leave --ipv6 out" if ipv6 else "write an IPv4 address, or add --ipv6"
+        raise Problem(f"{described(text)} is of IPv{address.version}, the test frames are not: {remedy}")
+    return address
+
+
+def _span(option: str, text: str | None, *, ipv6: bool) -> Span | None:
+    if text is None:
+        return None
+
+    def read(given: str) -> Span:
+        first, times, count = given.partition("x")
+        many = number(1, MAX_ADDRESSES)(count) if times else 1
+        address = _ip(first, ipv6=ipv6)
+        if int(address) + many - 1 > 2**address.max_prefixlen - 1:
+            raise Problem(f"{many} addresses from {first} on go beyond the last one")
+        return Span(str(address), many)
+
+    return at(option, read, text)
+
+
+def _settings(wish: Wish, headers: Headers) -> ForwardSettings:
+    if wish.quick and wish.thorough:
+        raise Problem("contradicts --quick: leave one of them out", "--thorough")
+    settings = ForwardSettings(headers=headers, mixes={})
+    parts: tuple[Part, ...] = ("overload", "search", "ladder", "latency", "burst")
+    if not wish.thorough:
+        settings = settings.quick()
+        parts = ("overload", "search") if wish.quick else ("overload", "search", "latency")
+    if wish.quick:
+        settings = replace(settings, overload_repeats=3)
+    sizes: tuple[int, ...] = RFC2544_SIZES_BYTES if wish.thorough else _QUICK_SIZES if wish.quick else _DEFAULT_SIZES
+    if wish.sizes is not None:
+        sizes = at("--sizes", _sizes, wish.sizes)
+    else:
+        sizes = tuple(sorted({min(max(size, headers.smallest_stamped_bytes), headers.largest_bytes) for size in sizes}))
+    at("--sizes", lambda given: check_sizes(given, headers), sizes)
+    if wish.tests is not None:
+        asked = at("--tests", lambda text: _words(text, TESTS), wish.tests)
+        parts = tuple(part for part in PARTS if part in asked)
+        if "latency" in parts and "search" not in parts:
+            raise Problem("latency is measured at shares of the rate that search finds: add search", "--tests")
+    if wish.imix:
+        parts = tuple(part for part in PARTS if part in parts or part == "imix")
+        settings = replace(settings, mixes=ForwardSettings().mixes)
+    if wish.goals is not None:
+        names = at("--goals", lambda text: _words(text, GOALS), wish.goals)
+        if "latency" in parts and "ndr" not in names:
+            raise Problem("latency is measured at shares of the rate of ndr: add ndr, or choose --tests", "--goals")
+        settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal.name in names))
+    link = None if wish.link_speed is None else at("--link-speed", _link_mbps, wish.link_speed)
+    seed = 1 if wish.seed is None else at("--seed", number(0, 2**32 - 1), wish.seed)
+    return replace(settings, parts=parts, sizes_bytes=sizes, link_mbps=link, seed=seed)
+
+
+def _link_mbps(text: str) -> float:
+    bps = parse_rate(text)
+    if not 10**6 <= bps <= 10**12:
+        raise Problem(f"{described(text)} is not the speed of a link: write one from 1mbit to 1000gbit, as 1gbit")
+    return bps / 1e6
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = [number(64, 9018)(part) for part in text.split(",")]
+    if len(set(sizes)) != len(sizes):
+        raise Problem("a size is given twice")
+    return tuple(sizes)
+
+
+def _words(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(choose(word, known) for word in text.split(","))
