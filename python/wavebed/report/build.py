@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from html import escape
-from importlib import resources
 from typing import TYPE_CHECKING
 
-from wavebed.errors import UserError
 from wavebed.report.choose import MOST_VIEWS, views
 from wavebed.report.distributions import delay_distributions
+from wavebed.report.document import asset, document, write_whole
 from wavebed.report.finding import finding
 from wavebed.report.panels import TITLES, workload_figure
 from wavebed.report.path import path_row, scene_map
@@ -54,16 +52,7 @@ def write_report(run_dir: Path, file: Path | None = None) -> Path:
     """
     results = read_results(run_dir)
     target = file or run_dir / REPORT_FILE
-    text = small_page(results)
-    temporary = target.with_name(f".{target.name}.partial")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)  # noqa: PTH105 - both are the same here
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with -o"
-        ) from None
+    write_whole(target, small_page(results))
     return target
 
 
@@ -80,9 +69,6 @@ def small_page(results: Results, most_bytes: int = MOST_BYTES) -> str:
 def page(results: Results, most_views: int) -> str:
     """Return the page with at most so many seeds drawn."""
     record = results.run.record
-    assets = resources.files("wavebed.report") / "assets"
-    style = (assets / "report.css").read_text(encoding="utf-8")
-    script = (assets / "report.js").read_text(encoding="utf-8")
     title = record.title or record.scenario
     body = "\n".join(
         part
@@ -97,26 +83,7 @@ def page(results: Results, most_views: int) -> str:
         )
         if part
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<a class="skip" href="#results">Skip to the results</a>
-<main>
-{body}
-</main>
-<script>
-{script}</script>
-</body>
-</html>
-"""
+    return document(title, body, asset("report.js"))
 
 
 def _head(results: Results, title: str) -> str:

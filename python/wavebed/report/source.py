@@ -225,9 +225,9 @@ def read_results(folder: Path) -> Results:
     UserError
         If it holds no run.
     """
-    from wavebed.result.load import load
+    from wavebed.result.load import load_run
 
-    run = load(folder)
+    run = load_run(folder)
     trials, unreadable = [], []
     for line in run.record.trials:
         try:

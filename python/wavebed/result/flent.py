@@ -14,7 +14,7 @@ import numpy as np
 from wavebed import __version__
 from wavebed.errors import UserError
 from wavebed.result.flows import connections
-from wavebed.result.load import load
+from wavebed.result.load import load_run
 from wavebed.result.names import TRIAL_FILE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
         raise UserError(f"{file}: flent opens files whose name ends with {SUFFIX}")
     if (source / TRIAL_FILE).is_file():
         source, trial = source.resolve().parent.parent, source.resolve().name
-    run = load(source)
+    run = load_run(source)
     folders = [line.folder for line in run.record.trials]
     if trial is None:
         if len(folders) != 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import MachineError, UserError
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.names import TABLES, TRIALS_FOLDER
-from wavebed.result.read import read_run, read_trial
+from wavebed.result.read import FORWARD, kind_of, read_run, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,29 +19,45 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from wavebed.forward.read import ForwardRun
     from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 
-__all__ = ["Run", "load"]
+__all__ = ["Run", "load", "load_run"]
 
 _TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
 _METRIC_COLUMNS = [*_TRIAL_COLUMNS, "workload", "name", "value", "unit", "better", "definition"]
 
 
-def load(folder: str | Path) -> Run:
-    """Open the results of a run.
+def load(folder: str | Path) -> Run | ForwardRun:
+    """Open the results of a run, or of a forwarding test.
 
     Parameters
     ----------
     folder : str or pathlib.Path
-        What ``wavebed run -o`` named.
+        What ``wavebed run -o`` or ``wavebed forward -o`` named.
+
+    Raises
+    ------
+    UserError
+        If it holds no such results, or those of another schema.
+    """
+    path = Path(folder)
+    if kind_of(path) == FORWARD:
+        from wavebed.forward.read import read_forward
+
+        return read_forward(path)
+    return load_run(path)
+
+
+def load_run(folder: Path) -> Run:
+    """Open the results of a run.
 
     Raises
     ------
     UserError
         If it holds no run, or one of another schema.
     """
-    path = Path(folder)
-    return Run(path, read_run(path))
+    return Run(folder, read_run(folder))
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,21 @@ if TYPE_CHECKING:
 
     from wavebed.workload.model import Better, Json, Status
 
-__all__ = ["read_run", "read_trial"]
+__all__ = ["FORWARD", "kind_of", "read_run", "read_trial"]
 
+FORWARD = "forward"
+"""The kind of a forwarding test."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+
+
+def kind_of(folder: Path) -> str | None:
+    """Return the kind that ``run.json`` names, as ``forward``; ``None`` if it names none or cannot be read."""
+    try:
+        data = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -34,6 +46,8 @@ def read_run(folder: Path) -> RunRecord:
     if not file.is_file():
         raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run wrote")
     data = _load(file)
+    if data.get("kind") == FORWARD:
+        raise UserError(f"{folder}: holds a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     try:
         return RunRecord(
             title=_one(str, data, "title"),

@@ -1,0 +1,196 @@
+"""Reading a forwarding test from its folder. Only what is asked for is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from wavebed.errors import UserError
+from wavebed.forward.findings import DeviceResult
+from wavebed.forward.model import Books, Counters, Latency, Refusal, Sent, Trial
+from wavebed.forward.record import (
+    BOOKS,
+    COUNTERS,
+    KIND,
+    LATENCY,
+    LATENCY_TABLE,
+    SCHEMA,
+    SCHEMAS,
+    SENT,
+    SERIES_FOLDER,
+    SIZES_TABLE,
+    TRIALS_TABLE,
+    ForwardRecord,
+)
+from wavebed.result.names import RUN_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from wavebed.forward.plain import Plain
+
+__all__ = ["ForwardRun", "read_forward"]
+
+_Part = TypeVar("_Part", Sent, Counters)
+
+
+@dataclass(frozen=True)
+class ForwardRun:
+    """The results of a forwarding test.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Where they are.
+    record : ForwardRecord
+        What ``run.json`` says; its result has no trials, see `result`.
+    """
+
+    folder: Path
+    record: ForwardRecord
+
+    @cached_property
+    def result(self) -> DeviceResult:
+        """What was found, with every trial; sampled frames are in ``raw/sample.pcapng``."""
+        return replace(self.record.result, trials=tuple(self._trials()))
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """A row for every trial; the same as ``table("trials")``."""
+        return self.table(TRIALS_TABLE)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table: ``trials``, ``latency`` or ``sizes``.
+
+        Raises
+        ------
+        UserError
+            If there is no such table, or its file is damaged.
+        """
+        frame: pd.DataFrame = self.arrow(name).to_pandas()
+        return frame
+
+    def arrow(self, name: str) -> pa.Table:
+        """Return the same as `table`, as a table of Arrow."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if name not in SCHEMAS:
+            raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(SCHEMAS)}")
+        file = self.folder / SERIES_FOLDER / f"{name}.parquet"
+        try:
+            with pq.ParquetFile(file) as source:
+                table = source.read()
+        except FileNotFoundError:
+            raise UserError(f"{file}: is not there: the results are not whole") from None
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(f"{file}: cannot be read ({error}): the results are not whole") from None
+        if table.schema.names != SCHEMAS[name].names:
+            raise UserError(f"{file}: has other columns than documented: the results are not whole")
+        return table
+
+    def _trials(self) -> list[Trial]:
+        sizes: dict[int, dict[int, int]] = {}
+        for row in self.arrow(SIZES_TABLE).to_pylist():
+            sizes.setdefault(row["trial"], {})[row["size_bytes"]] = row["frames"]
+        counts: dict[int, list[tuple[float, float, int]]] = {}
+        for row in self.arrow(LATENCY_TABLE).to_pylist():
+            counts.setdefault(row["trial"], []).append((row["from_s"], row["below_s"], row["frames"]))
+        rows = self.arrow(TRIALS_TABLE).to_pylist()
+        return [_trial(row, sizes.get(row["trial"], {}), counts.get(row["trial"], [])) for row in rows]
+
+
+def read_forward(folder: Path) -> ForwardRun:
+    """Open the results of a forwarding test.
+
+    Raises
+    ------
+    UserError
+        If the folder holds none, one of another schema, or one that is damaged.
+    """
+    file = folder / RUN_FILE
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError:
+        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed forward wrote") from None
+    except ValueError as error:
+        raise UserError(f"{file}: is not JSON ({error}): the results are not whole") from None
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
+    if data.get("schema") != SCHEMA:
+        found = data.get("schema")
+        raise UserError(
+            f"{file}: is of schema {found}; this wavebed reads schema {SCHEMA}: use the version that wrote it"
+        )
+    try:
+        result = DeviceResult.from_plain(_object(data, "result"))
+        command_line = tuple(str(word) for word in data["command_line"])
+        versions = {name: str(version) for name, version in _object(data, "versions").items()}
+    except UserError as error:
+        raise UserError(f"{file}: is not as documented ({error}): the results are not whole") from None
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{file}: is not as documented ({error!r}): the results are not whole") from None
+    return ForwardRun(folder, ForwardRecord(result, command_line, versions))
+
+
+def _object(data: Mapping[str, Plain], key: str) -> dict[str, Plain]:
+    value = data[key]
+    if not isinstance(value, dict):
+        raise TypeError(f"{key} is a {type(value).__name__}")
+    return value
+
+
+Row = dict[str, object]
+
+
+def _trial(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> Trial:
+    cells = cast("dict[str, float]", row)
+    refusals = cast("list[dict[str, str]]", row["refusals"])
+    return Trial(
+        purpose=cast("str", row["purpose"]),
+        sizes_bytes=tuple(cast("list[int]", row["sizes_bytes"])),
+        offered_pps=cast("float | None", row["offered_pps"]),
+        duration_s=cells["duration_s"],
+        sent=int(cells["sent"]),
+        received=int(cells["received"]),
+        lost=int(cells["lost"]),
+        sent_pps=cells["sent_pps"],
+        received_pps=cells["received_pps"],
+        took_s=cells["took_s"],
+        tx=_port("tx_port", row),
+        rx=_port("rx_port", row),
+        send=_made(Sent, _cells("send", row, SENT)),
+        books=_books(row, sizes, counts),
+        refusals=tuple(Refusal(**refusal) for refusal in refusals),
+        cpu=dict(cast("list[tuple[str, float]]", row["cpu"])),
+    )
+
+
+def _books(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> Books | None:
+    found = _cells("books", row, BOOKS)
+    if found["unique"] is None:
+        return None
+    told = _cells("latency", row, LATENCY)
+    latency = None if told["count"] is None else Latency(**told, counts=tuple(counts))  # type: ignore[arg-type]
+    return Books(**found, sizes=dict(sizes), latency=latency)  # type: ignore[arg-type]
+
+
+def _port(prefix: str, row: Row) -> Counters | None:
+    found = _cells(prefix, row, COUNTERS)
+    driver = dict(cast("list[tuple[str, int]]", row[f"{prefix}_driver"] or []))
+    return _made(Counters, {**found, "driver": driver})
+
+
+def _made(kind: type[_Part], cells: Row) -> _Part | None:
+    """Make a part of a trial; one that the trial has not is null in its columns."""
+    return None if next(iter(cells.values())) is None else kind(**cells)  # type: ignore[arg-type]
+
+
+def _cells(prefix: str, row: Row, names: Mapping[str, object]) -> Row:
+    return {name: row[f"{prefix}_{name}"] for name in names}

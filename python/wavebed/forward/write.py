@@ -1,0 +1,207 @@
+"""Writing a forwarding test: its folder appears whole, with everything in it, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.forward.pcapng import capture
+from wavebed.forward.record import (
+    BOOKS,
+    COUNTERS,
+    KIND,
+    LATENCY,
+    LATENCY_TABLE,
+    RAW_FOLDER,
+    SAMPLE_FILE,
+    SCHEMA,
+    SCHEMAS,
+    SENT,
+    SERIES_FOLDER,
+    SIZES_TABLE,
+    TRIALS_TABLE,
+)
+from wavebed.result.names import RUN_FILE
+from wavebed.result.write import compress_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.forward.model import Counters, Sample, Trial
+    from wavebed.forward.record import ForwardRecord
+
+__all__ = ["check_new", "write_forward"]
+
+
+def check_new(folder: Path) -> None:
+    """Make the folder if it is not there, before anything is measured for it.
+
+    Raises
+    ------
+    UserError
+        If it holds something, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = next(folder.iterdir(), None)
+    except OSError as error:
+        raise UserError(f"{folder}: {(error.strerror or 'cannot be made').lower()}: name a new folder") from None
+    if held is not None:
+        what = "a run" if (folder / RUN_FILE).exists() else f"other files ({held.name})"
+        raise UserError(f"{folder}: holds {what}: name a new folder")
+
+
+def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
+    """Write the folder of a test.
+
+    Parameters
+    ----------
+    raw : mapping of str to bytes, optional
+        What other tools printed, by the name of its file; it is compressed.
+
+    Raises
+    ------
+    UserError
+        If the folder holds something, or cannot be made.
+    WavebedError
+        If it cannot be written, as on a full disk; nothing is left behind.
+    """
+    check_new(folder)
+    whole = folder.resolve()
+    partial = whole.with_name(f".{whole.name}.partial")
+    try:
+        with _explained(folder):
+            _fill(partial, record, raw or {})
+            _sync_tree(partial)
+            partial.rename(whole)
+            _sync(whole.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fill(partial: Path, record: ForwardRecord, raw: Mapping[str, bytes]) -> None:
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    (partial / SERIES_FOLDER).mkdir()
+    (partial / RAW_FOLDER).mkdir()
+    for name, text in raw.items():
+        (partial / RAW_FOLDER / name).write_bytes(text)
+    compress_raw(partial / RAW_FOLDER)
+    trials = record.result.trials
+    samples = shown_samples(trials)
+    (partial / RAW_FOLDER / SAMPLE_FILE).write_bytes(capture(samples, record.result.receiver.interface))
+    for name, table in tables(trials).items():
+        pq.write_table(table, partial / SERIES_FOLDER / f"{name}.parquet", compression="zstd")
+    (partial / RUN_FILE).write_text(run_json(record), encoding="utf-8")
+
+
+def run_json(record: ForwardRecord) -> str:
+    """Return the text of ``run.json``: everything but the trials, which are tables."""
+    told = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "command_line": list(record.command_line),
+        "versions": dict(record.versions),
+        "result": replace(record.result, trials=()).to_plain(),
+    }
+    return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+
+
+def shown_samples(trials: Sequence[Trial]) -> list[Sample]:
+    """Return the frames for the capture: of the first trial of each sizes that counts, and the first that does not."""
+    chosen: dict[tuple[object, ...], Sequence[Sample]] = {}
+    for trial in trials:
+        if trial.books is not None and trial.books.sample:
+            chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.books.sample)
+    return sorted((sample for samples in chosen.values() for sample in samples), key=lambda sample: sample.time_ns)
+
+
+def tables(trials: Sequence[Trial]) -> dict[str, pa.Table]:
+    """Return the tables of the trials."""
+    sizes = [
+        {"trial": place, "size_bytes": size, "frames": frames}
+        for place, trial in enumerate(trials)
+        if trial.books is not None
+        for size, frames in sorted(trial.books.sizes.items())
+    ]
+    latency = [
+        {"trial": place, "from_s": low, "below_s": high, "frames": frames}
+        for place, trial in enumerate(trials)
+        if trial.books is not None and trial.books.latency is not None
+        for low, high, frames in trial.books.latency.counts
+    ]
+    rows = {
+        TRIALS_TABLE: [_row(place, trial) for place, trial in enumerate(trials)],
+        LATENCY_TABLE: latency,
+        SIZES_TABLE: sizes,
+    }
+    return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in SCHEMAS.items()}
+
+
+def _row(place: int, trial: Trial) -> dict[str, object]:
+    """Return a row of the trials' table; what a trial has not is null."""
+    latency = None if trial.books is None else trial.books.latency
+    refusals = [{"code": one.code, "reason": one.reason, "remedy": one.remedy} for one in trial.refusals]
+    return {
+        "trial": place,
+        "purpose": trial.purpose,
+        "sizes_bytes": list(trial.sizes_bytes),
+        "offered_pps": trial.offered_pps,
+        "duration_s": trial.duration_s,
+        "sent": trial.sent,
+        "received": trial.received,
+        "lost": trial.lost,
+        "sent_pps": trial.sent_pps,
+        "received_pps": trial.received_pps,
+        "took_s": trial.took_s,
+        "verdict": trial.verdict,
+        "refusals": refusals,
+        "cpu": list(trial.cpu.items()),
+        **_columns("send", trial.send, SENT),
+        **_columns("books", trial.books, BOOKS),
+        **_columns("latency", latency, LATENCY),
+        **_port("tx_port", trial.tx),
+        **_port("rx_port", trial.rx),
+    }
+
+
+def _port(prefix: str, counters: Counters | None) -> dict[str, object]:
+    driver = None if counters is None else list(counters.driver.items())
+    return {**_columns(prefix, counters, COUNTERS), f"{prefix}_driver": driver}
+
+
+def _columns(prefix: str, value: object | None, names: Mapping[str, pa.DataType]) -> dict[str, object]:
+    return {f"{prefix}_{name}": None if value is None else getattr(value, name) for name in names}
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise WavebedError(f"{folder}: {(error.strerror or 'cannot be written').lower()}: nothing was kept") from error
