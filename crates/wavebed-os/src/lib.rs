@@ -6,19 +6,26 @@
 #![allow(unsafe_code)]
 
 pub mod awake;
+pub mod bpf;
 pub mod clock;
 pub mod error;
+pub mod ethtool;
+pub mod interface;
 pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod nft;
+pub mod packet_ring;
+pub mod packet_socket;
 pub mod poll;
 pub mod process;
 pub mod sched;
+mod shared;
 pub mod sock_diag;
 pub mod terminal;
 pub mod tun;
 pub mod unix;
+pub mod xdp_socket;
 
 pub use error::{Error, Result};

@@ -11,12 +11,12 @@ use crate::error::{Context, Error, Result, check};
 
 pub(crate) const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 0x1;
-const NLM_F_ACK: u16 = 0x4;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_CREATE: u16 = 0x400;
-const RTM_NEWLINK: u16 = 16;
-const RTM_GETLINK: u16 = 18;
-const RTM_NEWADDR: u16 = 20;
+pub(crate) const NLM_F_ACK: u16 = 0x4;
+pub(crate) const NLM_F_EXCL: u16 = 0x200;
+pub(crate) const NLM_F_CREATE: u16 = 0x400;
+pub(crate) const RTM_NEWLINK: u16 = 16;
+pub(crate) const RTM_GETLINK: u16 = 18;
+pub(crate) const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_STATS64: u16 = 23;
@@ -257,7 +257,7 @@ impl Netlink {
         })
     }
 
-    fn request(&self, message: Message) -> io::Result<()> {
+    pub(crate) fn request(&self, message: Message) -> io::Result<()> {
         self.send(&message.finish())?;
         self.acknowledged()
     }
