@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from typing import TYPE_CHECKING
@@ -50,7 +51,12 @@ def _install(folder: Path) -> None:
     argv += ["--ignore-scripts", f"dashjs@{VERSION}"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=INSTALL_TIMEOUT_S)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # npm itself does not stand two that install in one folder
+            if not _is_there(folder / "node_modules" / "dashjs"):
+                subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=INSTALL_TIMEOUT_S
+                )
     except (OSError, subprocess.SubprocessError):
         raise MachineError(f"dash.js {VERSION} is not in the cache: run `{' '.join(argv)}`") from None
     if not _is_there(folder / "node_modules" / "dashjs"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.errors import WavebedError
 from wavebed.path.values import word
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
@@ -92,9 +93,12 @@ class VoiceSession(Session):
         stage, codec = self._stage, self._workload.codec
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
         command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
-        self._end_s = stage.clock.of_monotonic_ns(
-            self._watch.keep([Prober("irtt", stage.client, command, stage.folder)])
-        )
+        try:
+            end_ns = self._watch.keep([Prober("irtt", stage.client, command, stage.folder)])
+            self._end_s = stage.clock.of_monotonic_ns(end_ns)
+        except WavebedError:
+            self._end_s = stage.clock.now_s()
+            raise
 
     def stop(self) -> None:
         """Ask for the end, after the tail."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from typing import TYPE_CHECKING, cast
 
@@ -41,16 +42,24 @@ class Conversation:
     """The agent's side of the conversation."""
 
     def __init__(self) -> None:
+        self._heard = b""
         # Playwright's own children must not write into the conversation.
         self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
 
     def hear(self) -> dict[str, Json]:
         """Return the next message; end the program when there is none any more."""
-        line = sys.stdin.readline()
-        if not line:
-            sys.exit(0)
+        while b"\n" not in self._heard:
+            data = os.read(0, 1 << 16)
+            if not data:
+                sys.exit(0)
+            self._heard += data
+        line, _, self._heard = self._heard.partition(b"\n")
         return cast("dict[str, Json]", json.loads(line))
+
+    def is_told(self) -> bool:
+        """Say whether another message, or the end, is there."""
+        return b"\n" in self._heard or bool(select.select([0], [], [], 0)[0])
 
     def say(self, message: Mapping[str, Json]) -> None:
         """Send a message."""

@@ -9,8 +9,6 @@ listening to events. Settings: ``device`` (options of a Playwright context), ``u
 from __future__ import annotations
 
 import json
-import select
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -66,6 +64,7 @@ def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]
     conversation.hear()
     course = _load(
         page,
+        conversation,
         cast("str", settings["url"]),
         time.monotonic() + cast("float", settings["limit_s"]),
         cast("float", settings["settle_s"]),
@@ -92,7 +91,7 @@ def _block(context: BrowserContext, page: Page, addresses: list[str]) -> None:
         session.send("Network.setBlockedURLs", {"urls": addresses})
 
 
-def _load(page: Page, url: str, end: float, settle_s: float) -> _Course:
+def _load(page: Page, conversation: Conversation, url: str, end: float, settle_s: float) -> _Course:
     """Go there and wait until `settle_s` after its load event, until `end` or until somebody says a word."""
     from playwright.sync_api import Error, TimeoutError  # noqa: A004 - Playwright's own
 
@@ -107,7 +106,7 @@ def _load(page: Page, url: str, end: float, settle_s: float) -> _Course:
     if response is not None and not response.ok:
         return {"loaded": False, "settled": False, "error": f"the document was answered with {response.status}"}
     while not (loaded_at and time.monotonic() >= loaded_at[0] + settle_s):
-        if time.monotonic() >= end or select.select([sys.stdin], [], [], 0)[0]:
+        if time.monotonic() >= end or conversation.is_told():
             return {"loaded": bool(loaded_at), "settled": False, "error": None}
         page.wait_for_timeout(LOOK_EVERY_MS)
     return {"loaded": True, "settled": True, "error": None}
