@@ -7,6 +7,7 @@
 
 pub mod awake;
 pub mod bpf;
+pub mod bpf;
 pub mod clock;
 pub mod error;
 pub mod ethtool;

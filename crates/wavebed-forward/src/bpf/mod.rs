@@ -1,0 +1,3 @@
+//! Programs for the kernel, written instruction by instruction: no compiler is needed where wavebed runs.
+
+pub mod assembler;
