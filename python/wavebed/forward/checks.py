@@ -1,0 +1,505 @@
+"""What speaks against a trial: every check looks at what was counted and says what it saw, and what to do about it.
+
+A trial counts only when no check has anything to say. A refusal is not an error of the device: it says that
+the numbers of this trial would not be true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavebed.forward.model import Counters, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wavebed.forward.layout import Layout
+    from wavebed.forward.model import Books, Ceiling, PortInfo, Sent
+
+__all__ = [
+    "CEILING_SHARE",
+    "Evidence",
+    "Totals",
+    "check_mtu",
+    "check_offloads",
+    "check_ports",
+    "check_trial",
+    "difference",
+    "gap_s",
+]
+
+NS = 1_000_000_000
+
+CEILING_SHARE = 0.9
+"""Above this share of what the tester can do by itself, a figure may be the tester's."""
+RATE_KEPT_SHARE = 0.995
+"""A sender that stays below has not offered what was asked: half of the 1 % within which a found rate must be."""
+LATE_SLACK_NS = 2_000_000
+"""The end of a short trial may be so late: one time slice of another process."""
+LATE_BATCHES_SHARE = 0.1
+"""More batches than these late by over 100 us: the rate was kept on average only, by bursts."""
+FOREIGN_SHARE = 0.001
+FOREIGN_FLOOR = 100
+FOREIGN_PER_S = 20
+"""Frames that are not the test's: address resolution of some hundred neighbours, spanning tree, a chatty device."""
+OWN_PER_S = 10
+OWN_FLOOR = 20
+"""Frames that this machine's kernel sends of itself: router solicitation, multicast listeners, its own neighbours."""
+SILENCE_S = 0.1
+SILENCE_FRAMES = 20
+"""A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
+GAP_S = 0.9
+"""No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counters of a port around a trial.
+
+    The books cannot be opened at the very moment at which the counters are read, so these are read on both sides.
+
+    Parameters
+    ----------
+    outer : (Counters, Counters)
+        Before the books were opened, after they were read.
+    inner : (Counters, Counters)
+        After the books were opened, before they were read.
+    """
+
+    outer: tuple[Counters, Counters]
+    inner: tuple[Counters, Counters]
+
+    def grown(self, read: Callable[[Counters], int]) -> tuple[int, int]:
+        """Return by how much a counter grew while the books were open: at least, at most."""
+        return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known of a trial once its traffic has stopped.
+
+    Parameters
+    ----------
+    names : (str, str)
+        The sending and the receiving port.
+    arriving_sizes : tuple of int
+        Frame sizes that may arrive.
+    planned : int or None
+        Frames that should have been sent; ``None``: as many as possible.
+    looks : sequence of (int, int)
+        Time and frames in the books so far, before the first was sent and every half second since.
+    tx_is_veth : bool
+        The far end of the sending port is the device itself, so that what is dropped between them the device lost.
+    """
+
+    names: tuple[str, str]
+    arriving_sizes: tuple[int, ...]
+    offered_pps: float | None
+    planned: int | None
+    sent: Sent
+    books: Books
+    tx: Totals
+    rx: Totals
+    ceiling: Ceiling
+    took_s: float
+    looks: Sequence[tuple[int, int]] = ()
+    tx_is_veth: bool = False
+
+    @property
+    def blocked(self) -> int:
+        """Frames that never left this machine; what is dropped at the door of the device itself has left."""
+        if self.tx_is_veth:
+            return 0
+        _, dropped = self.tx.grown(lambda c: c.tx_dropped + c.tx_errors)
+        return max(self.sent.refused, dropped)
+
+    @property
+    def left(self) -> int:
+        """Frames that left for the device."""
+        return max(0, self.sent.frames - self.blocked)
+
+    @property
+    def lost(self) -> int:
+        """Frames that left and did not arrive."""
+        return max(0, self.left - self.books.unique)
+
+    @property
+    def test_frames(self) -> int:
+        """Frames of this trial in the books, however often they came."""
+        books = self.books
+        return books.unique + books.duplicates + books.stale + books.damaged
+
+    @property
+    def booked(self) -> int:
+        """All frames in the books, and those that the receiver knows to have lost."""
+        books = self.books
+        return self.test_frames + books.other_trial + books.foreign + books.receiver_lost
+
+
+def difference(before: Counters, after: Counters) -> Counters:
+    """Return by how much every counter grew; ``up`` is that of `after`."""
+    return Counters(
+        time_ns=after.time_ns - before.time_ns,
+        rx_packets=after.rx_packets - before.rx_packets,
+        rx_bytes=after.rx_bytes - before.rx_bytes,
+        rx_dropped=after.rx_dropped - before.rx_dropped,
+        rx_errors=after.rx_errors - before.rx_errors,
+        rx_missed=after.rx_missed - before.rx_missed,
+        tx_packets=after.tx_packets - before.tx_packets,
+        tx_bytes=after.tx_bytes - before.tx_bytes,
+        tx_dropped=after.tx_dropped - before.tx_dropped,
+        tx_errors=after.tx_errors - before.tx_errors,
+        carrier_changes=after.carrier_changes - before.carrier_changes,
+        up=after.up,
+        driver={key: count - before.driver.get(key, 0) for key, count in after.driver.items()},
+    )
+
+
+# Before a run ---------------------------------------------------------------------------------------------------------
+
+SPLITS: Mapping[str, str] = {
+    "tx-udp-segmentation": "64 UDP datagrams can leave as one super-packet, which counts as one frame",
+    "tx-gso-list": "a list of UDP datagrams can leave as one super-packet",
+}
+"""Harmful where frames are sent. TCP's segmentation is not: test frames are UDP."""
+
+MERGES: Mapping[str, str] = {
+    "rx-udp-gro-forwarding": "UDP frames are joined to super-packets before they are counted",
+    "rx-gro-list": "UDP frames are chained to super-packets before they are counted",
+    "rx-gro-hw": "the interface joins frames before the kernel sees them",
+    "rx-lro": "the interface joins frames before the kernel sees them",
+}
+"""Harmful where frames are counted. Plain ``rx-gro`` joins UDP only for a socket that asked for it (UDP_GRO) or with
+one of these, and a virtual interface needs it to take live frames, so it may stay on."""
+
+
+def check_offloads(port: PortInfo, *, sends: bool) -> list[Refusal]:
+    """Refuse features at which many frames count as one at this port."""
+    harmful = SPLITS if sends else MERGES
+    refusals = []
+    for name, reason in harmful.items():
+        if not port.offloads.get(name, False):
+            continue
+        remedy = f"ethtool -K {port.interface} {name} off"
+        if name in port.fixed:
+            remedy = f"this interface cannot turn {name} off: use another one"
+        refusals.append(Refusal("offload", f"{name} is on at {port.interface}: {reason}", remedy))
+    return refusals
+
+
+def check_ports(tx: PortInfo, rx: PortInfo) -> list[Refusal]:
+    """Refuse ports between which no true number can be found, before a frame is sent."""
+    refusals = []
+    for port in (tx, rx):
+        if not port.up or not port.carrier:
+            state = "down" if not port.up else "up without a carrier"
+            remedy = f"ip link set {port.interface} up" if not port.up else "connect the device and switch it on"
+            refusals.append(Refusal("port_down", f"{port.interface} is {state}", remedy))
+    if rx.xdp:
+        refusals.append(
+            Refusal(
+                "port_down",
+                f"another XDP program is attached to {rx.interface} and takes frames before they are counted",
+                f"ip link set {rx.interface} xdp off",
+            )
+        )
+    return refusals + check_offloads(tx, sends=True) + check_offloads(rx, sends=False)
+
+
+def check_mtu(layout: Layout, sizes_bytes: Sequence[int], tx: PortInfo, rx: PortInfo) -> list[Refusal]:
+    """Refuse frames that do not fit the MTU of a port."""
+    refusals = []
+    longest = max(sizes_bytes)
+    arriving = max(layout.arriving_sizes(sizes_bytes))
+    for port, size, tags in ((tx, longest, layout.tags), (rx, arriving, layout.arriving)):
+        need = layout.payload_of_link(size, tags)
+        if need > port.mtu:
+            refusals.append(
+                Refusal(
+                    "mtu",
+                    f"a frame of {size} bytes needs an MTU of {need}, and {port.interface} has {port.mtu}",
+                    f"ip link set {port.interface} mtu {need}, or leave this size out",
+                )
+            )
+    return refusals
+
+
+# After a trial --------------------------------------------------------------------------------------------------------
+
+
+def gap_s(looks: Sequence[tuple[int, int]]) -> float:
+    """Return for how long at least nothing new arrived between two frames, in seconds.
+
+    Parameters
+    ----------
+    looks : sequence of (int, int)
+        Time in nanoseconds and frames so far, beginning before the first frame was sent. The silence before the first
+        and after the last frame is not looked at.
+    """
+    longest = 0
+    since_ns, count = looks[0] if looks else (0, 0)
+    seen_ns, started = since_ns, False
+    for time_ns, frames in looks[1:]:
+        if frames != count:
+            if started:
+                longest = max(longest, seen_ns - since_ns)
+            since_ns, count, started = time_ns, frames, True
+        seen_ns = time_ns
+    return longest / NS
+
+
+def _ports_stayed(e: Evidence) -> list[Refusal]:
+    refusals = []
+    for name, totals in zip(e.names, (e.tx, e.rx), strict=True):
+        before, after = totals.outer
+        if not after.up:
+            refusals.append(Refusal("port_down", f"{name} went down during the trial", f"ip link set {name} up"))
+        elif after.carrier_changes != before.carrier_changes:
+            times = after.carrier_changes - before.carrier_changes
+            refusals.append(
+                Refusal(
+                    "reboot",
+                    f"the carrier of {name} changed {times} times during the trial",
+                    "look whether the device restarted or a cable is loose",
+                )
+            )
+    return refusals
+
+
+def _stayed_alive(e: Evidence) -> list[Refusal]:
+    if not e.books.unique or e.books.first_ns is None or e.books.last_ns is None:
+        return []
+    remedy = "look whether the device restarted, or whether something stopped it"
+    cut_s = e.took_s - (e.books.last_ns - e.books.first_ns) / NS
+    allowed_s = max(SILENCE_S, SILENCE_FRAMES * e.took_s / e.books.unique)
+    if cut_s > allowed_s:
+        return [
+            Refusal(
+                "reboot", f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s", remedy
+            )
+        ]
+    gap = gap_s(e.looks)
+    if gap > max(GAP_S, allowed_s):
+        return [Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)]
+    return []
+
+
+def _arrived(e: Evidence) -> list[Refusal]:
+    if e.sent.frames == 0:
+        return [Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")]
+    if e.test_frames:
+        return []
+    return [
+        Refusal(
+            "no_frames",
+            f"none of {e.sent.frames} frames arrived at {e.names[1]}",
+            "check the device's addresses, routes and packet filter, and that the ports are not exchanged",
+        )
+    ]
+
+
+def _sizes(e: Evidence) -> list[Refusal]:
+    expected = set(e.arriving_sizes)
+    longer = {size: count for size, count in e.books.sizes.items() if size > max(expected)}
+    other = {size: count for size, count in e.books.sizes.items() if size not in expected and size not in longer}
+    sent = ", ".join(str(size) for size in sorted(expected))
+    refusals = []
+    if longer:
+        size, count = max(longer.items())
+        refusals.append(
+            Refusal(
+                "super_packets",
+                f"{sum(longer.values())} frames larger than any that was sent ({sent} bytes) arrived, {count} of them"
+                f" with {size} bytes: frames were joined on the way",
+                f"ethtool -K {e.names[1]} rx-udp-gro-forwarding off rx-gro-list off; the same at the device's ports",
+            )
+        )
+    if other:
+        size, count = max(other.items(), key=lambda item: item[1])
+        refusals.append(
+            Refusal(
+                "mtu" if size < max(expected) else "super_packets",
+                f"{sum(other.values())} frames of sizes that were never sent ({sent} bytes) arrived, {count} of them"
+                f" with {size} bytes: frames were cut on the way",
+                "check the MTU of the device's ports",
+            )
+        )
+    if e.books.damaged and not refusals:
+        refusals.append(
+            Refusal(
+                "unaccounted",
+                f"{e.books.damaged} frames arrived with a number that was never sent",
+                "look for a second tester, or a device that changes payloads",
+            )
+        )
+    return refusals
+
+
+def _once(e: Evidence) -> list[Refusal]:
+    if not e.books.duplicates:
+        return []
+    return [
+        Refusal(
+            "duplicates",
+            f"{e.books.duplicates} of {e.sent.frames} frames arrived more than once",
+            "look for a loop, a mirror port or two paths between the ports",
+        )
+    ]
+
+
+def _flood(e: Evidence) -> list[Refusal]:
+    foreign = e.books.foreign + e.books.other_trial
+    allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_SHARE * e.sent.frames)
+    if foreign > allowed:
+        return [
+            Refusal(
+                "flood",
+                f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
+                "take everything but the tester off the device, and look what it sends of itself",
+            )
+        ]
+    if e.test_frames > e.sent.frames and not e.books.duplicates:
+        return [
+            Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop"),
+        ]
+    return []
+
+
+def _kept_rate(e: Evidence) -> list[Refusal]:
+    if e.offered_pps is None or e.planned is None or not e.sent.frames:
+        return []
+    remedy = "offer less, or give the tester a processor of its own"
+    if e.sent.frames < e.planned:
+        return [Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)]
+    intended_ns = (e.planned - 1) / e.offered_pps * NS
+    if e.sent.took_ns > intended_ns / RATE_KEPT_SHARE + LATE_SLACK_NS:
+        real = (e.planned - 1) / e.sent.took_ns * NS
+        return [Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)]
+    if e.sent.late_batches > 1 and e.sent.late_batches > LATE_BATCHES_SHARE * e.sent.batches:
+        share = e.sent.late_batches / e.sent.batches
+        return [
+            Refusal(
+                "late",
+                f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
+                " the rate was kept by bursts",
+                remedy,
+            )
+        ]
+    return []
+
+
+def _tester_limit(e: Evidence) -> list[Refusal]:
+    refusals = []
+    limit = CEILING_SHARE * e.ceiling.pps
+    received = e.books.unique / e.took_s if e.took_s > 0 else 0.0
+    rates = [("received", received)]
+    if e.offered_pps is not None:
+        rates.append(("offered", e.offered_pps))
+    name, rate = max(rates, key=lambda item: item[1])
+    if rate > limit:
+        refusals.append(
+            Refusal(
+                "tester_limit",
+                f"the tester, not the device, was the limit: {rate:.0f} frames/s {name} is above 90 % of the"
+                f" {e.ceiling.pps:.0f} that the tester reaches by itself",
+                "offer less, or use a faster tester",
+            )
+        )
+    if e.books.receiver_lost:
+        refusals.append(
+            Refusal(
+                "tester_limit",
+                f"the tester, not the device, was the limit: its receiver lost {e.books.receiver_lost} frames",
+                "offer less, or give the receiving port a processor of its own",
+            )
+        )
+    dropped = _dropped_at_receiver(e)
+    if dropped and e.lost:
+        refusals.append(
+            Refusal(
+                "tester_limit",
+                f"the tester, not the device, was the limit: {dropped} frames were dropped at {e.names[1]} itself",
+                "offer less, or give the receiving port a processor of its own",
+            )
+        )
+    return refusals
+
+
+def _dropped_at_receiver(e: Evidence) -> int:
+    """Return the frames that the receiving interface dropped; what it dropped of foreign frames is no matter."""
+    _, dropped = e.rx.grown(lambda c: c.rx_dropped + c.rx_errors + c.rx_missed)
+    return max(0, dropped - e.books.foreign)
+
+
+def _blocked(e: Evidence) -> list[Refusal]:
+    if not e.blocked or e.offered_pps is None:  # as fast as it goes: the interface says when
+        return []
+    return [
+        Refusal(
+            "tester_limit",
+            f"the tester, not the device, was the limit: {e.names[0]} refused {e.blocked} of {e.sent.frames} frames",
+            "offer less than the link carries",
+        )
+    ]
+
+
+def _accounted(e: Evidence) -> list[Refusal]:
+    refusals = []
+    left_least, left_most = e.tx.grown(lambda c: c.tx_packets + c.tx_dropped + c.tx_errors)
+    answered, _ = e.tx.grown(lambda c: c.rx_packets)
+    own = OWN_FLOOR + round(OWN_PER_S * e.took_s) + max(0, answered)
+    if left_most + e.sent.refused < e.sent.frames:
+        refusals.append(
+            Refusal(
+                "unaccounted",
+                f"{e.sent.frames} frames were sent and {e.names[0]} counted {left_most}",
+                "choose another way to send (--sender)",
+            )
+        )
+    elif left_least > e.sent.frames + own:
+        refusals.append(
+            Refusal(
+                "unaccounted",
+                f"{e.sent.frames} frames were sent and {e.names[0]} counted {left_least}: something else sends there",
+                "end what else uses the port",
+            )
+        )
+    came_least, came_most = e.rx.grown(lambda c: c.rx_packets)
+    if not came_least <= e.booked <= came_most:
+        refusals.append(
+            Refusal(
+                "unaccounted",
+                f"{e.names[1]} counted {came_most} frames and the books have {e.booked}",
+                "choose another way to receive (--receiver): not every driver counts what XDP takes",
+            )
+        )
+    if e.books.stale:
+        refusals.append(
+            Refusal(
+                "unaccounted",
+                f"{e.books.stale} frames came so late that nobody knows whether they had come before",
+                "look what reorders frames so much",
+            )
+        )
+    return refusals
+
+
+CHECKS: tuple[Callable[[Evidence], list[Refusal]], ...] = (
+    _ports_stayed,
+    _arrived,
+    _sizes,
+    _once,
+    _flood,
+    _stayed_alive,
+    _tester_limit,
+    _blocked,
+    _kept_rate,
+    _accounted,
+)
+"""What explains most comes first: a port that went down also leaves frames unaccounted."""
+
+
+def check_trial(evidence: Evidence) -> tuple[Refusal, ...]:
+    """Return all that speaks against a trial; nothing: it counts."""
+    return tuple(refusal for check in CHECKS for refusal in check(evidence))

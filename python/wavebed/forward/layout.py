@@ -1,0 +1,117 @@
+"""Where the device is: what the test frames say and who they are sent to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.forward.model import FrameSpec, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FCS_BYTES", "Layout", "Tags"]
+
+FCS_BYTES = 4
+ETHERNET_BYTES = 14
+VLAN_BYTES = 4
+PPPOE_BYTES = 8
+SMALLEST_BYTES = 64
+LAST_PORT = 65535
+
+FIRST_UDP_PORT = 49152
+"""RFC 4814 section 4.2 wants ports of many values; these are nobody's (RFC 6335: the dynamic ones)."""
+FLOWS = 256
+"""Enough that a device with 64 queues gets some in each, few enough for the smallest connection table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What lies between the Ethernet header and the IP header."""
+
+    vlan: int | None = None
+    pppoe_session: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """How much longer they make a frame."""
+        return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One direction through the device.
+
+    Parameters
+    ----------
+    sources, destinations : Span
+        Addresses of the hosts that the ports stand for: at the sending and at the receiving port.
+    next_hop : str or None
+        The device's address at the sending port. ``None``: it forwards Ethernet frames as a bridge does, so that the
+        first destination itself is asked for; the answer crosses the device, which learns both addresses from it.
+    back_hop : str or None
+        The device's address at the receiving port, if it has one there.
+    tags, rx_tags : Tags
+        In front of the IP header at either port; ``None`` as `rx_tags`: the same at both.
+    flows : int
+        Distinct combinations of addresses and ports (RFC 4814).
+    """
+
+    sources: Span
+    destinations: Span
+    next_hop: str | None = None
+    back_hop: str | None = None
+    source_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
+    destination_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
+    flows: int = FLOWS
+    tags: Tags = Tags()
+    rx_tags: Tags | None = None
+
+    @property
+    def arriving(self) -> Tags:
+        """The tags at the receiving port."""
+        return self.tags if self.rx_tags is None else self.rx_tags
+
+    def arriving_sizes(self, sizes_bytes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of the frames at the receiving port.
+
+        Raises
+        ------
+        UserError
+            If a frame would be shorter than 64 bytes there: what pads it would change its size.
+        """
+        sizes = tuple(size - self.tags.bytes + self.arriving.bytes for size in sizes_bytes)
+        if min(sizes) < SMALLEST_BYTES <= min(sizes_bytes):
+            raise UserError(
+                f"a frame of {min(sizes_bytes)} bytes would leave the device with {min(sizes)}: the smallest that keeps"
+                f" its size is {SMALLEST_BYTES + self.tags.bytes - self.arriving.bytes}"
+            )
+        return sizes
+
+    def frames(self, sizes_bytes: Sequence[int], source_mac: str, destination_mac: str) -> FrameSpec:
+        """Return the frames to send."""
+        return self._spec(tuple(sizes_bytes), self.tags, source_mac, destination_mac)
+
+    def arriving_frames(self, sizes_bytes: Sequence[int], source_mac: str, destination_mac: str) -> FrameSpec:
+        """Return the frames to expect."""
+        return self._spec(self.arriving_sizes(sizes_bytes), self.arriving, source_mac, destination_mac)
+
+    def _spec(self, sizes: tuple[int, ...], tags: Tags, source_mac: str, destination_mac: str) -> FrameSpec:
+        return FrameSpec(
+            sizes_bytes=sizes,
+            source_mac=source_mac,
+            destination_mac=destination_mac,
+            sources=self.sources,
+            destinations=self.destinations,
+            source_ports=self.source_ports,
+            destination_ports=self.destination_ports,
+            flows=self.flows,
+            vlan=tags.vlan,
+            pppoe_session=tags.pppoe_session,
+        )
+
+    def payload_of_link(self, size_bytes: int, tags: Tags) -> int:
+        """Return what a frame of this size asks of an interface's MTU: all behind the Ethernet header and VLAN tag."""
+        vlan = VLAN_BYTES if tags.vlan is not None else 0
+        return size_bytes - FCS_BYTES - ETHERNET_BYTES - vlan

@@ -1,0 +1,323 @@
+"""Speak with a port of the tester: one request, one answer, each within its time limit.
+
+The conversation is described in docs/development/port-protocol.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Protocol, Self
+
+from wavebed.errors import UserError
+from wavebed.forward.answers import (
+    Fields,
+    answer_of,
+    read_books,
+    read_ceiling,
+    read_counters,
+    read_info,
+    read_probe,
+    read_sent,
+)
+from wavebed.forward.transport import Lines, LocalLines, PortGoneError, RemoteLines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from wavebed.forward.model import Binding, Books, Ceiling, Counters, FrameSpec, PortInfo, Sent, Span
+
+__all__ = ["Port", "PortGoneError", "TesterPort", "frames_object"]
+
+NS = 1_000_000_000
+
+QUICK_S = 10.0
+"""Limit of a request that only asks the kernel. It takes milliseconds; the machine may be busy."""
+ATTACH_S = 30.0
+"""Limit of a request that loads programs or makes interfaces."""
+SLACK_S = 10.0
+"""What a request may take beyond the time that it asks for."""
+TICK_S = 0.5
+"""How often the caller is called while frames are sent."""
+
+
+class TesterPort(Protocol):
+    """What the tester asks of a port; `Port` is the real one."""
+
+    @property
+    def name(self) -> str:
+        """The interface, and the machine if it is another."""
+
+    def describe(self) -> PortInfo:
+        """Return what the interface is."""
+
+    def counters(self) -> Counters:
+        """Return the interface's counters now."""
+
+    def set_offload(self, name: str, *, on: bool) -> bool:
+        """Set an offload feature and return what it is afterwards."""
+
+    def probe(self) -> tuple[Sequence[Binding], Sequence[Binding]]:
+        """Return the ways to send and to receive, best first."""
+
+    def answer(self, addresses: Span | None) -> None:
+        """Answer ARP and neighbour discovery for these addresses from now on; `None` ends it."""
+
+    def resolve(self, address: str, source: str, *, vlan: int | None = None, timeout_s: float = 3.0) -> str:
+        """Return the MAC address of `address`."""
+
+    def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
+        """Open the books of a trial and return the way to receive."""
+
+    def books(self) -> Books:
+        """Return the books so far."""
+
+    def send(
+        self,
+        frames: FrameSpec,
+        trial: int,
+        count: int,
+        *,
+        rate_pps: float | None,
+        batch: int,
+        deadline_s: float,
+        sender: str | None = None,
+        tick: Callable[[], None] | None = None,
+    ) -> Sent:
+        """Send `count` frames, or as many as the time allows; `tick` is called now and then meanwhile."""
+
+    def release(self) -> None:
+        """Detach the receiver."""
+
+    def ceiling(
+        self,
+        sizes_bytes: Sequence[int],
+        flows: int,
+        *,
+        seconds: float = 0.5,
+        sender: str | None = None,
+        receiver: str | None = None,
+    ) -> Ceiling:
+        """Return how fast this port is by itself."""
+
+    def close(self) -> None:
+        """End the conversation; the port stops whatever it does."""
+
+
+def _span(span: Span) -> dict[str, object]:
+    return {"first": span.first, "count": span.count}
+
+
+def frames_object(frames: FrameSpec) -> dict[str, object]:
+    """Return the object FRAMES of the protocol."""
+    return {
+        "sizes_bytes": list(frames.sizes_bytes),
+        "source_mac": frames.source_mac,
+        "destination_mac": frames.destination_mac,
+        "vlan": frames.vlan,
+        "pppoe_session": frames.pppoe_session,
+        "sources": _span(frames.sources),
+        "destinations": _span(frames.destinations),
+        "source_ports": _span(frames.source_ports),
+        "destination_ports": _span(frames.destination_ports),
+        "flows": frames.flows,
+    }
+
+
+class Port:
+    """One conversation with a port.
+
+    Parameters
+    ----------
+    lines : Lines
+        What carries it.
+
+    Raises
+    ------
+    UserError, MachineError, WavebedError
+        From every request, as the port says.
+    PortGoneError
+        From every request, if the port ended, vanished, or did not answer within the limit; it is ended then.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    @classmethod
+    def local(cls, interface: str, *, netns: str | None = None, core: int | None = None) -> Self:
+        """Start a port on this machine.
+
+        Parameters
+        ----------
+        interface : str
+            Its name.
+        netns : str, optional
+            The named network namespace that it is in.
+        core : int, optional
+            The processor to stay on.
+
+        Raises
+        ------
+        MachineError
+            If ``wavebed-core`` cannot be started.
+        """
+        return cls(LocalLines.port(interface, netns=netns, core=core))
+
+    @classmethod
+    def remote(cls, host: str, port: int, interface: str, token: str) -> Self:
+        """Connect to ``wavebed serve forward`` on another machine.
+
+        Raises
+        ------
+        UserError
+            If the token is wrong, or the interface is in use or does not exist.
+        PortGoneError
+            If nobody answers there.
+        """
+        return cls(RemoteLines(host, port, interface, token))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The interface, and the machine if it is another."""
+        return self._lines.name
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, if it is one of this machine."""
+        return self._lines.pid
+
+    def close(self) -> None:
+        """End the conversation; the port stops whatever it does and ends."""
+        self._lines.close()
+
+    def _ask(self, what: str, limit_s: float, tick: Callable[[], None] | None = None, /, **fields: object) -> Fields:
+        line = json.dumps({"do": what, **fields}, allow_nan=False)
+        answer = self._lines.ask(line, limit_s, tick, TICK_S)
+        return answer_of(answer, what)
+
+    def describe(self) -> PortInfo:
+        """Return what the interface is."""
+        return read_info(self._ask("describe", QUICK_S))
+
+    def counters(self) -> Counters:
+        """Return the interface's counters now."""
+        return read_counters(self._ask("counters", QUICK_S))
+
+    def set_offload(self, name: str, *, on: bool) -> bool:
+        """Set an offload feature by the kernel's name and return what it is afterwards."""
+        answer = self._ask("offload", QUICK_S, name=name, on=on)
+        now = answer.truth("on")
+        answer.end()
+        return now
+
+    def probe(self) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        """Return the ways to send and to receive, best first."""
+        return read_probe(self._ask("probe", ATTACH_S))
+
+    def answer(self, addresses: Span | None) -> None:
+        """Answer ARP and neighbour discovery for these addresses from now on; `None` ends it."""
+        rows: object = [] if addresses is None else _span(addresses)
+        self._ask("answer", QUICK_S, addresses=rows).end()
+
+    def resolve(self, address: str, source: str, *, vlan: int | None = None, timeout_s: float = 3.0) -> str:
+        """Ask for the MAC address of `address` in the name of `source`."""
+        answer = self._ask(
+            "resolve",
+            timeout_s + SLACK_S,
+            address=address,
+            source=source,
+            timeout_ns=round(timeout_s * NS),
+            vlan=vlan,
+        )
+        mac = answer.text("mac")
+        answer.end()
+        return mac
+
+    def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
+        """Open the books of a trial and return the way to receive."""
+        answer = self._ask(
+            "receive", ATTACH_S, frames=frames_object(frames), trial=trial, sample=sample, receiver=receiver
+        )
+        kind = answer.text("receiver")
+        answer.end()
+        return kind
+
+    def books(self) -> Books:
+        """Return the books so far."""
+        return read_books(self._ask("books", QUICK_S))
+
+    def send(
+        self,
+        frames: FrameSpec,
+        trial: int,
+        count: int,
+        *,
+        rate_pps: float | None,
+        batch: int,
+        deadline_s: float,
+        sender: str | None = None,
+        tick: Callable[[], None] | None = None,
+    ) -> Sent:
+        """Send `count` frames, or as many as the time allows.
+
+        Parameters
+        ----------
+        rate_pps : float or None
+            Frames per second; `None`: as fast as it goes.
+        batch : int
+            Frames that leave together, 1 to 64.
+        deadline_s : float
+            When to give up, from now on.
+        tick : callable, optional
+            Called every half second meanwhile. What it raises ends the port, which stops sending.
+        """
+        if not 1 <= batch <= 64:
+            raise UserError(f"a batch of {batch} frames: give 1 to 64")
+        return read_sent(
+            self._ask(
+                "send",
+                deadline_s + ATTACH_S,
+                tick,
+                frames=frames_object(frames),
+                trial=trial,
+                count=count,
+                rate_pps=rate_pps,
+                batch=batch,
+                deadline_ns=round(deadline_s * NS),
+                sender=sender,
+            )
+        )
+
+    def release(self) -> None:
+        """Detach the receiver's program and close its sockets."""
+        self._ask("release", QUICK_S).end()
+
+    def ceiling(
+        self,
+        sizes_bytes: Sequence[int],
+        flows: int,
+        *,
+        seconds: float = 0.5,
+        sender: str | None = None,
+        receiver: str | None = None,
+    ) -> Ceiling:
+        """Return how fast this port is by itself, through a pair of interfaces of its own."""
+        sizes = tuple(sizes_bytes)
+        answer = self._ask(
+            "ceiling",
+            seconds + ATTACH_S,
+            size_bytes=list(sizes),
+            flows=flows,
+            seconds=seconds,
+            sender=sender,
+            receiver=receiver,
+        )
+        return read_ceiling(answer, sizes)
