@@ -1,0 +1,398 @@
+//! `AF_XDP` sockets that only send: a ring of descriptors over memory of ours, `networking/af_xdp` in the kernel's
+//! documentation.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use crate::error::{Context, Result, check};
+use crate::memory::Region;
+use crate::netlink;
+use crate::packet_socket::{PacketSocket, no_room, size_of};
+use crate::shared::Shared;
+
+/// Descriptors of each ring, and chunks of memory: a power of two, as few as fit into the cache with small frames.
+const ENTRIES: u32 = 512;
+/// The least rings that the kernel accepts: nothing is received.
+const FILL_ENTRIES: u32 = 2;
+/// Bytes of a chunk: one frame of a normal MTU, or one of a page.
+const CHUNK_BYTES: u32 = 2048;
+/// See [`CHUNK_BYTES`].
+const LONG_CHUNK_BYTES: u32 = 4096;
+/// `AF_XDP`, as an address wants it.
+const AF_XDP: libc::sa_family_t = 44;
+/// An address outside the memory: the kernel passes over such a descriptor.
+const NOWHERE: u64 = u64::MAX >> 16;
+
+/// Who copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// Nobody: the driver sends from our memory.
+    ZeroCopy,
+    /// The kernel, for every driver.
+    Copy,
+}
+
+/// A ring shared with the kernel, as it says where its parts are.
+#[derive(Debug)]
+struct Ring {
+    map: Shared,
+    producer: usize,
+    consumer: usize,
+    flags: usize,
+    entries: usize,
+}
+
+impl Ring {
+    fn map(
+        socket: BorrowedFd<'_>,
+        offsets: libc::xdp_ring_offset,
+        page_offset: libc::off_t,
+        bytes: usize,
+    ) -> io::Result<Self> {
+        let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+        let entries = place(offsets.desc)?;
+        Ok(Self {
+            map: Shared::map(socket, page_offset, entries + bytes)?,
+            producer: place(offsets.producer)?,
+            consumer: place(offsets.consumer)?,
+            flags: place(offsets.flags)?,
+            entries,
+        })
+    }
+}
+
+/// A ring of frames to send through the first queue of one interface.
+#[derive(Debug)]
+pub struct XdpTx {
+    socket: OwnedFd,
+    interface: String,
+    mode: XdpMode,
+    memory: Region,
+    chunk_bytes: u32,
+    /// Chunks that nobody uses.
+    free: Vec<u64>,
+    tx: Ring,
+    completion: Ring,
+    /// The next descriptor that the kernel takes. It tells late, or never, that it took one.
+    taken: u32,
+    /// One after the last descriptor that the kernel knows of.
+    known: u32,
+    /// One after the last descriptor that was filled in for the next [`XdpTx::flush`].
+    filled: u32,
+    longest_frame: usize,
+}
+
+impl XdpTx {
+    /// A socket of the first queue of `interface`.
+    ///
+    /// # Errors
+    /// There is no such interface, the process may not (`CAP_NET_RAW`), or the driver does not have this mode.
+    pub fn open(interface: &str, mode: XdpMode) -> Result<Self> {
+        let longest_frame = PacketSocket::open(interface)?.longest_frame();
+        let fits = longest_frame <= CHUNK_BYTES as usize;
+        let chunk_bytes = if fits { CHUNK_BYTES } else { LONG_CHUNK_BYTES };
+        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = check(libc::socket(libc::AF_XDP, kind, 0))
+                .during("open an AF_XDP socket for", interface)?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let memory = Region::new(ENTRIES as usize * chunk_bytes as usize);
+        let (tx, completion) = set_up(socket.as_fd(), &memory, chunk_bytes)
+            .during("make AF_XDP rings for", interface)?;
+        let operation = match mode {
+            XdpMode::ZeroCopy => "bind AF_XDP with zero copy to",
+            XdpMode::Copy => "bind AF_XDP with copies to",
+        };
+        bind(socket.as_fd(), netlink::interface_index(interface)?, mode)
+            .during(operation, interface)?;
+        Ok(Self {
+            socket,
+            interface: interface.to_owned(),
+            mode,
+            memory,
+            chunk_bytes,
+            free: (0..u64::from(ENTRIES))
+                .rev()
+                .map(|chunk| chunk * u64::from(chunk_bytes))
+                .collect(),
+            tx,
+            completion,
+            taken: 0,
+            known: 0,
+            filled: 0,
+            longest_frame: longest_frame.min(chunk_bytes as usize),
+        })
+    }
+
+    /// Where to put the next frame, if there is room.
+    pub fn slot(&mut self) -> Option<&mut [u8]> {
+        let address = if let Some(address) = self.refillable() {
+            address
+        } else {
+            if self.free.is_empty() {
+                self.complete();
+            }
+            // Never more descriptors than chunks, so that there is one as well.
+            *self.free.last()?
+        };
+        let at = usize::try_from(address).ok()?;
+        Some(&mut self.memory[at..at + self.chunk_bytes as usize])
+    }
+
+    /// The frame in the slot that [`XdpTx::slot`] gave last is complete and `length` bytes long.
+    ///
+    /// # Panics
+    /// There was no slot, or the length does not fit.
+    pub fn fill(&mut self, length: usize) {
+        assert!(length <= self.chunk_bytes as usize, "a frame that fits");
+        let address = match self.refillable() {
+            Some(address) => address,
+            None => self.free.pop().expect("a free slot"),
+        };
+        self.describe(self.filled, address, u32::try_from(length).unwrap_or(0));
+        if self.filled == self.known {
+            self.known = self.known.wrapping_add(1);
+        }
+        self.filled = self.filled.wrapping_add(1);
+    }
+
+    /// The chunk of the next descriptor, if the kernel knows the descriptor and did not take it.
+    fn refillable(&self) -> Option<u64> {
+        let known = self.filled != self.known;
+        known
+            .then(|| self.descriptor(self.filled))
+            .filter(|address| *address != NOWHERE)
+    }
+
+    /// Asks the kernel to send what was filled in, without waiting. Answers how many frames it took, in order; the
+    /// others are forgotten.
+    ///
+    /// With [`XdpMode::ZeroCopy`] the driver takes all, sooner or later; [`XdpTx::outstanding`] tells of how many it has
+    /// not said that they were sent.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn flush(&mut self) -> Result<u32> {
+        match self.mode {
+            XdpMode::ZeroCopy => self.flush_zero_copy(),
+            XdpMode::Copy => self.flush_copy(),
+        }
+    }
+
+    fn flush_zero_copy(&mut self) -> Result<u32> {
+        let count = self.filled.wrapping_sub(self.taken);
+        self.taken = self.filled;
+        self.publish();
+        let flags = self.tx.map.word(self.tx.flags).load(Ordering::Acquire);
+        if flags & libc::XDP_RING_NEED_WAKEUP != 0
+            && let Err(error) = self.wake()
+            && !no_room(&error)
+            && error.raw_os_error() != Some(libc::EBUSY)
+        {
+            return Err(error).during("send through", &self.interface);
+        }
+        Ok(count)
+    }
+
+    /// The kernel sends within the call. Its ways, `__xsk_generic_xmit`: it takes one descriptor after the other. When the
+    /// interface has no room it takes no more: `EAGAIN`. When the interface drops a frame it has taken it: `EBUSY`, and it
+    /// moves the consumer only if a frame before was sent. After 32 frames it stops: `EAGAIN`. It remembers how far it
+    /// may go, so that descriptors cannot be taken back, but it reads them one by one and within the call, so that they can
+    /// be filled in anew.
+    fn flush_copy(&mut self) -> Result<u32> {
+        // What was not filled in anew must not be sent.
+        let mut stale = self.filled;
+        while stale != self.known {
+            let address = self.descriptor(stale);
+            if address != NOWHERE {
+                self.free.push(address);
+                self.describe(stale, NOWHERE, 0);
+            }
+            stale = stale.wrapping_add(1);
+        }
+        self.publish();
+        let mut sent = 0;
+        while self.taken != self.filled {
+            let answer = self.wake();
+            let left = self.filled.wrapping_sub(self.taken);
+            let consumer = self.tx.map.word(self.tx.consumer);
+            let ahead = consumer.load(Ordering::Acquire).wrapping_sub(self.taken);
+            // It may lag behind what we know.
+            let moved = if ahead > left { 0 } else { ahead };
+            match answer {
+                Ok(()) => {
+                    self.taken = self.known;
+                    self.filled = self.known;
+                    return Ok(sent + left);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    self.taken = self.taken.wrapping_add(moved.max(1));
+                    sent += moved.saturating_sub(1);
+                    break;
+                }
+                Err(error) if no_room(&error) => {
+                    self.taken = self.taken.wrapping_add(moved);
+                    sent += moved;
+                    if moved == 0 {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error).during("send through", &self.interface),
+            }
+        }
+        self.filled = self.taken;
+        Ok(sent)
+    }
+
+    /// How many frames the driver was given of which it has not said that they were sent. With [`XdpMode::Copy`] always 0.
+    pub fn outstanding(&mut self) -> u32 {
+        if self.mode == XdpMode::Copy {
+            return 0;
+        }
+        self.complete();
+        ENTRIES - u32::try_from(self.free.len()).unwrap_or(ENTRIES)
+    }
+
+    /// The longest frame that the interface takes and that fits, without its FCS.
+    #[must_use]
+    pub const fn longest_frame(&self) -> usize {
+        self.longest_frame
+    }
+
+    /// The interface's name when it was opened.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Takes back the chunks of frames that were sent.
+    fn complete(&mut self) {
+        let ring = &self.completion;
+        let mut at = ring.map.word(ring.consumer).load(Ordering::Relaxed);
+        let end = ring.map.word(ring.producer).load(Ordering::Acquire);
+        while at != end {
+            let place = ring.entries + (at % ENTRIES) as usize * 8;
+            // SAFETY: entries before the producer stay as they are until the consumer passes them.
+            let bytes = unsafe { ring.map.bytes(place, 8) };
+            self.free
+                .push(u64::from_ne_bytes(bytes.try_into().expect("8 bytes")));
+            at = at.wrapping_add(1);
+        }
+        ring.map.word(ring.consumer).store(at, Ordering::Release);
+    }
+
+    /// The address in descriptor `index`.
+    fn descriptor(&self, index: u32) -> u64 {
+        let place = self.tx.entries + (index % ENTRIES) as usize * 16;
+        // SAFETY: the kernel only reads descriptors.
+        let bytes = unsafe { self.tx.map.bytes(place, 8) };
+        u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
+    }
+
+    /// Fills in descriptor `index`.
+    fn describe(&mut self, index: u32, address: u64, length: u32) {
+        let place = self.tx.entries + (index % ENTRIES) as usize * 16;
+        // SAFETY: the kernel does not know of this descriptor yet, or (with copies) reads it within send(2) only.
+        let bytes = unsafe { self.tx.map.bytes_mut(place, 16) };
+        bytes[..8].copy_from_slice(&address.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&length.to_ne_bytes());
+        bytes[12..].fill(0);
+    }
+
+    /// Tells the kernel how far it may go.
+    fn publish(&self) {
+        let producer = self.tx.map.word(self.tx.producer);
+        producer.store(self.known, Ordering::Release);
+    }
+
+    fn wake(&self) -> io::Result<()> {
+        // SAFETY: send(2) with an empty message; the kernel reads ring and memory, which are ours to show.
+        let sent = unsafe {
+            let fd = self.socket.as_raw_fd();
+            libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT)
+        };
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Registers the memory and makes and maps the rings for sending and completion.
+fn set_up(socket: BorrowedFd<'_>, memory: &Region, chunk_bytes: u32) -> io::Result<(Ring, Ring)> {
+    // SAFETY: all zeros is a valid xdp_umem_reg.
+    let mut registration: libc::xdp_umem_reg = unsafe { mem::zeroed() };
+    registration.addr = memory.as_ptr() as u64;
+    registration.len = memory.len() as u64;
+    registration.chunk_size = chunk_bytes;
+    set(socket, libc::XDP_UMEM_REG, &registration)?;
+    set(socket, libc::XDP_UMEM_FILL_RING, &FILL_ENTRIES)?;
+    set(socket, libc::XDP_UMEM_COMPLETION_RING, &ENTRIES)?;
+    set(socket, libc::XDP_TX_RING, &ENTRIES)?;
+    // SAFETY: all zeros is a valid xdp_mmap_offsets.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
+    let mut length = size_of::<libc::xdp_mmap_offsets>();
+    // SAFETY: `offsets` and `length` are valid for the call, and `length` is the room in `offsets`.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            libc::XDP_MMAP_OFFSETS,
+            (&raw mut offsets).cast(),
+            &raw mut length,
+        )
+    })?;
+    if length != size_of::<libc::xdp_mmap_offsets>() {
+        // Linux before 5.4 has shorter ones, without the flags.
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
+    let bytes = ENTRIES as usize;
+    let sending = Ring::map(socket, offsets.tx, libc::XDP_PGOFF_TX_RING, bytes * 16)?;
+    let completion = Ring::map(
+        socket,
+        offsets.cr,
+        libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
+        bytes * 8,
+    )?;
+    Ok((sending, completion))
+}
+
+fn set<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: every option set here takes a value of the type passed with it, which outlives the call. The memory that
+    // XDP_UMEM_REG names lives as long as the socket, see `XdpTx`; the kernel holds its pages besides.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>(),
+        )
+    })
+    .map(drop)
+}
+
+fn bind(socket: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<()> {
+    // SAFETY: all zeros is a valid sockaddr_xdp: queue 0, no memory shared with another socket.
+    let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
+    address.sxdp_family = AF_XDP;
+    address.sxdp_ifindex = interface;
+    address.sxdp_flags = match mode {
+        XdpMode::ZeroCopy => libc::XDP_ZEROCOPY | libc::XDP_USE_NEED_WAKEUP,
+        XdpMode::Copy => libc::XDP_COPY,
+    };
+    // SAFETY: the address is valid for the call and as long as said.
+    check(unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_xdp>(),
+        )
+    })
+    .map(drop)
+}
