@@ -4,9 +4,17 @@
 //! port can tell loss, duplicates, reordering and delay without knowing anything else.
 
 pub mod account;
+pub mod af_xdp;
+pub mod answer;
 pub mod bpf;
 pub mod frame;
 pub mod histogram;
+pub mod neighbour;
 pub mod pace;
+mod paced;
 pub mod receiver;
+pub mod rx_ring;
 pub mod sender;
+pub mod xdp_receiver;
+pub mod sendmmsg;
+pub mod tx_ring;

@@ -7,7 +7,6 @@
 
 pub mod awake;
 pub mod bpf;
-pub mod bpf;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
@@ -15,6 +14,7 @@ pub mod interface;
 pub mod memory;
 pub mod mount;
 pub mod namespace;
+pub mod neighbour_socket;
 pub mod netlink;
 pub mod nft;
 pub mod packet_ring;

@@ -1,0 +1,269 @@
+//! A raw socket that receives the address resolution of one interface: ARP and neighbour discovery, nothing else.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{Context, Result, check};
+use crate::netlink;
+
+const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
+const PACKET_AUXDATA: libc::c_int = 8;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+
+/// A frame that came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// From the first MAC address on, without VLAN tag.
+    pub bytes: Vec<u8>,
+    /// The VLAN that its tag named.
+    pub vlan: Option<u16>,
+}
+
+/// Receives ARP and neighbour discovery, and sends any frame.
+#[derive(Debug)]
+pub struct NeighbourSocket {
+    socket: OwnedFd,
+    interface: String,
+}
+
+/// One instruction of a classic BPF filter.
+const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+
+/// ARP; or IPv6 whose next header is ICMPv6, of type 135 (solicitation) or 136 (advertisement). All of them are short.
+const FILTER: [libc::sock_filter; 10] = [
+    instruction(LOAD_HALF, 0, 0, 12),
+    instruction(JUMP_IF_EQUAL, 6, 0, 0x0806),
+    instruction(JUMP_IF_EQUAL, 0, 6, 0x86dd),
+    instruction(LOAD_BYTE, 0, 0, 20),
+    instruction(JUMP_IF_EQUAL, 0, 4, 58),
+    instruction(LOAD_BYTE, 0, 0, 54),
+    instruction(JUMP_IF_EQUAL, 1, 0, 135),
+    instruction(JUMP_IF_EQUAL, 0, 1, 136),
+    instruction(RETURN, 0, 0, 2048),
+    instruction(RETURN, 0, 0, 0),
+];
+
+impl NeighbourSocket {
+    /// Opens one. The interface takes all multicast frames while it is open: solicitations go to groups that only
+    /// the owner of an address joins.
+    ///
+    /// # Errors
+    /// There is no such interface, or the process may not (`CAP_NET_RAW`).
+    ///
+    /// # Panics
+    /// Never: the constants fit.
+    pub fn open(interface: &str) -> Result<Self> {
+        let index = netlink::interface_index(interface)?;
+        let index = i32::try_from(index).expect("indices are positive");
+        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            let fd = check(libc::socket(libc::AF_PACKET, kind, 0))
+                .during("open a packet socket for", interface)?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let socket = Self {
+            socket,
+            interface: interface.to_owned(),
+        };
+        socket.prepare(index).during("receive from", interface)?;
+        Ok(socket)
+    }
+
+    fn prepare(&self, index: i32) -> io::Result<()> {
+        let mut filter = FILTER;
+        let program = libc::sock_fprog {
+            len: u16::try_from(filter.len()).expect("short"),
+            filter: filter.as_mut_ptr(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+        self.set(libc::SOL_PACKET, PACKET_AUXDATA, &1_i32)?;
+        let multicast = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: u16::try_from(libc::PACKET_MR_ALLMULTI).expect("short"),
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &multicast)?;
+        // SAFETY: all zeros is a valid address.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = u16::try_from(libc::AF_PACKET).expect("17");
+        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("3").to_be();
+        address.sll_ifindex = index;
+        // SAFETY: the address is valid for the call, and its length is said.
+        check(unsafe {
+            libc::bind(
+                self.socket.as_raw_fd(),
+                (&raw const address).cast(),
+                length_of(&address),
+            )
+        })
+        .map(drop)
+    }
+
+    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+        // SAFETY: the value is valid for the call, and its length is said.
+        check(unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                level,
+                option,
+                std::ptr::from_ref(value).cast(),
+                length_of(value),
+            )
+        })
+        .map(drop)
+    }
+
+    /// The next frame that came; `None` if there is none now.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(&self) -> Result<Option<Received>> {
+        let mut bytes = vec![0_u8; 2048];
+        // Room for one control message, as aligned as it wants to be.
+        let mut control = [0_u64; 8];
+        let mut part = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: all zeros is a valid message.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = mem::size_of_val(&control);
+        // SAFETY: the message points to buffers that outlive the call, with their lengths.
+        let count = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error).during("receive from", &self.interface),
+            };
+        };
+        bytes.truncate(count);
+        // SAFETY: the kernel filled the message in, and its control buffer lives.
+        let vlan = unsafe { vlan_of(&message) };
+        Ok(Some(Received { bytes, vlan }))
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn send(&self, frame: &[u8]) -> Result<()> {
+        // SAFETY: the buffer is valid for the call.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error()).during("send through", &self.interface);
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for NeighbourSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The VLAN identifier that the kernel took out of the frame.
+///
+/// # Safety
+/// The message was filled in by recvmsg(2), and its control buffer still lives.
+unsafe fn vlan_of(message: &libc::msghdr) -> Option<u16> {
+    // SAFETY: as promised by the caller; a control message of this type holds this struct,
+    // and all zeros is a valid one.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        if header.is_null()
+            || (*header).cmsg_level != libc::SOL_PACKET
+            || (*header).cmsg_type != PACKET_AUXDATA
+        {
+            return None;
+        }
+        let mut data: libc::tpacket_auxdata = mem::zeroed();
+        let bytes = mem::size_of_val(&data);
+        std::ptr::copy_nonoverlapping(libc::CMSG_DATA(header), (&raw mut data).cast(), bytes);
+        (data.tp_status & TP_STATUS_VLAN_VALID != 0).then_some(data.tp_vlan_tci & 0x0fff)
+    }
+}
+
+fn length_of<T>(value: &T) -> libc::socklen_t {
+    libc::socklen_t::try_from(mem::size_of_val(value)).expect("short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::{NetworkNamespace, effective_user};
+    use crate::netlink::{Netlink, interface_index};
+
+    #[test]
+    fn only_address_resolution_is_received_and_the_tag_is_told() {
+        std::thread::spawn(|| {
+            let Ok(_namespace) = NetworkNamespace::new() else {
+                assert_ne!(effective_user().0, 0, "root may");
+                return;
+            };
+            let netlink = Netlink::route().expect("socket");
+            netlink.add_veth("left", "right").expect("pair");
+            for name in ["left", "right"] {
+                let index = interface_index(name).expect("made");
+                netlink.set_up(index).expect("up");
+            }
+            let left = NeighbourSocket::open("left").expect("socket");
+            let right = NeighbourSocket::open("right").expect("socket");
+            let frame = |tag: &[u8], kind: [u8; 2], next: u8, icmp: u8| {
+                let mut frame = vec![0xff; 12];
+                frame.extend(tag);
+                frame.extend(kind);
+                frame.extend([0; 46]);
+                frame[tag.len() + 20] = next;
+                frame[tag.len() + 54] = icmp;
+                frame
+            };
+            left.send(&frame(&[], [8, 0], 17, 0)).expect("sent");
+            left.send(&frame(&[], [0x86, 0xdd], 17, 135)).expect("sent");
+            left.send(&frame(&[], [0x86, 0xdd], 58, 134)).expect("sent");
+            left.send(&frame(&[], [8, 6], 0, 0)).expect("sent");
+            left.send(&frame(&[], [0x86, 0xdd], 58, 135)).expect("sent");
+            left.send(&frame(&[0x81, 0, 0x30, 7], [8, 6], 9, 9))
+                .expect("sent");
+            let mut kinds = Vec::new();
+            while kinds.len() < 3 {
+                let mut readable = [false];
+                let count = crate::poll::wait(&[right.as_fd()], &mut readable, Some(2_000_000_000));
+                assert_eq!(count.expect("wait"), 1, "only {kinds:?} came");
+                let Some(frame) = right.receive().expect("received") else {
+                    continue;
+                };
+                // The kernel solicits by itself when an interface comes up; its frames are not all zeros.
+                if frame.bytes[..6] == [0xff; 6] {
+                    kinds.push((frame.bytes[12], frame.bytes[54], frame.vlan));
+                }
+            }
+            assert_eq!(kinds, [(8, 0, None), (0x86, 135, None), (8, 9, Some(7))]);
+        })
+        .join()
+        .expect("no panic");
+    }
+}
