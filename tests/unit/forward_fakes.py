@@ -207,12 +207,14 @@ class FakePort:
         return Sent(number, 0, round(took_s * NS), late_ns, late, batches, sender or "live_frames")
 
     def _run(self, start_ns: int, seconds: float, arrive: Callable[[float], int], tick: Callable[[], None]) -> None:
-        """Let time pass: at each tick the counter stands where the device has brought it."""
+        """Let time pass: at each tick counter and books stand where the device has brought them."""
         before = self.counts["rx_packets"]
+        assert self._books is not None
         at_s = TICK_S
         while at_s < seconds:
             self.world.now_ns = start_ns + round(at_s * NS)
             self.counts["rx_packets"] = before + arrive(at_s)
+            self._books = replace(self._books, unique=arrive(at_s))
             tick()
             at_s += TICK_S
         self.counts["rx_packets"] = before
