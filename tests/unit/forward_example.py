@@ -93,7 +93,7 @@ def latency(base_s: float, count: int) -> Latency:
     )
     p99 = base_s * 2.04 if count >= 100 else None
     p999 = base_s * 10.2 if count >= 1000 else None
-    return Latency(count, base_s, base_s * 10.1, base_s * 1.5, base_s * 1.01, base_s * 2.02, p99, p999, counts)
+    return Latency(count, base_s, base_s * 10.2, base_s * 1.5, base_s * 1.01, base_s * 2.02, p99, p999, counts)
 
 
 class Bench:

@@ -1,0 +1,89 @@
+"""The page of one device's forwarding test: one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.forward.read import read_forward
+from wavebed.forward.report.behaviour import bursts_section, cpu_section, ladder_section, latency_section
+from wavebed.forward.report.beside import beside_section
+from wavebed.forward.report.head import head
+from wavebed.forward.report.proof import proof_section
+from wavebed.forward.report.rates import rates_section
+from wavebed.forward.report.trials import plan_section, repeat_section, trials_section
+from wavebed.report.document import asset, document, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.forward.record import ForwardRecord
+
+__all__ = ["forward_document", "page", "write_forward_report"]
+
+MOST_BYTES = 3_000_000
+MOST_TRIALS = (3000, 1000, 300)
+REPORT_FILE = "report.html"
+_PACKAGE = "wavebed.forward.report"
+
+
+def write_forward_report(folder: Path, file: Path | None = None) -> Path:
+    """Write the page of a test; it appears whole or not at all.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        What ``wavebed forward`` wrote.
+    file : pathlib.Path, optional
+        Where to write it; by default ``report.html`` in `folder`.
+
+    Returns
+    -------
+    pathlib.Path
+        Where it is.
+
+    Raises
+    ------
+    UserError
+        If the folder holds no forwarding test, or the file cannot be written.
+    """
+    from wavebed.forward.record import ForwardRecord
+
+    run = read_forward(folder)
+    record = ForwardRecord(run.result, run.record.command_line, run.record.versions)
+    target = file or folder / REPORT_FILE
+    write_whole(target, small_page(record))
+    return target
+
+
+def small_page(record: ForwardRecord, most_bytes: int = MOST_BYTES) -> str:
+    """Return the page, with as many trials as fit; all are in the tables of the results."""
+    text = ""
+    for most in (*MOST_TRIALS, 0):
+        text = page(record, most)
+        if len(text.encode()) < most_bytes:
+            break
+    return text
+
+
+def page(record: ForwardRecord, most_trials: int = MOST_TRIALS[0]) -> str:
+    """Return the page with at most so many trials in its table."""
+    result = record.result
+    sections = (
+        head(record),
+        rates_section(result),
+        beside_section(result),
+        ladder_section(result),
+        latency_section(result),
+        bursts_section(result),
+        cpu_section(result),
+        proof_section(result),
+        plan_section(result),
+        trials_section(result, most_trials),
+        repeat_section(record),
+    )
+    return forward_document(f"Small packets through {result.device}", "\n".join(filter(None, sections)))
+
+
+def forward_document(title: str, body: str) -> str:
+    """Return a page with the style and script of charts."""
+    return document(title, body, asset("forward.js", _PACKAGE), asset("forward.css", _PACKAGE))

@@ -1,0 +1,136 @@
+"""How numbers of a forwarding test are written, and small pieces of HTML that its sections share."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from wavebed.report.numbers import MISSING, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.forward.findings import GoalFinding
+    from wavebed.stats.intervals import Interval
+
+__all__ = [
+    "GOAL_NAMES",
+    "GOAL_WORDS",
+    "bounds",
+    "cell",
+    "code",
+    "frames",
+    "goal_text",
+    "mbps",
+    "mpps",
+    "percent",
+    "section",
+    "table",
+    "under",
+    "us",
+]
+
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+GOAL_NAMES = {"rfc2544": "RFC 2544", "ndr": "NDR", "pdr": "PDR"}
+"""How the goals are called where there is little room."""
+GOAL_WORDS = {
+    "rfc2544": "RFC 2544 throughput: no frame lost in a long trial",
+    "ndr": "NDR, non-drop rate: no frame lost in most of many short trials",
+    "pdr": "PDR, partial drop rate: at most 0.5 % lost in most of many short trials",
+}
+
+
+def frames(count: float | None) -> str:
+    """Write a number of frames, or of frames per second, in full."""
+    if count is None or not math.isfinite(count):
+        return MISSING
+    return f"{round(count):,}".replace(",", _THIN).replace("-", "−")
+
+
+def mpps(pps: float | None) -> str:
+    """Write millions of frames per second with four significant digits."""
+    return MISSING if pps is None else f"{pps / 1e6:.4g}"
+
+
+def mbps(value: float | None) -> str:
+    """Write Mbit/s with four significant digits."""
+    return MISSING if value is None else f"{value:.4g}" if abs(value) < 10_000 else figure(value)
+
+
+def percent(ratio: float | None) -> str:
+    """Write a share, with its sign; one that is not 0 never as 0."""
+    if ratio is None:
+        return MISSING
+    return "0 %" if ratio == 0 else f"{100 * ratio:.3g} %"
+
+
+def us(seconds: float | None) -> str:
+    """Write a delay in microseconds."""
+    return MISSING if seconds is None else figure(seconds * 1e6)
+
+
+def bounds(interval: Interval, scale: float = 1.0, *, whole: bool = False) -> str:
+    """Write the ends of an interval; a dash where there are too few values for one."""
+    if interval.low is None or interval.high is None:
+        return MISSING
+    write = frames if whole else mbps
+    return f"{write(interval.low * scale)} to {write(interval.high * scale)}"
+
+
+def goal_text(finding: GoalFinding | None) -> tuple[str, str]:
+    """Return what a cell says of a goal: the rate in pps or a word, and the remark below it."""
+    if finding is None:
+        return MISSING, ""
+    lower, upper = finding.lower, finding.upper
+    if finding.rate is not None and lower is not None:
+        return frames(finding.rate.pps), "line rate" if finding.outcome == "line_rate" else ""
+    if finding.outcome == "at_least" and lower is not None:
+        return "refused", f"the tester's limit; at least {frames(lower.offered.pps)}"
+    if finding.outcome == "below" and upper is not None:
+        return f"below {frames(upper.offered.pps)}", "the lowest load tried"
+    return "refused", finding.refusal.code.replace("_", " ") if finding.refusal else ""
+
+
+def cell(text: str, below: str = "", kind: str = "", title: str = "") -> str:
+    """Return a cell of a table; `text` and `below` are text, not HTML."""
+    attributes = (f' class="{kind}"' if kind else "") + (f' title="{escape(title)}"' if title else "")
+    return f"<td{attributes}>{escape(text)}{under(below)}</td>"
+
+
+def under(text: str) -> str:
+    """Return a remark in small letters below something; empty without one."""
+    return f'<span class="under">{escape(text)}</span>' if text else ""
+
+
+def code(text: str) -> str:
+    """Return a command."""
+    return f"<code>{escape(text)}</code>"
+
+
+def table(caption: str, head: Sequence[str], rows: Sequence[str], kind: str = "", texts: Sequence[int] = ()) -> str:
+    """Return a table that scrolls by itself.
+
+    Parameters
+    ----------
+    head : sequence of str
+        Text of the columns' heads.
+    rows : sequence of str
+        Whole ``tr`` elements.
+    texts : sequence of int
+        Places of the columns that hold text, not numbers.
+    """
+    cells = "".join(
+        f"<th scope=col{' class=text' if place in texts else ''}>{escape(text)}</th>" for place, text in enumerate(head)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table class="{kind}">'
+        f'<caption class="hidden">{escape(caption)}</caption>'
+        f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def section(name: str, title: str, *parts: str) -> str:
+    """Return a section; empty if it would hold nothing."""
+    body = "".join(parts)
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>' if body else ""

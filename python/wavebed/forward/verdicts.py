@@ -1,0 +1,61 @@
+"""What may be said of a device as a whole, and everything that was refused, each reason once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.model import Refusal
+
+__all__ = ["DeviceVerdict", "refused_parts", "sizes_text", "verdict_of"]
+
+DeviceVerdict: TypeAlias = Literal["measured", "in part", "refused"]
+
+
+def verdict_of(result: DeviceResult) -> DeviceVerdict:
+    """Return ``measured`` if nothing was refused, ``in part`` if some figures stand, else ``refused``."""
+    if not _has_figures(result):
+        return "refused"
+    return "in part" if refused_parts(result) else "measured"
+
+
+def refused_parts(result: DeviceResult) -> dict[Refusal, list[str]]:
+    """Return each reason once, with the parts of the test that it took."""
+    parts: dict[Refusal, list[str]] = {}
+    for refusal, part in _refusals(result):
+        named = parts.setdefault(refusal, [])
+        if part not in named:
+            named.append(part)
+    return parts
+
+
+def sizes_text(name: str) -> str:
+    """Return the name of a size or a mix, with the unit where it is a number."""
+    return f"{name} B" if name.isdecimal() else name
+
+
+def _refusals(result: DeviceResult) -> Iterator[tuple[Refusal, str]]:
+    yield from ((refusal, "the test") for refusal in result.refusals)
+    for overload in result.overload:
+        yield from ((refusal, f"{overload.name} test") for refusal in overload.refusals)
+    parts: list[tuple[str, str, Refusal | None]] = []
+    parts += [("search", size.name, goal.refusal) for size in result.sizes for goal in size.goals]
+    parts += [("latency", latency.name, latency.refusal) for latency in result.latency]
+    parts += [("loss ladder", ladder.name, step.refusal) for ladder in result.ladders for step in ladder.steps]
+    parts += [("burst", burst.name, burst.refusal) for burst in result.bursts]
+    for part, name, found in parts:
+        if found is not None:
+            yield found, f"{part} {sizes_text(name)}"
+
+
+def _has_figures(result: DeviceResult) -> bool:
+    return (
+        any(goal.outcome not in ("refused", "at_least") for size in result.sizes for goal in size.goals)
+        or any(overload.received is not None for overload in result.overload)
+        or any(one.typical_s is not None for one in result.latency)
+        or any(step.loss_ratio is not None for ladder in result.ladders for step in ladder.steps)
+        or any(burst.mean_frames is not None for burst in result.bursts)
+    )
