@@ -127,7 +127,7 @@ class SizeFinding:
     line_rate : Rates or None
         What the link carries at most; ``None`` where its speed is not known.
     max_load : Rates
-        The highest load tried: line rate, or 90 % of the tester's ceiling.
+        The highest load tried: line rate, or what the tester can offer and count (below 90 % of its ceiling).
     limited_by : str
         Which of them: ``line_rate`` or ``tester``.
     ceiling : Ceiling
@@ -135,8 +135,8 @@ class SizeFinding:
     goals : tuple of GoalFinding
         In the order of the settings.
     in_order : bool or None
-        Whether the rate without loss is not above the one with a little (NDR ≤ PDR), within the width; ``None`` if
-        either was not found.
+        Whether the rate without loss is not above the one with a little (NDR ≤ PDR); ``None`` if either was not
+        found.
     trials : tuple of int
         Places in `DeviceResult.trials`.
     """
@@ -168,7 +168,7 @@ class OverloadFinding:
     sizes_bytes : tuple of int
         With FCS.
     asked : Rates or None
-        Line rate; ``None``: as fast as the tester goes, since no link speed is known.
+        Line rate; ``None``: as fast as the tester goes, since that is less, or no link speed is known.
     sent_pps, received_pps : Interval
         Median over the repeats and its interval; the estimate is ``None`` if no repeat counts.
     sent, received : Rates or None
@@ -275,7 +275,7 @@ class LadderFinding:
     Parameters
     ----------
     maximum : Rates
-        100 %: line rate, or 90 % of the tester's ceiling.
+        100 %: line rate, or what the tester can offer.
     limited_by : str
         Which of them.
     steps : tuple of LadderStep
@@ -299,7 +299,7 @@ class BurstFinding:
     Parameters
     ----------
     offered : Rates
-        The rate of the burst: line rate, or 90 % of the tester's ceiling.
+        The rate of the burst: line rate, or what the tester can offer.
     limited_by : str
         Which of them.
     longest_frames : int

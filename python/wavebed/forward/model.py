@@ -175,7 +175,7 @@ class Refusal:
     ----------
     code : str
         A word for programs: ``tester_limit``, ``super_packets``, ``offload``, ``duplicates``, ``flood``, ``reboot``,
-        ``peer``, ``port_down``, ``mtu``, ``unaccounted``, ``late``, ``no_frames``.
+        ``peer``, ``port_down``, ``mtu``, ``unaccounted``, ``late``, ``no_frames``, ``unsteady``, ``interrupted``.
     reason : str
         One line: what was seen, with numbers.
     remedy : str

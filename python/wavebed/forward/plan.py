@@ -1,0 +1,293 @@
+"""How long a forwarding test takes, said before it begins.
+
+The search's bound follows from MLRsearch's rules. A load is decided by the trials of one target: at most its duration
+sum, in whole trials. The first target of a goal starts from anywhere in the range of loads: it doubles its steps until
+it has passed the rate (log2 of range over width), and halves them until it is as close as its width (as many again);
+goals of one loss ratio share that, since its trials are single ones and decide for all of them.
+Each later target starts from an interval of twice its width: one load in the middle, one on the side that is left, one
+more where a bound does not hold in longer trials; and where that happens it looks around, `LOOKS` times in doubled
+steps and back in halves. What a search wants beyond that, it does not get: the goal then ends without a number
+(`unsteady`), and the search in time.
+
+What a search is expected to take is found by rehearsal: the same search of simulated devices, of which some are sharp
+and some are noisy.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from MLRsearch import MeasurementResult, MultipleLossRatioSearch
+from MLRsearch.load_rounding import LoadRounding
+from MLRsearch.target_scaling import TargetScaling
+
+from wavebed.forward.burst import most_steps
+from wavebed.forward.ladder import shares
+from wavebed.forward.search import LOWERINGS, REPEATS, SearchBudget, configured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.forward.settings import ForwardSettings, GoalSettings
+
+__all__ = [
+    "OverloadName",
+    "Plan",
+    "PlanItem",
+    "SearchPlan",
+    "Span",
+    "burst_sizes",
+    "ladder_sizes",
+    "latency_sizes",
+    "overload_names",
+    "plan",
+    "plan_search",
+    "said",
+    "searched",
+]
+
+OverloadName: TypeAlias = Literal["throughput", "overload"]
+
+LOOKS = 1
+FIRST_LOADS = 3
+LATER_LOADS = 3
+INITIAL_TRIALS = 2 + LOWERINGS
+"""At the highest load, at what it forwarded, and beside that."""
+
+CARE = 1.5
+"""What trials take beside their traffic may be so many times what was measured, before a part runs out of time."""
+BURST_STEPS = 7
+"""Bursts of a repeat: two or three around the last length, and halvings down to one percent."""
+BURST_SHARE = 0.05
+"""Length of an average burst of the search, of the longest."""
+
+REHEARSALS = 24
+NOISES = (0.0, 0.002, 0.01)
+"""Standard deviations of a simulated device's capacity from trial to trial."""
+NOMINAL_PPS = 1e6
+"""Any rate: the search works in ratios of loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time, seconds: what is expected, and what is not exceeded."""
+
+    expected_s: float
+    at_most_s: float
+
+    def times(self, number: int) -> Span:
+        """Return the time of so many of it."""
+        return Span(number * self.expected_s, number * self.at_most_s)
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.expected_s + other.expected_s, self.at_most_s + other.at_most_s)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One part of the test at one size: its name, as ``search 64``, and its time."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All parts in their order."""
+
+    items: tuple[PlanItem, ...]
+
+    @property
+    def span(self) -> Span:
+        """The time of all parts together."""
+        return sum((item.span for item in self.items), Span(0.0, 0.0))
+
+    def rest(self, done: Sequence[str]) -> Span:
+        """Return the time of the parts that are not done yet."""
+        return sum((item.span for item in self.items if item.name not in done), Span(0.0, 0.0))
+
+    def of(self, name: str) -> Span:
+        """Return the time of one part; nothing if it is not planned."""
+        return sum((item.span for item in self.items if item.name == name), Span(0.0, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """The plan of one search.
+
+    Parameters
+    ----------
+    expected_s, expected_trials : float
+        Seconds of traffic and number of trials, by rehearsal.
+    traffic_s : dict of float to float
+        Seconds of traffic at most, by duration of the trials.
+    """
+
+    expected_s: float
+    expected_trials: float
+    traffic_s: dict[float, float]
+
+    @property
+    def most_trials(self) -> int:
+        """How many trials it makes at most, repeated ones included."""
+        return sum(round(total / each) for each, total in self.traffic_s.items()) + REPEATS
+
+    def budget(self, overhead_s: float) -> SearchBudget:
+        """Return the time the search has, if a trial takes `overhead_s` beside its traffic."""
+        repeated = REPEATS * max(self.traffic_s)
+        at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
+        return SearchBudget(self.traffic_s, at_most, overhead_s)
+
+    def span(self, overhead_s: float) -> Span:
+        """Return the time it takes."""
+        expected = self.expected_s + self.expected_trials * overhead_s
+        return Span(expected, self.budget(overhead_s).at_most_s)
+
+
+@cache
+def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
+    """Return how long the search for these goals takes."""
+    config, known = configured(goals, NOMINAL_PPS)
+    rounding = LoadRounding(config.min_load, config.max_load, [goal.relative_width for goal in goals])
+    scaling = TargetScaling(goals=config.goals, rounding=rounding)
+    traffic: dict[float, float] = {}
+    seen = set()
+    for goal in known:
+        target = scaling.goal_to_final_target[goal]
+        while target:
+            loads = LATER_LOADS + 2 * LOOKS
+            if not target.preceding:
+                steps = math.ceil(math.log2(rounding.max_int_load / int(target.discrete_width)))
+                loads = FIRST_LOADS + 2 * steps
+                like = (target.loss_ratio, target.trial_duration, target.duration_sum, int(target.discrete_width))
+                loads = 0 if like in seen else loads
+                seen.add(like)
+            trials = loads * math.ceil(target.duration_sum / target.trial_duration - 1e-9)
+            traffic[target.trial_duration] = traffic.get(target.trial_duration, 0.0) + trials * target.trial_duration
+            target = target.preceding
+    first = max(goal.initial_trial_s for goal in goals)
+    traffic[first] = traffic.get(first, 0.0) + INITIAL_TRIALS * first
+    made = [_rehearse(goals, number) for number in range(REHEARSALS)]
+    return SearchPlan(fmean(seconds for seconds, _ in made), fmean(trials for _, trials in made), traffic)
+
+
+class _Rehearsal:
+    """A simulated device: it loses what exceeds its capacity, which differs a little from trial to trial."""
+
+    def __init__(self, number: int) -> None:
+        self.draw = random.Random(number)  # noqa: S311 - a simulation
+        # Within a decade and a half of the highest load, where devices worth a test are; one in eight exceeds it.
+        self.capacity_pps = NOMINAL_PPS * 10 ** self.draw.uniform(-1.4, 0.2)
+        self.noise = NOISES[number % len(NOISES)]
+        self.seconds = 0.0
+        self.trials = 0
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        self.seconds += intended_duration
+        self.trials += 1
+        capacity = self.capacity_pps * (1 + self.noise * self.draw.gauss(0, 1))
+        sent = int(intended_load * intended_duration)
+        lost = max(0, sent - int(capacity * intended_duration))
+        return MeasurementResult(intended_duration, intended_load, offered_count=sent, loss_count=min(sent, lost))
+
+
+def _rehearse(goals: tuple[GoalSettings, ...], number: int) -> tuple[float, int]:
+    config, _ = configured(goals, NOMINAL_PPS)
+    device = _Rehearsal(number)
+    MultipleLossRatioSearch(config).search(device, debug=lambda _text: None)
+    return device.seconds, device.trials
+
+
+def plan(settings: ForwardSettings, overhead_s: float) -> Plan:
+    """Return the plan of a test, part by part, in the order of `wavebed.forward.suite`.
+
+    Parameters
+    ----------
+    overhead_s : float
+        What a trial takes beside its traffic, seconds; measured in the warm-up.
+    """
+    items: list[PlanItem] = []
+    if "overload" in settings.parts:
+        for name in overload_names(settings):
+            trial = Span(settings.overload_trial_s + overhead_s, settings.overload_trial_s + CARE * overhead_s)
+            items.append(PlanItem(name, trial.times(settings.overload_repeats)))
+    search = plan_search(settings.goals).span(overhead_s)
+    items += [PlanItem(f"search {name}", search) for name in searched(settings)]
+    if "ladder" in settings.parts:
+        items += [PlanItem(f"ladder {size}", _ladder(settings, overhead_s)) for size in ladder_sizes(settings)]
+    if "latency" in settings.parts:
+        items += [PlanItem(f"latency {size}", _latency(settings, overhead_s)) for size in latency_sizes(settings)]
+    if "burst" in settings.parts:
+        items += [PlanItem(f"burst {size}", _burst(settings, overhead_s)) for size in burst_sizes(settings)]
+    return Plan(tuple(items))
+
+
+def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
+    """Return the study's tests that these sizes allow: with one size there is only the second."""
+    return ("throughput", "overload") if len(settings.ends_bytes) > 1 else ("overload",)
+
+
+def searched(settings: ForwardSettings) -> dict[str, tuple[int, ...]]:
+    """Return what is searched, by name; without ``search`` only the sizes whose delays are measured."""
+    sizes: tuple[int, ...] = ()
+    if "search" in settings.parts:
+        sizes = settings.sizes_bytes
+    elif "latency" in settings.parts:
+        sizes = latency_sizes(settings)
+    named: dict[str, tuple[int, ...]] = {str(size): (size,) for size in sizes}
+    return {**named, **settings.mixes} if "imix" in settings.parts else named
+
+
+def ladder_sizes(settings: ForwardSettings) -> tuple[int, ...]:
+    """Return the sizes of the frame-loss ladder."""
+    return settings.ends_bytes if settings.ladder_sizes_bytes is None else settings.ladder_sizes_bytes
+
+
+def latency_sizes(settings: ForwardSettings) -> tuple[int, ...]:
+    """Return the sizes whose delays are measured."""
+    return settings.ends_bytes if settings.latency_sizes_bytes is None else settings.latency_sizes_bytes
+
+
+def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
+    """Return the sizes of the bursts."""
+    return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
+
+
+def _ladder(settings: ForwardSettings, overhead_s: float) -> Span:
+    """Every step at most; half of them are expected, since where the ladder ends is not known."""
+    steps = len(shares(settings.ladder_step))
+    trial = settings.ladder_trial_s
+    return Span(max(steps / 2, 1) * (trial + overhead_s), steps * (trial + CARE * overhead_s))
+
+
+def _latency(settings: ForwardSettings, overhead_s: float) -> Span:
+    trials = len(settings.latency_shares) * settings.latency_repeats
+    trial = settings.latency_trial_s
+    return Span(trials * (trial + overhead_s), trials * (trial + CARE * overhead_s))
+
+
+def _burst(settings: ForwardSettings, overhead_s: float) -> Span:
+    """One long burst, a first search, and shorter ones around what was found; twice the time at most."""
+    longest = settings.burst_longest_s
+    first = most_steps(round(NOMINAL_PPS * longest))
+    # A halving of the logarithm: most bursts of a search are short beside the longest.
+    trials = first + (settings.burst_repeats - 1) * BURST_STEPS
+    expected = longest + trials * (overhead_s + BURST_SHARE * longest)
+    return Span(expected, 2 * expected + longest)
+
+
+def said(seconds: float) -> str:
+    """Write a time as people say it: ``45 s``, ``3 min 20 s``, ``1 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

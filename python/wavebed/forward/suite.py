@@ -1,0 +1,321 @@
+"""What one device is put through: every part of the test in its order, and the record of what was found."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from wavebed.forward import plan as planning
+from wavebed.forward.burst import find_bursts
+from wavebed.forward.findings import DeviceResult, PartTime
+from wavebed.forward.ladder import climb_down
+from wavebed.forward.load_latency import base_rate, measure_latency
+from wavebed.forward.overload import overload
+from wavebed.forward.search import search_size
+from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wavebed.forward.arithmetic import Rates
+    from wavebed.forward.findings import (
+        BurstFinding,
+        LadderFinding,
+        LatencyFinding,
+        OverloadFinding,
+        SizeFinding,
+    )
+    from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial
+    from wavebed.forward.plan import Plan, Span
+    from wavebed.forward.settings import ForwardSettings
+    from wavebed.forward.trials import LoadLimit
+
+__all__ = ["About", "Progress", "link_speed_mbps", "run_suite"]
+
+WARM_UP_TRIALS = 4
+WARM_UP_SHARE = 0.1
+"""Of the highest load: enough to fill a device's tables, too little for most to lose anything."""
+MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})
+"""Drivers of interfaces that have no speed, whatever they say."""
+HIDDEN_SHARE = 0.005
+"""Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the record says of the device and of the tester; see `DeviceResult`."""
+
+    device: str
+    kind: str
+    transmitter: PortInfo
+    receiver: PortInfo
+    sender: str
+    receiver_kind: str
+    frames: FrameSpec | None = None
+    probed: tuple[Binding, ...] = ()
+    machine: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the test is.
+
+    Parameters
+    ----------
+    part : str
+        As ``search 64``.
+    trial : Trial or None
+        The trial that is over; ``None`` when the part begins.
+    done, parts : int
+        Parts that are over, and all of them.
+    left : Span
+        Time left for this part and those that follow, by the plan.
+    plan : Plan
+        The whole plan.
+    """
+
+    part: str
+    trial: Trial | None
+    done: int
+    parts: int
+    left: Span
+    plan: Plan
+
+
+def link_speed_mbps(settings: ForwardSettings, transmitter: PortInfo, receiver: PortInfo) -> float | None:
+    """Return the speed of the link: as asked, or what both ports say; ``None`` for interfaces that have none."""
+    if settings.link_mbps is not None:
+        return settings.link_mbps
+    speeds = [port.speed_mbps for port in (transmitter, receiver) if port.driver not in MADE_UP_SPEED]
+    known = [speed for speed in speeds if speed]
+    return float(min(known)) if len(known) == 2 else None
+
+
+@dataclass(slots=True)
+class _Suite:
+    """The test while it runs."""
+
+    settings: ForwardSettings
+    about: About
+    log: TrialLog
+    say: Callable[[Progress], None]
+    link_mbps: float | None
+    overhead_s: float = OVERHEAD_S
+    plan: Plan = field(default_factory=lambda: planning.Plan(()))
+    times: dict[str, PartTime] = field(default_factory=dict)
+    limits: dict[tuple[int, ...], LoadLimit] = field(default_factory=dict)
+    sizes: list[SizeFinding] = field(default_factory=list)
+    overload: list[OverloadFinding] = field(default_factory=list)
+    latency: list[LatencyFinding] = field(default_factory=list)
+    ladders: list[LadderFinding] = field(default_factory=list)
+    bursts: list[BurstFinding] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    part: str = ""
+
+    def limit(self, sizes_bytes: tuple[int, ...]) -> LoadLimit:
+        """Return the highest load at a size; the tester is calibrated for it the first time."""
+        if sizes_bytes not in self.limits:
+            ceiling = self.log.tester.calibrate(sizes_bytes)
+            self.limits[sizes_bytes] = load_limit(self.link_mbps, ceiling, self.settings.headers)
+        return self.limits[sizes_bytes]
+
+    def report(self, trial: Trial | None) -> None:
+        """Say where the test is."""
+        left = self.plan.rest(tuple(self.times))
+        self.say(Progress(self.part, trial, len(self.times), len(self.plan.items), left, self.plan))
+
+    def ended(self) -> bool:
+        """Return whether a trial showed that no further one can count."""
+        return any(one.code in ENDING for one in self.refusals)
+
+    def warm_up(self) -> None:
+        """Send some traffic before anything is measured, learn what a trial costs, and plan."""
+        self.part = "warm-up"
+        smallest = (min(self.settings.sizes_bytes),)
+        pps = WARM_UP_SHARE * self.limit(smallest).max_load.pps
+        places = []
+        for _ in range(WARM_UP_TRIALS):
+            duration_s = self.settings.warm_up_s / WARM_UP_TRIALS
+            places.append(self.log.make("warm-up", smallest, pps, duration_s))
+            refusals = self.log.trials[places[-1]].refusals
+            if any(one.code not in DISTURBED for one in refusals):
+                self.refusals += refusals
+                break
+        self.overhead_s = self.log.overhead_s
+        self.plan = planning.plan(self.settings, self.overhead_s)
+
+    def run_part(self, name: str, make: Callable[[Span], None]) -> None:
+        """Run one part, if the test has not ended, and keep its time."""
+        if self.ended():
+            return
+        self.part = name
+        span = self.plan.of(name)
+        self.report(None)
+        began_s, before = self.log.clock(), len(self.log.trials)
+        make(span)
+        made = self.log.trials[before:]
+        self.times[name] = PartTime(name, span.expected_s, span.at_most_s, self.log.clock() - began_s, len(made))
+        self.refusals += [one for trial in made for one in trial.refusals if one.code in ENDING]
+
+
+def run_suite(
+    tester: Tester,
+    settings: ForwardSettings,
+    about: About,
+    say: Callable[[Progress], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sample: int = 16,
+) -> DeviceResult:
+    """Put one device through all parts of the settings.
+
+    Parameters
+    ----------
+    tester : Tester
+        Prepared, with the device between its ports.
+    say : callable, optional
+        Told where the test is, when a part begins and after each trial.
+    clock : callable
+        Seconds since whenever; another one in tests.
+    sample : int
+        Frames kept as they arrived, of the first trial of each size.
+    """
+    started, began_s = datetime.now(UTC).isoformat(timespec="seconds"), clock()
+    link = link_speed_mbps(settings, about.transmitter, about.receiver)
+    suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), say or (lambda _: None), link)
+    suite.log.heard = suite.report
+    suite.warm_up()
+    if not suite.refusals:
+        _run_parts(suite)
+    _doubt(suite)
+    planned = [PartTime(item.name, item.span.expected_s, item.span.at_most_s) for item in suite.plan.items]
+    return DeviceResult(
+        device=about.device,
+        kind=about.kind,
+        started=started,
+        took_s=clock() - began_s,
+        settings=settings,
+        frames=about.frames,
+        link_mbps=link,
+        transmitter=about.transmitter,
+        receiver=about.receiver,
+        sender=about.sender,
+        receiver_kind=about.receiver_kind,
+        probed=about.probed,
+        ceilings=_ceilings(suite),
+        sizes=tuple(suite.sizes),
+        overload=tuple(suite.overload),
+        latency=tuple(suite.latency),
+        ladders=tuple(suite.ladders),
+        bursts=tuple(suite.bursts),
+        trials=tuple(suite.log.trials),
+        refusals=distinct(suite.refusals),
+        doubts=tuple(suite.doubts),
+        plan=tuple(suite.times.get(one.name, one) for one in planned),
+        machine=about.machine,
+    )
+
+
+def _ceilings(suite: _Suite) -> tuple[Ceiling, ...]:
+    return tuple(limit.ceiling for limit in suite.limits.values())
+
+
+def _run_parts(suite: _Suite) -> None:
+    settings = suite.settings
+    if "overload" in settings.parts:
+        for name in planning.overload_names(settings):
+            size = max(settings.sizes_bytes) if name == "throughput" else min(settings.sizes_bytes)
+
+            def offer(_span: Span, name: planning.OverloadName = name, size: int = size) -> None:
+                repeats = settings.overload_repeats
+                finding = overload(suite.log, name, suite.limit((size,)), settings.overload_trial_s, repeats)
+                suite.overload.append(finding)
+
+            suite.run_part(name, offer)
+    _run_searches(suite)
+    if "ladder" in settings.parts:
+        for size in planning.ladder_sizes(settings):
+
+            def climb(_span: Span, size: int = size) -> None:
+                limit, step = suite.limit((size,)), settings.ladder_step
+                suite.ladders.append(climb_down(suite.log, str(size), limit, settings.ladder_trial_s, step))
+
+            suite.run_part(f"ladder {size}", climb)
+    if "latency" in settings.parts:
+        _run_latency(suite)
+    if "burst" in settings.parts:
+        _run_bursts(suite)
+
+
+def _run_searches(suite: _Suite) -> None:
+    settings = suite.settings
+    budget = planning.plan_search(settings.goals).budget(suite.overhead_s)
+    for name, sizes_bytes in planning.searched(settings).items():
+
+        def search(_span: Span, name: str = name, sizes_bytes: tuple[int, ...] = sizes_bytes) -> None:
+            limit = suite.limit(sizes_bytes)
+            found = search_size(suite.log, name, limit, settings.goals, budget)
+            suite.sizes.append(found)
+            if found.max_load.pps < limit.max_load.pps:
+                suite.limits[sizes_bytes] = limit.lowered(found.max_load.pps / limit.max_load.pps)
+
+        suite.run_part(f"search {name}", search)
+
+
+def _run_latency(suite: _Suite) -> None:
+    settings = suite.settings
+    by_name = {size.name: size for size in suite.sizes}
+    for size in planning.latency_sizes(settings):
+        found = by_name.get(str(size))
+        base = base_rate(found) if found else None
+        if found is None or base is None:
+            suite.doubts.append(f"{size}: delays were not measured, since no loss-free rate was found")
+            continue
+        name, pps = base
+        limit = suite.limit((size,))
+        rates = [(share, limit.rates(share * pps)) for share in settings.latency_shares] * settings.latency_repeats
+
+        def measure(
+            _span: Span, found: SizeFinding = found, rates: list[tuple[float, Rates]] = rates, name: str = name
+        ) -> None:
+            suite.latency.extend(measure_latency(suite.log, found, rates, name, settings.latency_trial_s))
+
+        suite.run_part(f"latency {size}", measure)
+
+
+def _run_bursts(suite: _Suite) -> None:
+    settings = suite.settings
+    for size in planning.burst_sizes(settings):
+
+        def burst(span: Span, size: int = size) -> None:
+            limit, repeats = suite.limit((size,)), settings.burst_repeats
+            longest_s = settings.burst_longest_s
+            finding = find_bursts(suite.log, str(size), limit, longest_s, repeats, span.at_most_s - longest_s)
+            suite.bursts.append(finding)
+
+        suite.run_part(f"burst {size}", burst)
+
+
+def _doubt(suite: _Suite) -> None:
+    """Say what to keep in mind."""
+    for size in suite.sizes:
+        if size.in_order is False:
+            suite.doubts.append(f"{size.name}: the rate without loss is above the one with half a percent of loss")
+    sizes = {size.name: size for size in suite.sizes}
+    for burst in suite.bursts:
+        held = burst.corrected_buffer_frames
+        if burst.name not in sizes or held is None:
+            continue
+        for goal in sizes[burst.name].goals:
+            if goal.rate is None:
+                continue
+            hidden = held / (goal.rate.pps * goal.goal.final_trial_s)
+            if hidden > HIDDEN_SHARE:
+                suite.doubts.append(
+                    f"{burst.name}: the device's buffer of {held:,.0f} frames hides up to"
+                    f" {hidden:.1%} of overload from the {goal.goal.final_trial_s:g} s trials of {goal.goal.name}"
+                )
+    if suite.latency and all(one.typical_s is None and one.refusal is None for one in suite.latency):
+        suite.doubts.append("delays are not known: the ports have no clock in common")
