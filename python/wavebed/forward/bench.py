@@ -1,0 +1,311 @@
+"""The bench: a device between two cables, in network namespaces, with a processor for each of tester and device.
+
+::
+
+    namespace tx      namespace dut        namespace rx
+    tx0 ───────────── in0   out0 ───────────────── rx0
+    tester's          the device           tester's
+
+Where frames are taken from the cables is chosen by measurement (docs/development/traps.md): the device's ports have
+kernel threads (threaded NAPI) on the device's processor; the tester's receiving port is polled right behind the device,
+there too, so that its ring cannot run over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from wavebed.errors import MachineError, WavebedError
+from wavebed.forward.cell import inside, pin
+from wavebed.forward.features import is_segmentation, read_features, set_features
+from wavebed.forward.namespaces import within
+from wavebed.forward.napi import napi_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+__all__ = ["Bench", "BenchPort"]
+
+NAMESPACES = ("tx", "dut", "rx")
+DEVICE_FIFO = 40
+"""Priority of the device's threads: as if its processor were its own. Without it, whatever else runs on the machine
+makes the device lose frames: 0.6 % of 0.22 Mpps, where with it none of 0.24 Mpps was lost."""
+RUN_WITHIN_S = 20.0
+END_GRACE_S = 2.0
+HOUR_MS = "3600000"
+
+QUIET_V6 = {"accept_ra": "0", "accept_dad": "0", "router_solicitations": "0", "addr_gen_mode": "1"}
+"""No frames of the device's own: no solicitation, no duplicate address detection, no link-local address (1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPort:
+    """One end of a cable."""
+
+    namespace: str
+    interface: str
+
+
+class Bench:
+    """Two cables and a namespace for the device between them. Use it with ``with``, inside a cell.
+
+    Parameters
+    ----------
+    keep_offloads : bool
+        Leave segmentation offloads as the kernel has them: super-packets then cross the cables in one piece.
+    mtu : int
+        Of all four ports, bytes.
+
+    Attributes
+    ----------
+    doubts : list of str
+        What could not be arranged as it should be, one line each.
+    tester_core, device_core : int or None
+        Their processors; ``None`` where there is only one for both.
+
+    Raises
+    ------
+    MachineError
+        If this is no cell, or a program is missing.
+    """
+
+    tx = BenchPort("tx", "tx0")
+    rx = BenchPort("rx", "rx0")
+    device_in = BenchPort("dut", "in0")
+    device_out = BenchPort("dut", "out0")
+    ports = (tx, rx, device_in, device_out)
+
+    def __init__(self, *, keep_offloads: bool = False, mtu: int = 1500) -> None:
+        self.keep_offloads = keep_offloads
+        self.mtu = mtu
+        self.doubts: list[str] = []
+        self.tester_core: int | None = None
+        self.device_core: int | None = None
+        self.has_v6 = Path("/proc/sys/net/ipv6").is_dir()
+        self._programs: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Self:
+        """Make it."""
+        if not inside():
+            raise MachineError("a bench is made inside a cell only: start with wavebed-core cell")
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) > 1:
+            self.tester_core, self.device_core = cores[0], cores[1]
+        else:
+            self.doubts.append("one processor for tester and device: they take time from each other")
+        try:
+            self._make()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the programs that were started on it, and remove the namespaces with all that is in them."""
+        self._remove()
+
+    def _make(self) -> None:
+        self.batch([f"netns add {name}" for name in NAMESPACES])
+        for name in NAMESPACES:
+            self.set(name, _settings(self.has_v6, forwards=name == "dut"))
+        self.batch(
+            [
+                f"link add {near.interface} netns {near.namespace} mtu {self.mtu} type veth"
+                f" peer name {far.interface} netns {far.namespace} mtu {self.mtu}"
+                for near, far in ((self.tx, self.device_in), (self.rx, self.device_out))
+            ]
+        )
+        for port in self.ports:
+            self._set_features(port)
+        for name in NAMESPACES:
+            own = [port.interface for port in self.ports if port.namespace == name]
+            # Without the multicast flag a forwarding host joins no groups and reports none (MLD).
+            self.batch([f"link set dev {interface} multicast off" for interface in own], name)
+            if name == "dut":
+                self.set(name, _forwarding(self.has_v6, own))
+            self.batch([f"link set dev {interface} up" for interface in own], name)
+        self.place_threads()
+
+    def _set_features(self, port: BenchPort) -> None:
+        with within(port.namespace):
+            # Without GRO or a program a veth port has no NAPI, and frames from a BPF program are not delivered.
+            wanted = {"rx-gro": True}
+            if not self.keep_offloads:
+                wanted |= dict.fromkeys(filter(is_segmentation, read_features(port.interface)), False)
+            now = set_features(port.interface, wanted)
+        still = [name for name, on in wanted.items() if now.get(name, on) != on]
+        if still:
+            self.doubts.append(
+                f"{port.interface}: cannot be switched {'on' if wanted[still[0]] else 'off'}: {still[0]}"
+            )
+
+    def place_threads(self) -> None:
+        """Give the device's ports kernel threads on its processor. Again after a port was down: it gets new ones."""
+        ports = (self.device_in, self.device_out)
+        command = "; ".join(f"echo 1 > /sys/class/net/{port.interface}/threaded" for port in ports)
+        try:
+            self.run("dut", "sh", "-e", "-c", command)
+        except WavebedError as error:
+            self.doubts.append(f"the device is polled in softirqs, on the tester's processor: {error}")
+            return
+        if self.device_core is None:
+            return
+        for port in ports:
+            try:
+                with within(port.namespace):
+                    instances = napi_instances(port.interface)
+                for instance in instances:
+                    pin(instance, self.device_core, DEVICE_FIFO)
+            except WavebedError as error:
+                self.doubts.append(f"{port.interface}: not kept on the device's processor {self.device_core}: {error}")
+
+    def run(self, namespace: str, *argv: str, text: str | None = None) -> str:
+        """Run a program in a namespace and return its standard output.
+
+        Parameters
+        ----------
+        text : str, optional
+            Its standard input.
+
+        Raises
+        ------
+        MachineError
+            If it is not installed.
+        WavebedError
+            If it fails, with its first line of errors.
+        """
+        return _run(self.argv(namespace, argv), text, argv[0])
+
+    def argv(self, namespace: str, argv: Sequence[str], core: int | None = None) -> list[str]:
+        """Return the command that runs a program in a namespace, on a processor."""
+        pinned = [] if core is None else ["taskset", "-c", str(core)]
+        return ["ip", "netns", "exec", namespace, *pinned, *argv]
+
+    def start(self, namespace: str, argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]:
+        """Start a program that runs until its standard input ends, or the bench is removed."""
+        program = subprocess.Popen(
+            self.argv(namespace, argv, core), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._programs.append(program)
+        return program
+
+    def batch(self, lines: Sequence[str], namespace: str | None = None) -> None:
+        """Give ``ip`` many commands at once, each as after the word ``ip``.
+
+        Raises
+        ------
+        WavebedError
+            If one of them fails.
+        """
+        where = [] if namespace is None else ["-n", namespace]
+        _run(["ip", *where, "-batch", "-"], "".join(f"{line}\n" for line in lines), "ip")
+
+    def set(self, namespace: str, settings: Mapping[str, str]) -> None:
+        """Write settings of a namespace, by their names in ``sysctl``.
+
+        Raises
+        ------
+        WavebedError
+            If the kernel refuses one.
+        """
+        with within(namespace):
+            for key, value in settings.items():
+                try:
+                    Path("/proc/sys", *key.split(".")).write_text(value)
+                except OSError as error:
+                    raise WavebedError(f"{namespace}: {key}: {error.strerror}") from None
+
+    def mac(self, port: BenchPort) -> str:
+        """Return a port's MAC address."""
+        return str(self._link(port)["address"])
+
+    def receiver_overruns(self) -> int:
+        """Return how many frames found the ring of the tester's receiving port full since the bench was made.
+
+        They left the device and were lost by the tester: a trial in which this rises tells nothing about the device.
+        """
+        return self._counter(self.device_out, "tx", "dropped")
+
+    def device_overruns(self) -> int:
+        """Return how many frames found the ring of the device's port full: the loss of a device that is too slow."""
+        return self._counter(self.device_in, "rx", "dropped")
+
+    def _counter(self, port: BenchPort, direction: str, name: str) -> int:
+        counters = self._link(port, "-s")["stats64"]
+        assert isinstance(counters, dict), "counters have a table for each direction"
+        return int(counters[direction][name])
+
+    def _link(self, port: BenchPort, *options: str) -> dict[str, object]:
+        command = ["ip", "-n", port.namespace, "-j", *options, "link", "show", "dev", port.interface]
+        found: list[dict[str, object]] = json.loads(_run(command, None, "ip"))
+        return found[0]
+
+    def _remove(self) -> None:
+        for program in self._programs:
+            _end(program)
+        self._programs.clear()
+        for name in NAMESPACES:
+            # One that was not made is no failure, and the cell takes the rest along.
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=RUN_WITHIN_S)
+
+
+def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
+    """Return what holds in a namespace before its interfaces are made."""
+    settings = {
+        "net.ipv4.conf.all.rp_filter": "0",
+        "net.ipv4.conf.default.rp_filter": "0",
+        "net.ipv4.conf.all.send_redirects": "0",
+        "net.ipv4.conf.default.send_redirects": "0",
+    }
+    if has_v6:
+        settings |= {f"net.ipv6.conf.default.{key}": value for key, value in QUIET_V6.items()}
+        # The tester's ports answer for themselves; the kernel behind them says nothing.
+        settings["net.ipv6.conf.default.disable_ipv6"] = "0" if forwards else "1"
+    return settings
+
+
+def _forwarding(has_v6: bool, interfaces: Sequence[str]) -> dict[str, str]:
+    """Return what makes a router of a namespace that has its interfaces."""
+    settings = {"net.ipv4.ip_forward": "1"}
+    if has_v6:
+        settings["net.ipv6.conf.all.forwarding"] = "1"
+    for family in ("ipv4", "ipv6") if has_v6 else ("ipv4",):
+        for interface in interfaces:
+            # What was learned stays known during a test: asking again is no part of it.
+            settings[f"net.{family}.neigh.{interface}.base_reachable_time_ms"] = HOUR_MS
+    return settings
+
+
+def _run(command: Sequence[str], text: str | None, name: str) -> str:
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=RUN_WITHIN_S)
+    except FileNotFoundError:
+        raise MachineError(f"{command[0]} is not installed: install iproute2") from None
+    except subprocess.TimeoutExpired:
+        raise WavebedError(f"{name} did not end within {RUN_WITHIN_S:.0f} s: {' '.join(command)}") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[0]
+        if "No such file" in said and name in said:
+            raise MachineError(f"{name} is not installed")
+        raise WavebedError(f"{name}: {said}")
+    return done.stdout
+
+
+def _end(program: subprocess.Popen[str]) -> None:
+    if program.stdin is not None:
+        program.stdin.close()
+    try:
+        program.wait(END_GRACE_S)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+    if program.stdout is not None:
+        program.stdout.close()

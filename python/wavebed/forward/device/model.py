@@ -1,0 +1,115 @@
+"""What a device is to the bench: it is set up between the cables, says how frames reach it, and is taken down."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from wavebed.forward.layout import FLOWS, Layout
+from wavebed.forward.model import Span
+from wavebed.path.problems import Problem, described
+from wavebed.units import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wavebed.forward.bench import Bench
+
+__all__ = ["Device", "Option", "Version", "count_from", "give_addresses", "whole_microseconds"]
+
+Version = int
+"""4 or 6."""
+
+PREFIX_BITS = {4: 24, 6: 64}
+INSIDE = {4: "198.18.0.{}", 6: "fd77:6176:6562::{}"}
+OUTSIDE = {4: "198.18.1.{}", 6: "fd77:6176:6562:1::{}"}
+"""Networks at the device's ports in0 and out0; the device is host 1 in each (RFC 2544, appendix C: 198.18.0.0/15)."""
+FIRST_HOST = 2
+HOSTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a kind of device: a whole number, however it is written."""
+
+    summary: str
+    default: int
+    read: Callable[[str], int]
+
+
+class Device(ABC):
+    """A device between the ports ``in0`` and ``out0`` of the namespace ``dut``.
+
+    Parameters
+    ----------
+    values : mapping of str to int
+        A value for each of `options`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[Mapping[str, Option]] = {}
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self.values = dict(values)
+
+    @abstractmethod
+    def set_up(self, bench: Bench) -> None:
+        """Make it forward.
+
+        Raises
+        ------
+        WavebedError
+            If the machine does not let it.
+        """
+
+    def tear_down(self) -> None:  # noqa: B027 - most devices go with their namespace
+        """End what does not go with the bench."""
+
+    def layout(self, version: Version, flows: int = FLOWS) -> Layout:
+        """Return what test frames say that shall cross it, from ``tx0`` to ``rx0``: by default through a router."""
+        return Layout(
+            Span(INSIDE[version].format(FIRST_HOST), 1),
+            Span(OUTSIDE[version].format(FIRST_HOST), HOSTS),
+            next_hop=INSIDE[version].format(1),
+            back_hop=OUTSIDE[version].format(1),
+            flows=flows,
+        )
+
+    def hops(self) -> int:
+        """Return by how much it lowers the TTL."""
+        return 1
+
+
+def give_addresses(bench: Bench) -> None:
+    """Give the device's ports their addresses, from which its routes follow."""
+    versions = (4, 6) if bench.has_v6 else (4,)
+    bench.batch(
+        [
+            f"address add {network[version].format(1)}/{PREFIX_BITS[version]} dev {port.interface}"
+            + (" nodad" if version == 6 else "")
+            for port, network in ((bench.device_in, INSIDE), (bench.device_out, OUTSIDE))
+            for version in versions
+        ],
+        "dut",
+    )
+
+
+def count_from(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+            raise Problem(f"{described(text)} is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def whole_microseconds(text: str) -> int:
+    """Read a time as microseconds."""
+    nanoseconds = parse_time(text)
+    if nanoseconds % 1000:
+        raise Problem(f"{described(text)} is not a whole number of microseconds")
+    return nanoseconds // 1000
