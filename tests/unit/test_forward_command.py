@@ -11,7 +11,7 @@ from wavebed.path.problems import Problem
 
 def test_without_options_a_router_in_a_namespace_is_tested() -> None:
     order = parse_wish(Wish())
-    assert order.target == MadeDevice("routing")
+    assert order.target == MadeDevice("routing", "routing")
     assert order.settings.sizes_bytes == (64, 512, 1518)
     assert order.settings.parts == ("overload", "search", "latency")
     assert order.cpu is not None
@@ -23,11 +23,14 @@ def test_without_options_a_router_in_a_namespace_is_tested() -> None:
     ("wish", "target"),
     [
         (Wish(tx="eth0", rx="eth1"), RealPorts("eth0", "eth1")),
-        (Wish(tx="eth0", peer="lab-2/eth1"), PeerPorts("eth0", "lab-2", 5544, "eth1")),
-        (Wish(tx="eth0", peer="192.0.2.7:7000/eth1"), PeerPorts("eth0", "192.0.2.7", 7000, "eth1")),
-        (Wish(tx="eth0", peer="[2001:db8::7]:7000/eth1"), PeerPorts("eth0", "2001:db8::7", 7000, "eth1")),
-        (Wish(dut="relay:delay=50us"), MadeDevice("relay", {"delay": "50us"})),
-        (Wish(dut="nat"), MadeDevice("nat")),
+        (Wish(tx="eth0", peer="lab-2/eth1", token="t"), PeerPorts("eth0", "lab-2", 5544, "eth1", "t")),
+        (Wish(tx="eth0", peer="192.0.2.7:7000/eth1", token="t"), PeerPorts("eth0", "192.0.2.7", 7000, "eth1", "t")),
+        (
+            Wish(tx="eth0", peer="[2001:db8::7]:7000/eth1", token="t"),
+            PeerPorts("eth0", "2001:db8::7", 7000, "eth1", "t"),
+        ),
+        (Wish(dut="relay:delay=50us"), MadeDevice("relay", "relay:delay=50us")),
+        (Wish(dut="nat"), MadeDevice("nat", "nat")),
     ],
 )
 def test_each_kind_of_device_can_be_named(wish: Wish, target: object) -> None:
@@ -84,15 +87,18 @@ def test_imix_is_searched_when_asked_for() -> None:
         (Wish(tx="eth0", rx="eth0"), "--rx: is the sending port as well"),
         (Wish(tx="eth0", rx="eth1", peer="h/eth1"), "--rx: the receiving port is the peer's"),
         (Wish(peer="h/eth1"), "--tx: is missing"),
+        (Wish(tx="eth0", peer="h/eth1"), "--token: is missing: write the one that wavebed serve forward printed"),
+        (Wish(tx="eth0", rx="eth1", token="t"), "--token: goes with --peer"),
         (Wish(tx="eth0", peer="h"), "--peer: 'h' is not a port of another machine"),
         (Wish(tx="eth0", peer="h:0/eth1"), "--peer: 0 is out of range"),
         (Wish(tx="a b", rx="c"), "--tx: 'a b' is not the name of an interface"),
         (Wish(tx="an-interface-name", rx="c"), "--tx: 'an-interface-name' is not the name"),
         (Wish(dut="netns", tx="eth0"), "--tx: goes with real ports"),
         (Wish(dut="router"), "--dut: 'router' is not a choice: did you mean 'routing'?"),
-        (Wish(dut="relay:"), "--dut: '' is not an option of a device"),
-        (Wish(dut="relay:delay"), "--dut: 'delay' is not an option of a device: write relay:KEY=VALUE"),
-        (Wish(dut="relay:delay=1us,delay=2us"), "--dut.delay: is given twice"),
+        (Wish(dut="relay:"), "--dut: '' is not an option: write relay:KEY=VALUE"),
+        (Wish(dut="relay:delay"), "--dut.delay: 'delay' is not a time"),
+        (Wish(dut="relay:delay=1us,delay=2us"), "each key once"),
+        (Wish(dut="netns:delay=1us"), "--dut.delay: the device routing has no options"),
         (Wish(gateway="192.0.2.1"), "--gateway: goes with real ports"),
         (Wish(vlan="5"), "--vlan: goes with real ports"),
         (Wish(cpu="ssh://router"), "--cpu: a device of --dut is on this machine"),

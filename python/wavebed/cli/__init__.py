@@ -34,6 +34,7 @@ COMMANDS = {
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "trace": "read, convert, plot, cut and scale traces and patterns",
     "site": "show what a web site for the workload `web` is made of",
+    "forward": "the small-packet forwarding test of a router",
 }
 
 EXIT_INTERRUPTED = 130

@@ -55,6 +55,11 @@ class Progress:
         self._end_s = time.monotonic() + left_s
         self._say(force=True)
 
+    def note(self, text: str) -> None:
+        """Say a line that stays."""
+        begin = "\r\x1b[K" if self._terminal else ""
+        print(f"{begin}{self._command}: {text}", file=sys.stderr, flush=True)
+
     def go_on(self, text: str, left_s: float) -> None:
         """Take note of one of many small steps; it is said when it is time for a word."""
         self._step = text

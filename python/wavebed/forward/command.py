@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, check_sizes
 from wavebed.forward.cpu.source import CpuSource, parse_source
@@ -15,12 +15,8 @@ from wavebed.path.problems import Problem, at, choose, described
 from wavebed.path.values import number
 from wavebed.units import parse_rate
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 __all__ = [
     "DEFAULT_PEER_PORT",
-    "DEVICE_KINDS",
     "SENDER_KINDS",
     "MadeDevice",
     "Order",
@@ -34,7 +30,6 @@ __all__ = [
 DEFAULT_PEER_PORT = 5544
 """Of ``wavebed serve forward``."""
 
-DEVICE_KINDS = ("routing", "bridge", "nat", "xdp", "relay", "shaped")
 SENDER_KINDS = ("live_frames", "af_xdp_zero_copy", "af_xdp_copy", "tx_ring", "sendmmsg")
 TESTS: tuple[Part, ...] = ("search", "overload", "latency", "ladder", "burst")
 GOALS: tuple[GoalName, ...] = ("rfc2544", "ndr", "pdr")
@@ -45,7 +40,6 @@ MAX_ADDRESSES = 16_384
 _DEFAULT_SIZES = (64, 512, 1518)
 _QUICK_SIZES = (64, 1518)
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
-_OPTION = re.compile(r"([a-z][a-z-]*)=([^=,]+)")
 _PEER = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?/(.+)")
 
 
@@ -59,20 +53,21 @@ class RealPorts:
 
 @dataclass(frozen=True, slots=True)
 class PeerPorts:
-    """A port of this machine, and one of another on which ``wavebed serve forward`` runs."""
+    """A port of this machine, and one of another on which ``wavebed serve forward`` runs, with its token."""
 
     tx: str
     host: str
     port: int
     rx: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
 class MadeDevice:
-    """A device made for the purpose, in namespaces."""
+    """A device made for the purpose, in namespaces; `text` is what `read_device` reads."""
 
     kind: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    text: str
 
 
 Target: TypeAlias = RealPorts | PeerPorts | MadeDevice
@@ -86,6 +81,7 @@ class Wish:
     rx: str | None = None
     dut: str | None = None
     peer: str | None = None
+    token: str | None = None
     sizes: str | None = None
     imix: bool = False
     ipv6: bool = False
@@ -183,9 +179,14 @@ def _target(wish: Wish) -> Target:
         if wish.tx is None:
             raise Problem("is missing: name the port of this machine that sends", "--tx")
         tx = at("--tx", _interface, wish.tx)
-        return at("--peer", lambda text: _peer(text, tx), wish.peer)
+        peer = at("--peer", lambda text: _peer(text, tx, wish.token or ""), wish.peer)
+        if not wish.token:
+            raise Problem("is missing: write the one that wavebed serve forward printed there", "--token")
+        return peer
+    if wish.token is not None:
+        raise Problem("goes with --peer", "--token")
     if wish.tx is None and wish.rx is None:
-        return MadeDevice("routing")
+        return MadeDevice("routing", "routing")
     if wish.tx is None or wish.rx is None:
         missing, other = ("--tx", "--rx") if wish.tx is None else ("--rx", "--tx")
         raise Problem(f"is missing: {other} needs the other port too, or --peer HOST/IFACE", missing)
@@ -217,20 +218,14 @@ def _interface(text: str) -> str:
 
 
 def _made(text: str) -> MadeDevice:
-    kind, colon, rest = text.partition(":")
-    kind = "routing" if kind == "netns" else choose(kind, ["netns", *DEVICE_KINDS])
-    options: dict[str, str] = {}
-    for part in rest.split(",") if colon else ():
-        match = _OPTION.fullmatch(part)
-        if match is None:
-            raise Problem(f"{described(part)} is not an option of a device: write {kind}:KEY=VALUE,KEY=VALUE")
-        if match.group(1) in options:
-            raise Problem("is given twice", match.group(1))
-        options[match.group(1)] = match.group(2)
-    return MadeDevice(kind, options)
+    from wavebed.forward.device import read_device
+
+    kind, colon, options = text.partition(":")
+    described_as = f"routing{colon}{options}" if kind == "netns" else text
+    return MadeDevice(read_device(described_as).name, described_as)
 
 
-def _peer(text: str, tx: str) -> PeerPorts:
+def _peer(text: str, tx: str, token: str) -> PeerPorts:
     match = _PEER.fullmatch(text)
     if match is None:
         raise Problem(f"{described(text)} is not a port of another machine: write HOST/IFACE or HOST:PORT/IFACE")
@@ -240,6 +235,7 @@ def _peer(text: str, tx: str) -> PeerPorts:
         literal or name,
         DEFAULT_PEER_PORT if port is None else number(1, 65_535)(port),
         _interface(interface),
+        token,
     )
 
 

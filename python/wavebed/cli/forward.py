@@ -1,0 +1,162 @@
+"""``wavebed forward``: the small-packet forwarding test of a router."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import WavebedError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wavebed.forward.command import Wish
+
+__all__ = ["register", "run"]
+
+TOKEN_VARIABLE = "WAVEBED_TOKEN"  # noqa: S105 - the name of a variable
+
+_DESCRIPTION = (
+    "Send small packets through a device, and find the rate that it forwards without loss, what gets through under"
+    " overload, how long frames take, and how busy its processor is. Without --tx and --dut a Linux router is made in a"
+    " namespace of this machine and tested. Rates count frames at the receiving interface; a result that cannot be"
+    " proved is refused, with the reason."
+)
+_EPILOG = (
+    "Sizes are of frames with FCS. The folder of the results holds run.json, the trials, a sample of frames and"
+    " report.html. The exit status is 1 if everything was refused. docs/guides/forwarding.md is the guide."
+)
+_USAGE = """wavebed forward [--dut KIND[:OPTIONS]] [OPTION]…
+       wavebed forward --tx IFACE --rx IFACE [--gateway ADDR] [OPTION]…
+       wavebed forward --tx IFACE --peer HOST[:PORT]/IFACE --token T [--gateway ADDR] [OPTION]…"""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser(
+        "forward", help="the small-packet forwarding test of a router", description=_DESCRIPTION, epilog=_EPILOG
+    )
+    parser.usage = _USAGE
+    _add_device_options(parser)
+    _add_frame_options(parser)
+    _add_test_options(parser)
+    group = parser.add_argument_group("results")
+    group.add_argument("--name", metavar="NAME", help="the device's name in tables and pages")
+    group.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    group.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
+    )
+
+
+def _add_device_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the device")
+    group.add_argument("--tx", metavar="IFACE", help="the port of this machine that sends to the device")
+    group.add_argument("--rx", metavar="IFACE", help="the port of this machine that receives from it")
+    group.add_argument(
+        "--peer", metavar="HOST[:PORT]/IFACE", help="the receiving port, where wavebed serve forward runs"
+    )
+    group.add_argument("--token", metavar="T", help=f"the peer's token (default: ${TOKEN_VARIABLE})")
+    group.add_argument(
+        "--dut",
+        metavar="KIND[:OPTIONS]",
+        help="a device made in namespaces: netns (routing, the default), bridge, nat, xdp, relay, shaped;"
+        " OPTIONS as relay:delay=50us or shaped:rate=100000",
+    )
+    group.add_argument(
+        "--gateway", metavar="ADDR", help="the device's address at the sending port; without it, it is a bridge"
+    )
+    group.add_argument("--link-speed", metavar="RATE", help="of the link, at L1 (default: what the ports say)")
+    group.add_argument(
+        "--cpu",
+        metavar="WHERE",
+        help="look at the device's processor: local (default with --dut), ssh://root@HOST, snmp://COMMUNITY@HOST or"
+        " http://HOST:9100/metrics (node_exporter)",
+    )
+
+
+def _add_frame_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the frames")
+    group.add_argument(
+        "--sizes", metavar="LIST", help="bytes with FCS, as 64,128 (default: 64,512,1518; --thorough: the seven)"
+    )
+    group.add_argument("--imix", action="store_true", help="search the mix 7:4:1 of 64, 594 and 1518 bytes too")
+    group.add_argument("--ipv6", action="store_true", help="IPv6; the smallest test frame is 84 bytes then")
+    group.add_argument("--vlan", metavar="N", help="with an 802.1Q tag, at both ports")
+    group.add_argument("--pppoe", metavar="N", help="in a PPPoE session of this number, at both ports")
+    group.add_argument("--flows", metavar="N", help="distinct flows (default: 256)")
+    group.add_argument(
+        "--sources", metavar="ADDR[xN]", help="source addresses (default: the sending port's, or 198.18.0.2)"
+    )
+    group.add_argument(
+        "--destinations", metavar="ADDR[xN]", help="destinations (default: the receiving port's, or 198.18.1.2x16)"
+    )
+
+
+def _add_test_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the test")
+    group.add_argument(
+        "--tests", metavar="LIST", help="of search,overload,latency,ladder,burst (default: search,overload,latency)"
+    )
+    group.add_argument("--goals", metavar="LIST", help="of rfc2544,ndr,pdr (default: all at once)")
+    group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute")
+    group.add_argument("--thorough", action="store_true", help="everything, in the long trials of the standards: hours")
+    group.add_argument("--seed", metavar="N", help="of everything that is drawn (default: 1)")
+    group.add_argument(
+        "--sender",
+        metavar="KIND",
+        help="live_frames, af_xdp_zero_copy, af_xdp_copy, tx_ring or sendmmsg (default: the best that works)",
+    )
+    group.add_argument(
+        "--with",
+        metavar="TOOL",
+        dest="beside",
+        action="append",
+        default=[],
+        help="run iperf3 as the study did on the same device, and show both; with --dut",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the order, go where the device can be made, test it, say what came out."""
+    from wavebed.forward.cell import enter
+    from wavebed.forward.command import MadeDevice, parse_wish
+
+    order = parse_wish(_wish(args))
+    if isinstance(order.target, MadeDevice):
+        enter(sys.argv[1:])
+    # As Ctrl-C: what was begun is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    from wavebed.cli.progress import Progress
+    from wavebed.forward.run import run_order
+
+    folder = args.output if args.output is not None else _new_folder(order.name)
+    with Progress("wavebed forward") as progress:
+        outcome = run_order(order, folder, ["wavebed", *sys.argv[1:]], progress)
+    if args.json:
+        print(outcome.as_json())
+    else:
+        print(outcome.as_text())
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return 0 if outcome.measured else WavebedError.exit_status
+
+
+def _wish(args: argparse.Namespace) -> Wish:
+    from dataclasses import fields
+
+    from wavebed.forward.command import Wish
+
+    given = {field.name: getattr(args, field.name) for field in fields(Wish)}
+    given["beside"] = tuple(args.beside)
+    if args.peer is not None and args.token is None:
+        given["token"] = os.environ.get(TOKEN_VARIABLE)
+    return Wish(**given)
+
+
+def _new_folder(name: str) -> Path:
+    plain = "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "device"
+    return Path("runs") / f"forward-{plain}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

@@ -1,0 +1,283 @@
+"""A forwarding test from its order to its folder: plan said, parts run, other tools beside, record and page written."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from wavebed.errors import WavebedError
+from wavebed.forward.cpu import open_meter
+from wavebed.forward.cpu.book import CpuBook
+from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.plan import said
+from wavebed.forward.record import ForwardRecord
+from wavebed.forward.session import Setup, set_up
+from wavebed.forward.suite import About, run_suite
+from wavebed.forward.summary import summary_text
+from wavebed.forward.tester import Tester
+from wavebed.forward.verdicts import verdict_of
+from wavebed.forward.write import check_new, write_forward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from wavebed.forward.command import Order
+    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.model import Ceiling
+    from wavebed.forward.suite import Progress
+
+__all__ = ["Outcome", "Speaker", "measure", "run_order"]
+
+
+class Speaker(Protocol):
+    """Says where the test is; `wavebed.cli.progress.Progress` is the real one."""
+
+    def note(self, text: str) -> None:
+        """Say a line that stays."""
+
+    def step(self, text: str, left_s: float) -> None:
+        """Say that a new step begins, and how long all that follows will take."""
+
+    def go_on(self, text: str, left_s: float) -> None:
+        """Take note of one of many small steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came out, and where it is.
+
+    Parameters
+    ----------
+    interrupted : bool
+        By Ctrl-C: what was whole by then was kept.
+    """
+
+    result: DeviceResult
+    folder: Path
+    page: Path | None
+    interrupted: bool
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a number at all."""
+        return verdict_of(self.result) != "refused"
+
+    def as_text(self) -> str:
+        """Return tables for a terminal, and where the rest is."""
+        lines = [summary_text(self.result), "", f"results: {self.folder}"]
+        if self.page is not None:
+            lines.append(f"report: {self.page}")
+        return "\n".join(lines)
+
+    def as_json(self) -> str:
+        """Return the record without its trials, as one object."""
+        told = {
+            "verdict": verdict_of(self.result),
+            "folder": str(self.folder),
+            "report": None if self.page is None else str(self.page),
+            "result": replace(self.result, trials=()).to_plain(),
+        }
+        return json.dumps(told, allow_nan=False, ensure_ascii=False)
+
+
+class Watched:
+    """A tester that ends the test at Ctrl-C instead of losing it, and tells the processor's book of each trial."""
+
+    def __init__(self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None) -> None:
+        self._tester, self._book, self._overruns = tester, book, overruns
+        self.interrupted = False
+
+    def calibrate(self, sizes_bytes: Sequence[int]) -> Ceiling:
+        """Measure how fast the tester is by itself."""
+        return self._tester.calibrate(sizes_bytes)
+
+    def trial(
+        self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
+    ) -> Trial:
+        """Make one trial; one that is interrupted is refused, and is the last."""
+        try:
+            before = self._overruns() if self._overruns else 0
+            trial = self._tester.trial(purpose, sizes_bytes, offered_pps, duration_s, sample)
+            over = self._overruns() - before if self._overruns else 0
+        except KeyboardInterrupt:
+            # What was measured is written now, which takes moments: a second Ctrl-C would lose it.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.interrupted = True
+            return _interrupted(purpose, tuple(sizes_bytes), offered_pps, duration_s)
+        if over > 0:
+            reason = f"the ring of the receiving port was full {over:,} times: the tester lost frames, not the device"
+            trial = replace(
+                trial, refusals=(*trial.refusals, Refusal("tester_limit", reason, "leave the machine alone"))
+            )
+        if self._book is not None:
+            self._book.hear(trial)
+        return trial
+
+
+def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: Speaker) -> Outcome:
+    """Do what was asked.
+
+    Raises
+    ------
+    UserError
+        If the folder holds something, or an option does not fit what is there.
+    MachineError
+        If this machine cannot do it.
+    WavebedError
+        If the device or a port cannot be reached.
+    """
+    check_new(folder)
+    raw: dict[str, bytes] = {}
+    try:
+        with set_up(order) as setup:
+            result, interrupted = measure(order, setup, speaker, raw)
+    except BaseException:
+        _remove_empty(folder)
+        raise
+    record = ForwardRecord(result, tuple(command_line), _versions(raw))
+    write_forward(folder, record, raw)
+    return Outcome(result, folder, _page(folder), interrupted)
+
+
+def measure(order: Order, setup: Setup, speaker: Speaker, raw: dict[str, bytes]) -> tuple[DeviceResult, bool]:
+    """Put the device through the whole test.
+
+    Parameters
+    ----------
+    raw : dict
+        What other tools printed is put in here, by the name of a file.
+
+    Returns
+    -------
+    DeviceResult
+        What was found.
+    bool
+        Whether it was interrupted.
+    """
+    meter = None if order.cpu is None else open_meter(order.cpu, setup.cores)
+    try:
+        book = None if meter is None else CpuBook(meter)
+        if book is not None:
+            book.try_out()
+        speaker.step("looking for the device", 0)
+        tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
+        watched = Watched(tester, book, setup.overruns)
+        about = _about(order, setup, tester)
+        result = run_suite(watched, order.settings, about, _Teller(speaker))
+        doubts = (*result.doubts, *setup.doubts, *(book.doubts if book else ()))
+        result = replace(result, doubts=doubts)
+        if order.beside and not watched.interrupted:
+            result = _beside(setup, result, speaker, raw)
+    finally:
+        if meter is not None:
+            meter.close()
+    return result, watched.interrupted
+
+
+class _Teller:
+    """Says the plan once, then where the test is."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self._speaker = speaker
+        self._planned = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Hear of a part that begins, or of a trial that is over."""
+        if not self._planned and progress.plan.items:
+            self._planned = True
+            span = progress.plan.span
+            parts = ", ".join(f"{item.name} ({said(item.span.expected_s)})" for item in progress.plan.items)
+            self._speaker.note(f"plan: about {said(span.expected_s)}, at most {said(span.at_most_s)}: {parts}")
+        text = f"part {progress.done + 1} of {progress.parts}, {progress.part}" if progress.parts else progress.part
+        if progress.trial is None:
+            self._speaker.step(text, progress.left.expected_s)
+            return
+        offered = progress.trial.offered_pps
+        rate = "as fast as it goes" if offered is None else f"{offered:,.0f} pps"
+        outcome = "refused" if progress.trial.refusals else f"{progress.trial.lost:,} lost"
+        self._speaker.go_on(f"{text}: {rate}, {outcome}", progress.left.expected_s)
+
+
+def _about(order: Order, setup: Setup, tester: Tester) -> About:
+    from wavebed.run.machine import machine
+
+    ready = tester.preparation
+    sizes = order.settings.sizes_bytes
+    return About(
+        device=order.name,
+        kind=setup.kind,
+        transmitter=ready.tx,
+        receiver=ready.rx,
+        sender=ready.sender,
+        receiver_kind=ready.receiver,
+        frames=setup.layout.frames(sizes, ready.tx.mac, ready.next_hop_mac),
+        probed=tuple(setup.tx.probe()[0]),
+        machine=machine(),
+    )
+
+
+def _beside(setup: Setup, result: DeviceResult, speaker: Speaker, raw: dict[str, bytes]) -> DeviceResult:
+    """Run the study's commands by iperf3 through the same device."""
+    from wavebed.forward.iperf3 import STUDY_TESTS, run_study_command
+
+    assert setup.hosts is not None, "only devices of ours have hosts"
+    # The hosts answer for themselves now.
+    for port in (setup.tx, setup.rx):
+        port.answer(None)
+        port.release()
+    client, server = setup.hosts()
+    seconds = max(2, round(result.settings.overload_trial_s))
+    told: list[dict[str, object]] = []
+    for test in STUDY_TESTS:
+        speaker.step(f"iperf3, {test} test", (len(STUDY_TESTS) - len(told)) * (seconds + 2.0))
+        try:
+            run = run_study_command(test, client, server, setup.rx.counters, seconds)
+        except WavebedError as error:
+            told.append({"test": test, "failed": str(error), "doubt": str(error)})
+            continue
+        raw[f"iperf3-{test}.json"] = run.output.encode()
+        told.append(run.for_record())
+    return replace(result, beside={**result.beside, "iperf3": told})
+
+
+def _page(folder: Path) -> Path | None:
+    from wavebed.forward.report.build import write_forward_report
+
+    return write_forward_report(folder)
+
+
+def _versions(raw: dict[str, bytes]) -> dict[str, str]:
+    from wavebed.run.machine import versions
+
+    return versions(["iperf3"] if raw else [])
+
+
+def _remove_empty(folder: Path) -> None:
+    """Leave no empty folder behind where nothing was measured."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
+    return Trial(
+        purpose=purpose,
+        sizes_bytes=sizes,
+        offered_pps=offered_pps,
+        duration_s=duration_s,
+        sent=0,
+        received=0,
+        lost=0,
+        sent_pps=0.0,
+        received_pps=0.0,
+        took_s=0.0,
+        tx=None,
+        rx=None,
+        send=None,
+        books=None,
+        refusals=(Refusal("interrupted", "the test was interrupted by the user", "run it again"),),
+    )
