@@ -233,7 +233,7 @@ class RemoteLines(Lines):
         super().__init__(f"{interface} of {host}")
         try:
             self._socket = socket.create_connection((host, port), timeout=CONNECT_S)
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):
             raise UserError(f"{host!r} is no machine that can be found: name it as in --peer HOST:PORT") from None
         except OSError as error:
             raise PortGoneError(
