@@ -152,6 +152,29 @@ def test_a_rate_that_was_not_kept_is_not_what_was_asked(took_ns: int, late: bool
     assert codes({"sent": replace(SENT, took_ns=took_ns)}) == (["late"] if late else [])
 
 
+@pytest.mark.parametrize(("took_ns", "late"), [(5_100_000, False), (5_300_000, True)])
+def test_a_burst_that_takes_longer_is_none(took_ns: int, late: bool) -> None:
+    fields: dict[str, object] = {
+        **received(5001, first_ns=S, last_ns=S + 5_000_000),
+        "planned": 5001,
+        "offered_pps": 1e6,
+        "took_s": 0.005,
+        "ceiling": Ceiling((64,), 2e6, "a", "b"),
+        "sent": replace(SENT, frames=5001, took_ns=took_ns, batches=501),
+        "tx": totals(replace(ZERO, tx_packets=5001)),
+    }
+    assert codes(fields) == (["late"] if late else [])
+
+
+def test_frames_that_a_socket_saw_refused_are_accounted_once() -> None:
+    refused: dict[str, object] = {**received(99_000), "sent": replace(SENT, refused=1000)}
+    counted = totals(replace(ZERO, tx_packets=99_000, tx_dropped=1000))
+    assert codes({**refused, "tx": counted}) == []
+    assert codes({**refused, "tx": totals(replace(ZERO, tx_packets=99_000))}) == []  # not every driver counts them
+    missing = totals(replace(ZERO, tx_packets=98_900, tx_dropped=1000))
+    assert codes({**refused, "tx": missing}) == ["unaccounted"]
+
+
 def test_a_sender_that_gave_up_is_late() -> None:
     fields: dict[str, object] = {
         **received(90_000),
