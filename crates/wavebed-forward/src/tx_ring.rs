@@ -9,8 +9,8 @@ use crate::frame::Frames;
 use crate::paced::{check_longest, send_paced};
 use crate::sender::{Job, Sender, SenderKind, Sent};
 
-/// Slots of the ring: some batches, and few enough that small frames stay in the cache.
-const SLOTS: u32 = 256;
+/// Slots of the ring: more than a virtual interface queues (256), and few enough that small frames stay in the cache.
+const SLOTS: u32 = 512;
 /// Frames of a normal MTU with a VLAN tag, in slots of 2 KiB; the ring's own headers take 42 bytes of each.
 const NORMAL_FRAME: u32 = 2048 - 42;
 

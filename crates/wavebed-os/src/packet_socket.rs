@@ -16,7 +16,7 @@ pub const MAX_BATCH: usize = 64;
 pub const VIRTIO_HEADER_BYTES: usize = 10;
 
 /// Bytes that the kernel may hold of what was sent: over a thousand small frames.
-const SEND_BUFFER_BYTES: libc::c_int = 2 << 20;
+pub(crate) const SEND_BUFFER_BYTES: libc::c_int = 2 << 20;
 
 pub(crate) const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_STATISTICS: libc::c_int = 6;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{Context, Result, check};
 use crate::memory::Region;
 use crate::netlink;
-use crate::packet_socket::{PacketSocket, no_room, size_of};
+use crate::packet_socket::{PacketSocket, SEND_BUFFER_BYTES, no_room, size_of};
 use crate::shared::Shared;
 
 /// Descriptors of each ring, and chunks of memory: a power of two, as few as fit into the cache with small frames.
@@ -103,6 +103,13 @@ impl XdpTx {
         let memory = Region::new(ENTRIES as usize * chunk_bytes as usize);
         let (tx, completion) = set_up(socket.as_fd(), &memory, chunk_bytes)
             .during("make AF_XDP rings for", interface)?;
+        // As for packet sockets.
+        let _ = set_of(
+            socket.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUFFORCE,
+            &SEND_BUFFER_BYTES,
+        );
         let operation = match mode {
             XdpMode::ZeroCopy => "bind AF_XDP with zero copy to",
             XdpMode::Copy => "bind AF_XDP with copies to",
@@ -363,12 +370,21 @@ fn set_up(socket: BorrowedFd<'_>, memory: &Region, chunk_bytes: u32) -> io::Resu
 }
 
 fn set<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
+    set_of(socket, libc::SOL_XDP, name, value)
+}
+
+fn set_of<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: every option set here takes a value of the type passed with it, which outlives the call. The memory that
     // XDP_UMEM_REG names lives as long as the socket, see `XdpTx`; the kernel holds its pages besides.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_XDP,
+            level,
             name,
             std::ptr::from_ref(value).cast(),
             size_of::<T>(),
