@@ -122,7 +122,8 @@ def find_bursts(
 ) -> BurstFinding:
     """Search the longest burst without loss, again and again, and compute the buffer from their mean.
 
-    The rate that the device forwards meanwhile is that of the longest burst, in which it is overloaded all the time.
+    The rate at which the buffer empties meanwhile is that of the longest burst, in which the device is overloaded
+    all the time.
 
     Parameters
     ----------
@@ -136,10 +137,10 @@ def find_bursts(
     lengths: list[int] = []
     refusal: Refusal | None = None
     unlimited = False
-    forwarding: float | None = None
+    arrived: float | None = None
     try:
         unlimited = bursts.passes(longest)
-        forwarding = trials.trials[(bursts.places or [])[-1]].received_pps
+        arrived = trials.trials[(bursts.places or [])[-1]].received_pps
         while not unlimited and len(lengths) < repeats:
             lengths.append(longest_passing(bursts.passes, longest, lengths[-1] if lengths else None))
     except _EndedError as error:
@@ -149,7 +150,17 @@ def find_bursts(
         if not lengths:
             reason = f"no burst was found within {at_most_s:.0f} s"
             refusal = Refusal("unsteady", reason, "leave the device alone while it is tested")
-    return _finding(bursts, longest, lengths, unlimited=unlimited, forwarding_pps=forwarding, refusal=refusal)
+    return _finding(bursts, longest, lengths, unlimited=unlimited, arrived_pps=arrived, refusal=refusal)
+
+
+def _emptying_pps(arrived_pps: float, offered_pps: float, burst: float, longest: int) -> float:
+    """Return the rate F at which the buffer empties, from what arrived of the longest burst.
+
+    What was still held when that burst of L frames ended arrived too: burst · (1 - F / offered) frames, in the time
+    L / offered. Solved for F.
+    """
+    held = burst / longest
+    return (arrived_pps - held * offered_pps) / (1 - held) if held < 1 else arrived_pps
 
 
 def _finding(
@@ -158,16 +169,17 @@ def _finding(
     lengths: list[int],
     *,
     unlimited: bool,
-    forwarding_pps: float | None,
+    arrived_pps: float | None,
     refusal: Refusal | None,
 ) -> BurstFinding:
     limit = bursts.limit
+    offered = limit.max_load.pps
     mean = fmean(lengths) if lengths else None
-    implied = mean / limit.max_load.pps if mean is not None else None
-    known = forwarding_pps if refusal is None else None
-    corrected = None
-    if implied is not None and known is not None:
-        corrected = implied * max(0.0, 1 - known / limit.max_load.pps)
+    implied = mean / offered if mean is not None else None
+    forwarding = corrected = None
+    if arrived_pps is not None and refusal is None:
+        forwarding = _emptying_pps(arrived_pps, offered, mean or 0.0, longest)
+        corrected = implied * max(0.0, 1 - forwarding / offered) if implied is not None else None
     return BurstFinding(
         name=bursts.name,
         sizes_bytes=limit.sizes_bytes,
@@ -178,10 +190,10 @@ def _finding(
         mean_frames=mean,
         deviation_frames=stdev(lengths) if len(lengths) > 1 else None,
         unlimited=unlimited and refusal is None,
-        forwarding_pps=known,
+        forwarding_pps=forwarding,
         implied_buffer_s=implied,
         corrected_buffer_s=corrected,
-        corrected_buffer_frames=corrected * limit.max_load.pps if corrected is not None else None,
+        corrected_buffer_frames=corrected * offered if corrected is not None else None,
         refusal=refusal,
         trials=tuple(bursts.places or ()),
     )

@@ -5,9 +5,10 @@ sum, in whole trials. The first target of a goal starts from anywhere in the ran
 it has passed the rate (log2 of range over width), and halves them until it is as close as its width (as many again);
 goals of one loss ratio share that, since its trials are single ones and decide for all of them.
 Each later target starts from an interval of twice its width: one load in the middle, one on the side that is left, one
-more where a bound does not hold in longer trials; and where that happens it looks around, `LOOKS` times in doubled
-steps and back in halves. What a search wants beyond that, it does not get: the goal then ends without a number
-(`unsteady`), and the search in time.
+more where a bound does not hold; and where that happens it looks around, in doubled steps and back in halves: `LOOKS`
+times, or `LONG_LOOKS` times where its trials are longer than those before, from which a device's buffer may have hidden
+an overload. What a search wants beyond that, it does not get: the goal then ends without a number (`unsteady`), and
+the search in time.
 
 What a search is expected to take is found by rehearsal: the same search of simulated devices, of which some are sharp
 and some are noisy.
@@ -54,6 +55,8 @@ __all__ = [
 OverloadName: TypeAlias = Literal["throughput", "overload"]
 
 LOOKS = 1
+LONG_LOOKS = 4
+"""Steps of 1, 2, 4, 8 and 16 widths: 15 % of overload hidden."""
 FIRST_LOADS = 3
 LATER_LOADS = 3
 INITIAL_TRIALS = 2 + LOWERINGS
@@ -160,7 +163,9 @@ def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
     for goal in known:
         target = scaling.goal_to_final_target[goal]
         while target:
-            loads = LATER_LOADS + 2 * LOOKS
+            before = target.preceding
+            looks = LONG_LOOKS if before and before.trial_duration < target.trial_duration else LOOKS
+            loads = LATER_LOADS + 2 * looks
             if not target.preceding:
                 steps = math.ceil(math.log2(rounding.max_int_load / int(target.discrete_width)))
                 loads = FIRST_LOADS + 2 * steps
