@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
 
-from wavebed.errors import MachineError
+from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import Binding, Refusal, Span
@@ -92,6 +92,33 @@ def test_a_port_that_goes_down_is_named_and_ends_the_next_trial_too() -> None:
     assert tester.trial("x", (64,), 1000, 1.0).verdict == "measured"
     device.goes_down = True
     assert codes(tester.trial("x", (64,), 1000, 1.0)) == ["port_down"]
+
+
+def test_a_device_that_stops_answering_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    tx, rx = fake_ports()
+    tester = between(tx, rx)
+    tester.trial("x", (64,), 1000, 1.0)
+
+    def resolve(*_: object, **__: object) -> str:
+        raise WavebedError("nobody answers for 198.18.0.1")
+
+    monkeypatch.setattr(tx, "resolve", resolve)
+    tx.world.sleep(20)
+    trial = tester.trial("x", (64,), 1000, 1.0)
+    assert codes(trial) == ["no_frames"]
+    assert "nobody answers for 198.18.0.1" in trial.refusals[0].reason
+
+
+def test_an_error_that_nothing_explains_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    tx, rx = fake_ports()
+    tester = between(tx, rx)
+
+    def send(*_: object, **__: object) -> Sent:
+        raise WavebedError("the kernel refuses")
+
+    monkeypatch.setattr(tx, "send", send)
+    with pytest.raises(WavebedError, match="the kernel refuses"):
+        tester.trial("x", (64,), 1000, 1.0)
 
 
 def test_a_sender_that_fails_because_its_port_is_down_is_a_verdict() -> None:

@@ -77,6 +77,10 @@ class Preparation:
     why_no_latency: str = ""
 
 
+class _SilentError(WavebedError):
+    """The device answered before, and does not now."""
+
+
 class Tester:
     """Sends through a device and counts what comes out.
 
@@ -251,6 +255,8 @@ class Tester:
                 return Refusal("port_down", f"{port.name} went away: {error}", "make the interface again, and the run")
             if not info.up or not info.carrier:
                 return Refusal("port_down", f"{port.name} went down: {error}", f"ip link set {port.name} up")
+        if isinstance(error, _SilentError):
+            return Refusal("no_frames", f"the device does not answer any more: {error}", "look whether it still runs")
         return None
 
     def _measure(self, blank: Trial, ready: Preparation, ceiling: Ceiling, sample: int) -> Trial:
@@ -314,7 +320,12 @@ class Tester:
         if self._warm is not None and self._warm[0] == sizes and self._now_ns() - self._warm[1] < WARM_FOR_S * NS:
             return
         if self._warm is not None:
-            self._learn()
+            try:
+                self._learn()
+            except PortGoneError:
+                raise
+            except WavebedError as error:
+                raise _SilentError(str(error)) from None
         came = -1
         for _ in range(WARM_TRIES):
             sent, now = self._warm_run(sizes, ready, RESIDUE_S if came < 0 else self._patience_s)
