@@ -1,17 +1,23 @@
-"""Runs inside a cell: sends a frame of its own making through a device on a bench, and prints what came out."""
+"""Runs inside a cell: sends frames of its own making through a device on a bench, and prints what came out."""
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import socket
 import struct
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from wavebed.forward.bench import Bench, BenchPort
 from wavebed.forward.device import read_device
+from wavebed.forward.features import read_features
 from wavebed.forward.namespaces import within
+
+if TYPE_CHECKING:
+    from wavebed.forward.device.model import Device
 
 SOURCE_PORT, DESTINATION_PORT = 49152, 49153
 TYPES = {4: 0x0800, 6: 0x86DD}
@@ -82,32 +88,96 @@ def collect(receiver: socket.socket, look_s: float = LOOK_S) -> list[dict[str, o
     return found
 
 
-def main(text: str, version: int) -> None:
+def cross(bench: Bench, text: str, version: int) -> dict[str, object]:
+    """Send three frames, the second with the last hop in its TTL."""
     device = read_device(text)
-    with Bench() as bench:
-        device.set_up(bench)
-        layout = device.layout(version)
-        source, destination = str(layout.sources.first), str(layout.destinations.first)
-        macs = (bench.mac(bench.rx if layout.next_hop is None else bench.device_in), bench.mac(bench.tx))
-        if layout.next_hop is not None:
-            # There is no port of the tester here that would answer for its hosts.
-            bench.batch([f"neigh replace {destination} lladdr {bench.mac(bench.rx)} dev out0"], "dut")
-        with raw(bench.tx) as sender, raw(bench.rx) as receiver:
-            for name, ttl in (("hello", 64), ("last hop", 1), ("again", 64)):
-                sender.send(make_frame(version, macs, (source, destination), name.encode(), ttl))
-            frames = collect(receiver)
-        answer = {
-            "frames": frames,
-            "doubts": bench.doubts,
-            "rx_mac": bench.mac(bench.rx),
-            "source": source,
-            "destination": destination,
-            "hops": device.hops(),
-            "overruns": [bench.receiver_overruns(), bench.device_overruns()],
-        }
-        device.tear_down()
+    device.set_up(bench)
+    macs, addresses = know_each_other(bench, device, version)
+    with raw(bench.tx) as sender, raw(bench.rx) as receiver:
+        for name, ttl in (("hello", 64), ("last hop", 1), ("again", 64)):
+            sender.send(make_frame(version, macs, addresses, name.encode(), ttl))
+        frames = collect(receiver)
+    answer = {
+        "frames": frames,
+        "rx_mac": bench.mac(bench.rx),
+        "addresses": addresses,
+        "hops": device.hops(),
+        "receiver_overruns": bench.receiver_overruns(),
+    }
+    device.tear_down()
+    return answer
+
+
+def press(bench: Bench, text: str, seconds: float, pause_s: float) -> dict[str, object]:
+    """Send 16 frames at a time with a pause between, and count at the receiving interface."""
+    device = read_device(text)
+    device.set_up(bench)
+    macs, addresses = know_each_other(bench, device, 4)
+    frame = make_frame(4, macs, addresses, b"press")
+    with raw(bench.tx) as sender:
+        before = received(bench)
+        start = time.monotonic()
+        sent = 0
+        while (took := time.monotonic() - start) < seconds:
+            for _ in range(16):
+                # A frame that finds the device's ring full is lost there.
+                with contextlib.suppress(OSError):
+                    sender.send(frame)
+            sent += 16
+            time.sleep(pause_s)
+        time.sleep(0.1)
+    return {"sent": sent, "received": received(bench) - before, "took_s": took}
+
+
+def links(bench: Bench, text: str) -> dict[str, object]:
+    """Watch the sending port's link while a device starts again and again."""
+    device = read_device(text)
+    device.set_up(bench)
+    states = []
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        states.append("LOWER_UP" in json.loads(bench.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"])
+    device.tear_down()
+    up = "LOWER_UP" in json.loads(bench.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"]
+    return {"states": states, "up_afterwards": up}
+
+
+def features(bench: Bench) -> dict[str, object]:
+    found = {}
+    for port in bench.ports:
+        with within(port.namespace):
+            found[port.interface] = {name: on for name, on in read_features(port.interface).items() if on}
+    return {"features": found, "cores": [bench.tester_core, bench.device_core], "doubts": bench.doubts}
+
+
+def received(bench: Bench) -> int:
+    shown = json.loads(bench.run("rx", "ip", "-j", "-s", "link", "show", "dev", "rx0"))
+    return int(shown[0]["stats64"]["rx"]["packets"])
+
+
+def know_each_other(bench: Bench, device: Device, version: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return MAC and IP addresses of a test frame. No port of the tester is here that would answer for its hosts."""
+    layout = device.layout(version)
+    addresses = (str(layout.sources.first), str(layout.destinations.first))
+    if layout.next_hop is None:
+        return (bench.mac(bench.rx), bench.mac(bench.tx)), addresses
+    bench.batch([f"neigh replace {addresses[1]} lladdr {bench.mac(bench.rx)} dev out0"], "dut")
+    return (bench.mac(bench.device_in), bench.mac(bench.tx)), addresses
+
+
+def main() -> None:
+    work, *arguments = sys.argv[1:]
+    with Bench(keep_offloads="keep" in arguments) as bench:
+        if work == "cross":
+            answer = cross(bench, arguments[0], int(arguments[1]))
+        elif work == "press":
+            answer = press(bench, arguments[0], float(arguments[1]), float(arguments[2]))
+        elif work == "links":
+            answer = links(bench, arguments[0])
+        else:
+            answer = features(bench)
     print(json.dumps(answer))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main()

@@ -30,7 +30,7 @@ class Shaped(Device):
     summary = "routing that drops what exceeds a packet rate"
     options: ClassVar[Mapping[str, Option]] = {
         "rate": Option("packets per second", 100_000, count_from(100, 10_000_000)),
-        "burst": Option("packets that may come at once", 64, count_from(1, 100_000)),
+        "burst": Option("packets that may come at once", 128, count_from(1, 100_000)),
     }
 
     def set_up(self, bench: Bench) -> None:

@@ -1,0 +1,141 @@
+"""Devices on the bench: each kind forwards a frame that was made by hand, as such a device should."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, UserError
+from wavebed.forward.bench import Bench
+from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
+
+WITHIN_S = 30.0
+AGENT = Path(__file__).with_name("forward_agent.py")
+
+
+def ask(*arguments: str) -> dict[str, Any]:
+    command = [find_core(), "cell", "--", sys.executable, str(AGENT), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frame_crosses_whole_and_the_ttl_is_treated_as_such_a_device_does(kind: str, version: int) -> None:
+    answer = ask("cross", kind, str(version))
+    hops = answer["hops"]
+    assert hops == (0 if kind in ("bridge", "relay") else 1)
+    expected = [("hello", 64 - hops), ("again", 64 - hops)]
+    if hops == 0:
+        expected.insert(1, ("last hop", 1))
+    assert [(frame["payload"], frame["ttl"]) for frame in answer["frames"]] == expected
+    source, destination = answer["addresses"]
+    if kind == "nat" and version == 4:
+        source = "198.18.1.1"
+    for frame in answer["frames"]:
+        assert frame["sound"], "checksums fit"
+        assert (frame["source"], frame["destination"]) == (source, destination)
+        assert frame["to"] == answer["rx_mac"]
+    assert answer["receiver_overruns"] == 0
+
+
+def test_a_shaped_device_lets_its_packet_rate_through() -> None:
+    # The bucket holds 0.2 s: a busy machine does not always press.
+    rate, burst = 2000, 400
+    answer = ask("press", f"shaped:rate={rate},burst={burst}", "2", "0.001")
+    assert answer["sent"] > 2 * rate * answer["took_s"], "it was pressed"
+    # The bucket fills by the kernel's clock: what comes in this time, and what it held, to a percent.
+    assert answer["received"] == pytest.approx(rate * answer["took_s"] + burst, rel=0.01)
+
+
+def test_a_router_loses_nothing_that_comes_slowly_enough() -> None:
+    answer = ask("press", "routing", "0.5", "0.002")
+    assert answer["received"] == answer["sent"]
+
+
+def test_a_duplicating_device_sends_frames_twice() -> None:
+    payloads = [frame["payload"] for frame in ask("cross", "duplicating:every=2", "4")["frames"]]
+    assert payloads == ["hello", "hello", "again", "again"]
+
+
+def test_a_flooding_device_sends_what_nobody_asked_for() -> None:
+    answer = ask("cross", "flooding:rate=1000", "4")
+    broadcasts = [frame for frame in answer["frames"] if frame["to"] == "ff:ff:ff:ff:ff:ff"]
+    assert len(broadcasts) > 100, "1000 a second, for 0.6 s, on a machine that may be slow"
+    assert [frame["payload"] for frame in answer["frames"] if frame["to"] == answer["rx_mac"]] == ["hello", "again"]
+
+
+def test_a_rebooting_device_loses_its_link_and_gets_it_back() -> None:
+    answer = ask("links", "rebooting:after=300ms,down=100ms")
+    states = answer["states"]
+    falls = sum(before and not after for before, after in itertools.pairwise(states))
+    rises = sum(after and not before for before, after in itertools.pairwise(states))
+    assert falls >= 1
+    assert rises >= 1
+    assert answer["up_afterwards"]
+
+
+def test_no_port_of_the_bench_sends_super_packets_unless_asked() -> None:
+    plain = ask("features")
+    for interface, on in plain["features"].items():
+        assert not [name for name in on if name.endswith("-segmentation")], interface
+        assert on["rx-gro"], interface
+    kept = ask("features", "keep")
+    assert all("tx-udp-segmentation" in on for on in kept["features"].values())
+
+
+def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
+    answer = ask("features")
+    tester, device = answer["cores"]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert tester != device
+    else:
+        assert (tester, device) == (None, None)
+        assert any("one processor" in doubt for doubt in answer["doubts"])
+
+
+def test_a_bench_is_made_in_a_cell_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WAVEBED_PIN", raising=False)
+    with pytest.raises(MachineError, match="inside a cell only"), Bench():
+        pass
+
+
+@pytest.mark.parametrize("name", [*KINDS, *FAULTY_KINDS])
+def test_each_kind_says_what_it_is(name: str) -> None:
+    kind = device_kind(name)
+    assert kind.name == name
+    assert kind.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rooting", "'rooting' is not a choice: did you mean 'routing'?"),
+        ("routing:fast=1", "fast: the device routing has no options"),
+        ("relay:delay=5", "delay:"),
+        ("relay:delay=1500ns", "delay: '1500ns' is not a whole number of microseconds"),
+        ("shaped:rate=0", "rate: '0' is not a whole number from 100 to 10000000"),
+        ("shaped:rat=5", "rat: unknown key: did you mean 'rate'?"),
+        ("shaped:1000,2000", "'2000' is not an option: write shaped:KEY=VALUE,KEY=VALUE, each key once"),
+        ("shaped:", "'' is not an option"),
+    ],
+)
+def test_a_device_that_nobody_can_make_is_refused_in_one_line(text: str, line: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_device(text)
+    assert str(caught.value).startswith(line)
+
+
+def test_a_value_alone_is_that_of_the_first_option() -> None:
+    assert read_device("shaped:200000").values == {"rate": 200_000, "burst": 128}
+    assert read_device("relay:500us").values == {"delay": 500}
