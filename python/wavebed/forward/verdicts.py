@@ -23,12 +23,16 @@ def verdict_of(result: DeviceResult) -> DeviceVerdict:
 
 
 def refused_parts(result: DeviceResult) -> dict[Refusal, list[str]]:
-    """Return each reason once, with the parts of the test that it took."""
-    parts: dict[Refusal, list[str]] = {}
+    """Return each reason with the parts of the test that it took.
+
+    Trials of one part that were refused alike, with other numbers, are told once: the first of them.
+    """
+    first: dict[tuple[str, str], Refusal] = {}
     for refusal, part in _refusals(result):
-        named = parts.setdefault(refusal, [])
-        if part not in named:
-            named.append(part)
+        first.setdefault((refusal.code, part), refusal)
+    parts: dict[Refusal, list[str]] = {}
+    for (_, part), refusal in first.items():
+        parts.setdefault(refusal, []).append(part)
     return parts
 
 

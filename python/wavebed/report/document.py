@@ -50,8 +50,8 @@ def document(title: str, body: str, script: str, style: str = "") -> str:
 """
 
 
-def write_whole(target: Path, text: str) -> None:
-    """Write a page so that it appears whole or not at all.
+def write_whole(target: Path, text: str, option: str = "-o") -> None:
+    """Write a file so that it appears whole or not at all; `option` is what names it.
 
     Raises
     ------
@@ -65,5 +65,5 @@ def write_whole(target: Path, text: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise UserError(
-            f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with -o"
+            f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with {option}"
         ) from None

@@ -54,6 +54,8 @@ def beside_section(result: DeviceResult) -> str:
             _digits(_number(formula, "corrected_mpps")),
         )
         rows.append(f"<tr><th scope=row>{escape(test)}</th>{''.join(cell(text) for text in cells)}</tr>")
+        if run.get("failed"):
+            notes.append(f'<li class="fails">{escape(test)}: {escape(str(run["failed"]))}</li>')
         if run.get("command"):
             notes.append(f"<li>{code(str(run['command']))}</li>")
         if run.get("doubt"):

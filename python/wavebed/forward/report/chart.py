@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ class Line:
     style : str
         Its classes in the style sheet.
     points : sequence of (float, float)
-        In order of x.
+        In order of x; the line breaks at NaN.
     told : mapping
         What the read-out says at an x; where it says nothing, the y with three digits.
     bars : sequence of (float, float, float)
@@ -82,7 +82,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines on two axes; `x_label` has the unit of x."""
+    """Lines on two axes; `x_label` has the unit of x.
+
+    Parameters
+    ----------
+    named : bool
+        Whether the ticks of x are names; a point then belongs to the nearest.
+    """
 
     title: str
     unit: str
@@ -92,9 +98,11 @@ class Chart:
     lines: Sequence[Line]
     height: int = 230
     legend: bool = True
+    named: bool = False
 
     def render(self) -> str:
         """Return the HTML."""
+        kind = "xy named" if self.named else "xy"
         label = escape(f"{self.title}; arrow keys read values")
         levels = "".join(
             f'<span style="top:{100 * (1 - self.y.share(value)):.2f}%">{escape(text)}</span>'
@@ -110,7 +118,7 @@ class Chart:
         )
         unit = f', <span class="unit">{escape(self.unit)}</span>' if self.unit else ""
         return (
-            f'<figure class="chart still xy" tabindex="0" role="group" aria-label="{label}"><div class="plot">'
+            f'<figure class="chart still {kind}" tabindex="0" role="group" aria-label="{label}"><div class="plot">'
             f'<div class="panel"><div class="title"><b>{escape(self.title)}{unit}</b>{keys}</div>'
             f'<div class="area" style="height:{self.height}px"><div class="ticks" aria-hidden="true">{levels}</div>'
             f'<svg class="lines" viewBox="0 0 {WIDE} {self.height}" preserveAspectRatio="none" role="img"'
@@ -128,14 +136,17 @@ class Chart:
         return f"{(1 - self.y.share(value)) * self.height:.1f}"
 
     def _line(self, line: Line) -> str:
-        places = [(self._x(x), self._y(y)) for x, y in line.points]
+        places = [(self._x(x), self._y(y)) for x, y in line.points if not math.isnan(y)]
         if not places:
             return ""
-        first = f"M{places[0][0]} {places[0][1]}"
-        if line.stepped:
-            path = first + "".join(f"H{x}V{y}" for x, y in places[1:])
-        else:
-            path = first + "".join(f"L{x} {y}" for x, y in places[1:])
+        path, begins = "", True
+        for x, y in line.points:
+            if math.isnan(y):
+                begins = True
+                continue
+            way = "M{} {}" if begins else "H{}V{}" if line.stepped else "L{} {}"
+            path += way.format(self._x(x), self._y(y))
+            begins = False
         drawn = f'<path class="line {line.style}" d="{path}"/>' if line.joined else ""
         if line.bars:
             bars = "".join(f"M{self._x(x)} {self._y(low)}V{self._y(high)}" for x, low, high in line.bars)
@@ -148,12 +159,12 @@ class Chart:
 
     def _data(self) -> dict[str, object]:
         """Return what the read-out says: at each x of any line its place, its text, and each line's value."""
-        read = [line for line in self.lines if line.read]
-        xs = sorted({x for line in read for x, _ in line.points})
+        read = [self._at_names(line) if self.named else line for line in self.lines if line.read]
+        xs = sorted({x for line in read for x, y in line.points if not math.isnan(y)})
         texts = dict(self.x.ticks)
         lines = []
         for line in read:
-            values = dict(line.points)
+            values = {x: y for x, y in line.points if not math.isnan(y)}
             told = line.told or {}
             if line.stepped:
                 values = {x: y for x in xs if (y := _held(line.points, x)) is not None}
@@ -163,9 +174,16 @@ class Chart:
             "places": [round(self.x.share(x), 4) for x in xs],
             "texts": [texts.get(x) or figure(x) for x in xs],
             "label": self.x_label,
-            "unit": self.unit,
+            "unit": "" if self.named else self.unit.partition(",")[0],
             "lines": lines,
         }
+
+    def _at_names(self, line: Line) -> Line:
+        def name_of(x: float) -> float:
+            return min((tick for tick, _ in self.x.ticks), key=lambda tick: abs(tick - x))
+
+        told = {name_of(x): text for x, text in (line.told or {}).items()}
+        return replace(line, points=[(name_of(x), y) for x, y in line.points], told=told)
 
 
 def linear(values: Sequence[float], *, zero: bool = True, about: int = 5) -> Axis:

@@ -21,6 +21,7 @@ _BADGES = {
 }
 
 
+_NO_BREAK = "\N{NO-BREAK SPACE}%"
 _HOW = {"ndr": "without loss", "rfc2544": "without loss", "pdr": "with at most 0.5 % lost"}
 """The first of these goals that was asked is told."""
 
@@ -43,7 +44,10 @@ def head(record: ForwardRecord) -> str:
             f"<header><h1>Small packets through {escape(result.device)}{escape(kind)}</h1>",
             f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
             f'<p><span class="badge {style}">{text}</span> {meaning}</p>',
-            "".join(f'<p class="lead">{escape(sentence)}</p>' for sentence in findings_in_words(result)),
+            "".join(
+                f'<p class="lead">{escape(sentence.replace(" %", _NO_BREAK))}</p>'
+                for sentence in findings_in_words(result)
+            ),
             _refused(result),
             "".join(f'<p class="warn">Keep in mind: {escape(doubt)}.</p>' for doubt in result.doubts),
         )

@@ -138,7 +138,7 @@ def _unit_rows(size: SizeFinding, entries: Sequence[tuple[str, Rates, str]]) -> 
             f'<th scope=rowgroup rowspan="{len(entries)}">{escape(sizes_text(size.name))}</th>' if place == 0 else ""
         )
         cells = (frames(rate.pps), mbps(rate.l1_mbps), mbps(rate.frame_mbps), mbps(rate.payload_mbps), within)
-        rows.append(f"<tr>{first}<td class=text>{escape(name)}</td>{''.join(cell(text) for text in cells)}</tr>")
+        rows.append(f"<tr>{first}<td class=word>{escape(name)}</td>{''.join(cell(text) for text in cells)}</tr>")
     return rows
 
 
@@ -150,7 +150,7 @@ def _chart(result: DeviceResult) -> str:
     lines = []
     if all(size.line_rate is not None for size in sizes):
         points = [(float(size.sizes_bytes[0]), size.line_rate.pps) for size in sizes if size.line_rate is not None]
-        lines.append(_line("line rate", "capacity", points, marks=False))
+        lines.append(_line("line rate", "capacity band", points, marks=False))
     points = [(float(size.sizes_bytes[0]), CEILING_SHARE * size.ceiling.pps) for size in sizes]
     lines.append(_line("90 % of the tester's ceiling", _NO_CEILING, points, marks=False))
     for name, style in _STYLES.items():

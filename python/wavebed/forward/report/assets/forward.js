@@ -22,11 +22,11 @@
       at = Math.min(Math.max(index, 0), data.places.length - 1);
       cursor.hidden = false;
       cursor.style.left = `${100 * data.places[at]}%`;
-      const items = [make("span", `${data.label}: ${data.texts[at]}`, "item")];
+      const items = [make("span", data.label ? `${data.label}: ${data.texts[at]}` : data.texts[at], "item")];
       for (const line of data.lines) {
         if (line.values[at] === null) continue;
         const item = make("span", undefined, "item");
-        item.append(make("i", undefined, `key ${line.style}`), `${line.name} ${line.values[at]} ${data.unit}`);
+        item.append(make("i", undefined, `key ${line.style}`), `${line.name} ${line.values[at]}${data.unit ? ` ${data.unit}` : ""}`);
         items.push(item);
       }
       readout.replaceChildren(...items);

@@ -1,0 +1,311 @@
+"""Several devices beside each other: the two tables of the study, with intervals and ranks that intervals support.
+
+A device is above another only where its whole interval is: where intervals overlap, the test does not tell the two
+apart, and both share a range of ranks. With fewer than six repeats there is no interval, and no order.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wavebed.forward.findings import DeviceResult, GoalFinding, OverloadFinding
+    from wavebed.forward.plain import Plain
+    from wavebed.stats.intervals import Interval
+
+__all__ = [
+    "MEASURES",
+    "Comparison",
+    "Device",
+    "Measure",
+    "Rank",
+    "Value",
+    "compare",
+    "comparison_csv",
+    "comparison_json",
+]
+
+Measure: TypeAlias = Literal["throughput", "overload", "loss_free"]
+MEASURES: dict[Measure, str] = {
+    "throughput": "throughput test",
+    "overload": "small-packet test",
+    "loss_free": "loss-free rate of small packets",
+}
+"""The study's two tests, and the rate without loss that it does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One figure of one device; frames per second.
+
+    Parameters
+    ----------
+    pps, low, high : float or None
+        Estimate and interval: of the median over the repeats, or the bounds of a search. ``None`` where refused, not
+        measured, or (`low`, `high`) with too few repeats.
+    l1_mbps, payload_mbps : float or None
+        The estimate on the wire, and as UDP payload.
+    cpu_busy_max : float or None
+        The device's busiest core, 0 to 1.
+    why : str
+        Why there is no figure; empty where there is one.
+    """
+
+    pps: float | None = None
+    low: float | None = None
+    high: float | None = None
+    l1_mbps: float | None = None
+    payload_mbps: float | None = None
+    cpu_busy_max: float | None = None
+    why: str = "not measured"
+
+    def in_payload(self, pps: float | None) -> float | None:
+        """Return a rate near this one as Mbit/s of payload."""
+        if pps is None or not self.pps or self.payload_mbps is None:
+            return None
+        return pps * self.payload_mbps / self.pps
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A place among the devices that have a figure; 1 is the highest rate.
+
+    Parameters
+    ----------
+    by_estimate : int
+        As the study ranks: by the figures alone.
+    best, worst : int
+        Between which places the intervals leave it.
+    """
+
+    by_estimate: int
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device with its figures and ranks, by measure; one without a figure has no rank.
+
+    Parameters
+    ----------
+    moved : int or None
+        Ranks gained from the throughput test to the small-packet test, by the figures alone; negative where lost.
+        ``None`` without both.
+    clear : bool or None
+        Whether the intervals show that it moved: the two ranges of ranks do not overlap.
+    """
+
+    name: str
+    kind: str
+    result: DeviceResult
+    values: Mapping[Measure, Value]
+    ranks: Mapping[Measure, Rank]
+    moved: int | None
+    clear: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Devices in the order in which they were named.
+
+    Parameters
+    ----------
+    small_bytes, large_bytes : tuple of int
+        Frame sizes of the small-packet test and of the throughput test, one for each that occurs.
+    """
+
+    devices: tuple[Device, ...]
+    small_bytes: tuple[int, ...]
+    large_bytes: tuple[int, ...]
+
+    def told_apart(self, measure: Measure) -> tuple[int, int]:
+        """Return how many pairs of devices a measure tells apart, and how many pairs there are."""
+        found = [device.values[measure] for device in self.devices if device.values[measure].pps is not None]
+        pairs = [(a, b) for place, a in enumerate(found) for b in found[place + 1 :]]
+        return sum(_above(a, b) or _above(b, a) for a, b in pairs), len(pairs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What keeps the figures from being compared, a line each."""
+        return tuple(_notes(self))
+
+
+def compare(results: Sequence[DeviceResult]) -> Comparison:
+    """Set devices beside each other; two of one name are told apart by a number."""
+    values = [_values(result) for result in results]
+    ranks: dict[Measure, list[Rank | None]] = {name: _ranks([each[name] for each in values]) for name in MEASURES}
+    devices = []
+    for place, (result, name) in enumerate(zip(results, _names(results), strict=True)):
+        mine = {measure: rank for measure, all_ranks in ranks.items() if (rank := all_ranks[place]) is not None}
+        devices.append(Device(name, result.kind, result, values[place], mine, *_change(mine)))
+    return Comparison(tuple(devices), _tested(results, "overload"), _tested(results, "throughput"))
+
+
+def _tested(results: Sequence[DeviceResult], name: str) -> tuple[int, ...]:
+    return tuple(sorted({one.sizes_bytes[0] for result in results for one in result.overload if one.name == name}))
+
+
+def _names(results: Sequence[DeviceResult]) -> list[str]:
+    names = [result.device for result in results]
+    return [
+        f"{name} ({names[: place + 1].count(name)})" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def _values(result: DeviceResult) -> dict[Measure, Value]:
+    tests = {one.name: one for one in result.overload}
+    throughput, overload = tests.get("throughput"), tests.get("overload")
+    plain = [size for size in result.sizes if len(size.sizes_bytes) == 1]
+    smallest = min(plain, key=lambda size: size.sizes_bytes, default=None)
+    return {
+        "throughput": Value() if throughput is None else _of_test(throughput),
+        "overload": Value() if overload is None else _of_test(overload),
+        "loss_free": Value() if smallest is None else _of_search(smallest.goal("ndr")),
+    }
+
+
+def _of_test(test: OverloadFinding) -> Value:
+    if test.received is None:
+        return Value(why=f"refused: {test.refusals[0].reason}" if test.refusals else "not measured")
+    rate, interval = test.received, test.received_pps
+    return Value(rate.pps, interval.low, interval.high, rate.l1_mbps, rate.payload_mbps, test.cpu_busy_max.estimate, "")
+
+
+def _of_search(goal: GoalFinding | None) -> Value:
+    if goal is None:
+        return Value()
+    if goal.rate is None:
+        if goal.refusal is not None:
+            return Value(why=f"refused: {goal.refusal.reason}")
+        below = "" if goal.upper is None else f"loses frames even at {goal.upper.offered.pps:.0f} frames per second"
+        return Value(why=below or "not found")
+    rate = goal.rate
+    high = rate.pps if goal.upper is None else goal.upper.offered.pps
+    return Value(rate.pps, rate.pps, high, rate.l1_mbps, rate.payload_mbps, None, "")
+
+
+def _above(a: Value, b: Value) -> bool:
+    """Say whether all of `a` is above all of `b`."""
+    return a.low is not None and b.high is not None and a.low > b.high
+
+
+def _ranks(values: Sequence[Value]) -> list[Rank | None]:
+    found = [value for value in values if value.pps is not None]
+
+    def rank(value: Value) -> Rank | None:
+        if value.pps is None:
+            return None
+        estimates = [other.pps for other in found if other.pps is not None]
+        return Rank(
+            by_estimate=1 + sum(other > value.pps for other in estimates),
+            best=1 + sum(_above(other, value) for other in found),
+            worst=len(found) - sum(_above(value, other) for other in found),
+        )
+
+    return [rank(value) for value in values]
+
+
+def _change(ranks: Mapping[Measure, Rank]) -> tuple[int | None, bool | None]:
+    """Return how many ranks were gained, and whether the intervals show it."""
+    if "throughput" not in ranks or "overload" not in ranks:
+        return None, None
+    before, after = ranks["throughput"], ranks["overload"]
+    return before.by_estimate - after.by_estimate, after.worst < before.best or after.best > before.worst
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    results = [device.result for device in comparison.devices]
+    links = {result.link_mbps for result in results}
+    if len(links) > 1:
+        told = ", ".join("not known" if link is None else f"{link:g} Mbit/s" for link in sorted(links, key=str))
+        yield f"the links differ ({told}): rates are not of one line rate"
+    for sizes, what in ((comparison.small_bytes, "small-packet"), (comparison.large_bytes, "throughput")):
+        if len(sizes) > 1:
+            told = ", ".join(map(str, sizes))
+            yield f"the frame sizes of the {what} test differ ({told} B): frames per second do not compare"
+    if len({result.settings.headers for result in results}) > 1:
+        yield "the headers of the frames differ (IPv4 or IPv6, VLAN, PPPoE)"
+    counts = {one.received_pps.count for result in results for one in result.overload if one.received is not None}
+    if any(_has_no_interval(one.received_pps) for result in results for one in result.overload):
+        fewest = min(counts)
+        yield f"a test has {fewest} repeats: an interval of the median needs 6, and without it no order is shown"
+
+
+def _has_no_interval(interval: Interval) -> bool:
+    return interval.estimate is not None and interval.low is None
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Plain]:
+    """Return the tables as one object; the unit is in each key."""
+    devices: list[Plain] = []
+    for device in comparison.devices:
+        told: dict[str, Plain] = {
+            "device": device.name,
+            "kind": device.kind,
+            "ranks_gained": device.moved,
+            "ranks_gained_clear": device.clear,
+        }
+        for measure in MEASURES:
+            told[measure] = {**_value_json(device.values[measure]), **_rank_json(device.ranks.get(measure))}
+        devices.append(told)
+    apart: dict[str, Plain] = {}
+    for measure in MEASURES:
+        clear, pairs = comparison.told_apart(measure)
+        apart[measure] = {"pairs_told_apart": clear, "pairs": pairs}
+    return {
+        "small_frame_bytes": list(comparison.small_bytes),
+        "large_frame_bytes": list(comparison.large_bytes),
+        "devices": devices,
+        "told_apart": apart,
+        "notes": list(comparison.notes),
+    }
+
+
+def _value_json(value: Value) -> dict[str, Plain]:
+    return {
+        "pps": value.pps,
+        "low_pps": value.low,
+        "high_pps": value.high,
+        "l1_mbps": value.l1_mbps,
+        "payload_mbps": value.payload_mbps,
+        "cpu_busy_max": value.cpu_busy_max,
+        "why_none": value.why or None,
+    }
+
+
+def _rank_json(rank: Rank | None) -> dict[str, Plain]:
+    return {
+        "rank_by_estimate": None if rank is None else rank.by_estimate,
+        "rank_best": None if rank is None else rank.best,
+        "rank_worst": None if rank is None else rank.worst,
+    }
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """Return a row for every device and measure; what is not known is empty."""
+    target = io.StringIO()
+    first = {
+        "device": "",
+        "kind": "",
+        "measure": "",
+        **_value_json(Value()),
+        **_rank_json(None),
+        "ranks_gained": None,
+        "ranks_gained_clear": None,
+    }
+    writer = csv.DictWriter(target, list(first), lineterminator="\n")
+    writer.writeheader()
+    for device in comparison.devices:
+        for measure in MEASURES:
+            told = {**_value_json(device.values[measure]), **_rank_json(device.ranks.get(measure))}
+            head = {"device": device.name, "kind": device.kind, "measure": measure}
+            moved = {"ranks_gained": device.moved, "ranks_gained_clear": device.clear}
+            writer.writerow({**head, **told, **moved})
+    return target.getvalue()
