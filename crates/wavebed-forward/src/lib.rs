@@ -16,6 +16,5 @@ pub mod receiver;
 pub mod rx_ring;
 pub mod sender;
 pub mod xdp_receiver;
-pub mod xdp_receiver;
 pub mod sendmmsg;
 pub mod tx_ring;

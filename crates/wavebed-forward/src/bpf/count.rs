@@ -58,6 +58,9 @@ pub const SAMPLE_WORDS: usize = 2 + SAMPLE_BYTES / 8;
 /// Where the first sample begins, words.
 pub const FIRST_SAMPLE_WORD: usize = 8;
 
+#[expect(clippy::cast_possible_truncation, reason = "a million")]
+const WINDOW_PLACES: usize = WINDOW as usize;
+
 /// Where the program keeps what across calls, from the end of the stack.
 const SAVED_NUMBER: i16 = -8;
 const SAVED_TIME: i16 = -16;
@@ -111,7 +114,7 @@ impl CountMaps {
                 FIRST_SAMPLE_WORD + sample as usize * SAMPLE_WORDS,
             )?,
             sample,
-            seen: Map::array("seen", bytes_of(WINDOW as usize), 1)?,
+            seen: Map::array("seen", bytes_of(WINDOW_PLACES), 1)?,
             ahead: Map::array("ahead", bytes_of(frames.flows()), 1)?,
             payloads,
         })
@@ -404,7 +407,7 @@ fn judge_number(program: &mut Assembler, maps: &CountMaps, drop: Label) {
     let (again, late, new) = (program.label(), program.label(), program.label());
     program
         .set(R1, R3)
-        .alu(Operation::And, R1, number(WINDOW as usize - 1))
+        .alu(Operation::And, R1, number(WINDOW_PLACES - 1))
         .alu(Operation::ShiftLeft, R1, 3)
         .set_address(R2, maps.seen.as_fd(), 0)
         .add(R2, R1)
