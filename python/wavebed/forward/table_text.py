@@ -25,9 +25,9 @@ def comparison_text(comparison: Comparison) -> str:
         "",
         "Table 2. Ranks by the figures alone, in brackets what the 95 % intervals leave open",
         _columns(_second_table(comparison.devices)),
+        "A change is tied where the ranges of both ranks overlap: the intervals do not show it.",
         "",
         *(_apart(comparison, measure) for measure in MEASURES),
-        "A change is tied where the ranges of both ranks overlap: intervals do not show it.",
         *(f"{device.name}: {_whys(device)}" for device in comparison.devices if _whys(device)),
         *(f"note: {note}" for note in comparison.notes),
     ]

@@ -149,7 +149,7 @@ def _ceilings(result: DeviceResult) -> str:
         shown = percent(share) if share is not None else "refused"
         rows.append(
             f"<tr><th scope=row>{escape(sizes_text(size.name))}</th>{cell(frames(size.ceiling.pps))}"
-            f"{cell(frames(highest))}{cell(shown, kind='refused' if share is None else '')}"
+            f"{cell(frames(highest))}{cell(shown, kind='refused' if share is None or share > CEILING_SHARE else '')}"
             f"<td class=bars>{bar}{limit}</td></tr>"
         )
     if not rows:
