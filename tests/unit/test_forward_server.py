@@ -33,6 +33,8 @@ for line in sys.stdin:
         sys.exit(1)
     if question["do"] == "send":
         time.sleep(60)
+    if question["do"] == "ceiling":
+        time.sleep(0.7)
     print(json.dumps({"ok": {"on": True}}), flush=True)
 """
 
@@ -91,6 +93,13 @@ def test_a_conversation_crosses(tmp_path: Path) -> None:
         assert port.set_offload("rx-gro", on=True)
         assert port.set_offload("rx-gro", on=True)
         assert port.name == "lo of 127.0.0.1"
+
+
+def test_an_answer_that_takes_its_time_is_waited_for(tmp_path: Path) -> None:
+    with serving(Started(tmp_path)) as server:
+        lines = connect(server)
+        assert json.loads(lines.ask('{"do": "ceiling"}', 20)) == {"ok": {"on": True}}
+        lines.close()
 
 
 def test_the_port_ends_with_its_connection(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import hmac
 import json
 import re
 import secrets
+import select
 import socket
 import sys
 import threading
@@ -197,12 +198,9 @@ class _Reader:
 
     def still_there(self) -> None:
         """Make sure that the client waits for its answer."""
-        try:
-            self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            if not self._stop.is_set():
-                return
-        raise _LeftError  # it left, or asks again before it was answered
+        readable, _, _ = select.select([self._connection], [], [], 0)
+        if readable or self._stop.is_set():
+            raise _LeftError  # it left, or asks again before it was answered
 
     def send(self, line: str) -> None:
         """Send a line."""
