@@ -29,6 +29,7 @@ from wavebed.forward.record import (
     SIZES_TABLE,
     TRIALS_TABLE,
 )
+from wavebed.forward.verdicts import verdict_of
 from wavebed.result.names import RUN_FILE
 from wavebed.result.write import compress_raw
 
@@ -111,6 +112,7 @@ def run_json(record: ForwardRecord) -> str:
         "schema": SCHEMA,
         "command_line": list(record.command_line),
         "versions": dict(record.versions),
+        "verdict": verdict_of(record.result),
         "result": replace(record.result, trials=()).to_plain(),
     }
     return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
