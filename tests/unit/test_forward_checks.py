@@ -267,7 +267,10 @@ def test_a_carrier_that_came_and_went_is_a_reboot() -> None:
 
 
 def test_a_port_that_is_down_afterwards_is_named() -> None:
-    fields: dict[str, object] = {"rx": totals(replace(ZERO, rx_packets=100_000, up=False, carrier_changes=3))}
+    fields: dict[str, object] = {
+        "tx": totals(replace(ZERO, tx_packets=100_000, carrier_changes=3)),
+        "rx": totals(replace(ZERO, rx_packets=100_000, up=False, carrier_changes=3)),
+    }
     assert codes(fields) == ["port_down"]
     assert "rx0 went down" in reason(fields)
 
@@ -328,6 +331,7 @@ def test_a_stranger_at_the_sending_port_is_seen_and_its_own_talk_is_allowed() ->
     assert codes({"tx": totals(replace(ZERO, tx_packets=100_030))}) == []
     assert codes({"tx": totals(replace(ZERO, tx_packets=100_031))}) == ["unaccounted"]
     assert codes({"tx": totals(replace(ZERO, tx_packets=100_031, rx_packets=1))}) == []
+    assert codes({"tx": totals(replace(ZERO, tx_packets=100_000, tx_dropped=500))}) == []  # tries, not frames
 
 
 def test_stale_frames_are_unaccounted() -> None:
