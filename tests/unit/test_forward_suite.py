@@ -115,7 +115,7 @@ def test_faults_end_in_a_verdict_and_never_in_a_number(device, code) -> None:
     assert all(goal.rate is None for size in result.sizes for goal in size.goals)
     assert all(one.received is None for one in result.overload)
     assert all(one.mean_frames is None for one in result.bursts)
-    assert len(result.trials) < 12
+    assert len(result.trials) < 25
 
 
 def test_a_peer_that_vanishes_in_the_middle_leaves_what_was_found_before() -> None:
