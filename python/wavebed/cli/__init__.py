@@ -35,6 +35,9 @@ COMMANDS = {
     "trace": "read, convert, plot, cut and scale traces and patterns",
     "site": "show what a web site for the workload `web` is made of",
     "forward": "the small-packet forwarding test of a router",
+    "serve": "lend the ports of this machine to a test that runs on another",
+    "reproduce": "do a published study again",
+    "compare": "set the forwarding tests of several devices beside each other",
 }
 
 EXIT_INTERRUPTED = 130

@@ -103,7 +103,9 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--goals", metavar="LIST", help="of rfc2544,ndr,pdr (default: all at once)")
     group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute")
-    group.add_argument("--thorough", action="store_true", help="everything, in the long trials of the standards: hours")
+    group.add_argument(
+        "--thorough", action="store_true", help="everything, in the long trials of the standards: half an hour to hours"
+    )
     group.add_argument("--seed", metavar="N", help="of everything that is drawn (default: 1)")
     group.add_argument(
         "--sender",

@@ -1,0 +1,1 @@
+"""Studies done again."""

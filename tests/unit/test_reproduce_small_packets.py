@@ -1,0 +1,154 @@
+"""``wavebed reproduce small-packets``: the order, the merging of rounds, the study's figures beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from forward_example import device, rates
+
+from wavebed.cli import main
+from wavebed.forward.findings import DeviceResult, OverloadFinding
+from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.tables import compare
+from wavebed.reproduce.small_packets import KINDS, PUBLISHED, ROUNDS, in_blocks, merge, order_of, said_plan
+from wavebed.reproduce.small_packets_text import arithmetic_rows, beside_sections, tables_text
+from wavebed.stats.intervals import median_interval
+
+
+def trial(pps: float, *refusals: Refusal) -> Trial:
+    frames = int(pps)
+    return Trial(
+        "overload",
+        (64,),
+        None,
+        1.0,
+        frames,
+        frames,
+        0,
+        pps,
+        pps,
+        1.0,
+        None,
+        None,
+        None,
+        None,
+        refusals,
+        {"busy_max": 0.9},
+    )
+
+
+def one_round(pps: float, *refusals: Refusal, sizes: bool = False) -> DeviceResult:
+    """A round: a warm-up trial, then one of the 64-byte test; in the last one there is a search too."""
+    whole = device("routing", 5e5)
+    counted = [] if refusals else [pps]
+    test = OverloadFinding(
+        "overload",
+        (64,),
+        None,
+        median_interval(counted),
+        median_interval(counted),
+        rates(pps, (64,)),
+        rates(pps, (64,)),
+        median_interval([0.0] * len(counted)),
+        median_interval([0.9] * len(counted)),
+        tuple(refusals),
+        (1,),
+    )
+    searches = tuple(replace(size, trials=(0, 1)) for size in whole.sizes) if sizes else ()
+    return replace(
+        whole, overload=(test,), sizes=searches, trials=(trial(1.0), trial(pps, *refusals)), refusals=(), doubts=("d",)
+    )
+
+
+def test_each_round_has_every_device_once_and_orders_are_drawn_by_the_seed() -> None:
+    blocks = in_blocks(KINDS, 6, 1)
+    assert all(sorted(block) == sorted(KINDS) for block in blocks)
+    assert len(set(blocks)) > 1
+    assert blocks == in_blocks(KINDS, 6, 1)
+    assert blocks != in_blocks(KINDS, 6, 2)
+
+
+def test_rounds_become_one_result_with_the_median_over_all_of_them() -> None:
+    rounds = [one_round(pps * 1e5, sizes=pps == 9) for pps in (1, 2, 3, 4, 5, 9)]
+    merged = merge(rounds)
+    (test,) = merged.overload
+    assert test.received_pps.estimate == pytest.approx(3.5e5)
+    assert (test.received_pps.low, test.received_pps.high) == (1e5, 9e5)
+    assert test.received is not None
+    assert test.received.pps == pytest.approx(3.5e5)
+    assert [merged.trials[place].received_pps for place in test.trials] == [1e5, 2e5, 3e5, 4e5, 5e5, 9e5]
+    assert all(size.trials == (10, 11) for size in merged.sizes)
+    assert merged.doubts == ("d",)
+
+
+def test_a_refused_round_is_left_out_of_the_median_and_said() -> None:
+    refusal = Refusal("late", "the sender was late")
+    merged = merge([one_round(1e5), one_round(9e5, refusal), one_round(3e5)])
+    (test,) = merged.overload
+    assert (test.received_pps.estimate, test.received_pps.count) == (2e5, 2)
+    assert test.refusals == (refusal,)
+    assert len(merged.trials) == 6
+
+
+def test_rounds_that_were_all_refused_give_no_number() -> None:
+    refusal = Refusal("late", "the sender was late")
+    (test,) = merge([one_round(1e5, refusal), one_round(2e5, refusal)]).overload
+    assert (test.received, test.received_pps.estimate) == (None, None)
+
+
+def test_every_device_is_offered_a_gigabit_at_l1_in_both_sizes() -> None:
+    for last in (False, True):
+        order = order_of("nat", quick=True, last=last)
+        assert (order.settings.link_mbps, order.settings.sizes_bytes) == (1000.0, (64, 1518))
+        assert order.settings.overload_repeats == 1
+        assert ("search" in order.settings.parts) == last
+
+
+def test_the_plan_says_how_long_and_where_the_gigabit_is_held() -> None:
+    told = said_plan(quick=True)
+    assert f"5 devices in {ROUNDS} rounds" in told
+    assert "at most 1 Gbit/s at L1 at the device's input" in told
+
+
+def test_the_published_ranks_are_those_of_the_published_rates() -> None:
+    for value, rank in (("throughput_mbps", "throughput_rank"), ("small_mpps", "small_rank")):
+        ordered = sorted(PUBLISHED, key=lambda row, value=value: -getattr(row, value))  # type: ignore[misc]
+        assert [getattr(row, rank) for row in ordered] == [1, 2, 3, 4, 5]
+
+
+def test_tables_stand_beside_the_published_ones_with_both_arithmetics() -> None:
+    conversion = {"study_mpps": 0.0217, "corrected_mpps": 0.1012}
+    run = {"test": "overload", "claimed_mbps": 14.576, "pps": 101_500.0, "conversion": conversion, "doubt": ""}
+    comparison = compare([replace(device("routing", 5e5), beside={"iperf3": [run]}), device("xdp", 1.2e6)])
+    text = tables_text(comparison)
+    assert "Published" in text
+    assert "BCM4908" in text
+    assert "at most 1 Gbit/s at L1, at the device's input" in text
+    row = arithmetic_rows([one.result for one in comparison.devices])[1]
+    assert row[:6] == ["routing", "overload", "14.6", "0.0217", "0.1012", "0.1015"]
+    page = beside_sections(comparison)
+    assert "0.1012" in page
+    assert "MT7622B" in page
+
+
+def test_without_iperf3_there_is_no_table_of_arithmetic() -> None:
+    assert len(arithmetic_rows([device("xdp", 1.2e6)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["kau-e5g"], "STUDY: kau-e5g cannot be reproduced by one command yet: small-packets can"),
+        (["small-packet"], "did you mean 'small-packets'?"),
+        (["small-packets", "--seed", "x"], "--seed: 'x' is not a whole number"),
+    ],
+)
+def test_a_mistake_is_answered_with_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
