@@ -12,6 +12,7 @@ use std::time::Duration;
 use cable::{in_namespace, ip, job, mac, make_pair, spec};
 use wavebed_forward::account::Books;
 use wavebed_forward::frame::{FrameSpec, Frames};
+use wavebed_forward::histogram::bounds;
 use wavebed_forward::receiver::Receiver;
 use wavebed_forward::relay::{Relay, RelayCounts, Side};
 use wavebed_forward::rx_ring::RxRing;
@@ -178,15 +179,13 @@ fn a_delay_is_kept() {
     });
 }
 
-/// The upper end of the bucket in which the median is, nanoseconds.
+/// The middle of the bucket in which the median is, nanoseconds.
 fn median(books: &Books) -> u64 {
     let mut left = books.unique / 2;
     for (bucket, count) in &books.latency {
         if *count > left {
-            let value = (0..)
-                .map(|n| n * 1000)
-                .find(|value| wavebed_forward::histogram::bucket(*value) >= *bucket as usize);
-            return value.expect("a value");
+            let (low, high) = bounds(*bucket as usize);
+            return u64::midpoint(low, high);
         }
         left -= count;
     }
