@@ -104,7 +104,27 @@ def test_overload_is_judged_by_what_came_out_of_the_device() -> None:
     ceiling = Ceiling((64,), 100_000.0, "a", "b")
     full: dict[str, object] = {"offered_pps": None, "planned": None, "ceiling": ceiling}
     assert codes(full) == ["tester_limit"]
+    assert "above 90 %" in reason(full)
     assert codes({**full, **received(80_000)}) == []
+
+
+@pytest.mark.parametrize(("unique", "refused"), [(100_000, True), (99_001, True), (99_000, False)])
+def test_a_device_that_carries_all_that_can_be_sent_was_not_overloaded(unique: int, refused: bool) -> None:
+    fields: dict[str, object] = {**received(unique), "offered_pps": None, "planned": None}
+    assert codes(fields) == (["tester_limit"] if refused else [])
+    if refused:
+        assert "that it could send" in reason(fields)
+
+
+def test_a_full_link_is_no_limit_of_the_tester() -> None:
+    fields: dict[str, object] = {
+        **received(60_000),
+        "tx": totals(replace(ZERO, tx_packets=60_000, tx_dropped=40_000)),
+        "tx_is_veth": False,
+        "offered_pps": None,
+        "planned": None,
+    }
+    assert codes(fields) == []
 
 
 def test_what_the_receiver_lost_is_the_testers() -> None:
@@ -195,7 +215,7 @@ def test_one_late_batch_of_few_is_no_burst() -> None:
 
 
 def test_as_fast_as_it_goes_is_never_late() -> None:
-    fields: dict[str, object] = {"offered_pps": None, "planned": None}
+    fields: dict[str, object] = {**received(50_000), "offered_pps": None, "planned": None}
     assert codes({**fields, "sent": replace(SENT, late_batches=90_000, took_ns=S)}) == []
 
 

@@ -33,6 +33,8 @@ NS = 1_000_000_000
 
 CEILING_SHARE = 0.9
 """Above this share of what the tester can do by itself, a figure may be the tester's."""
+OVERLOAD_LOSS = 0.01
+"""A device that loses less of all that the tester can send was not overloaded, whatever the ceiling was before."""
 RATE_KEPT_SHARE = 0.995
 """A sender that stays below has not offered what was asked: half of the 1 % within which a found rate must be."""
 LATE_SLACK_NS = 2_000_000
@@ -411,6 +413,15 @@ def _tester_limit(e: Evidence) -> list[Refusal]:
                 f"the tester, not the device, was the limit: {rate:.0f} frames/s {name} is above 90 % of the"
                 f" {e.ceiling.pps:.0f} that the tester reaches by itself",
                 "offer less, or use a faster tester",
+            )
+        )
+    elif e.offered_pps is None and not e.blocked and e.sent.frames and e.lost < OVERLOAD_LOSS * e.sent.frames:
+        refusals.append(
+            Refusal(
+                "tester_limit",
+                f"the tester, not the device, was the limit: of the {received:.0f} frames/s that it could send,"
+                f" {e.lost / e.sent.frames:.2%} were lost",
+                "use a faster tester, or give the ports a processor of their own",
             )
         )
     if e.books.receiver_lost:
