@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.report.words import code, frames, percent
+from wavebed.forward.report.words import frames, percent
 from wavebed.forward.verdicts import refused_parts, sizes_text, verdict_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _refused(result: DeviceResult) -> str:
         return ""
     lines = []
     for refusal, where in parts.items():
-        remedy = f" <b>Remedy:</b> {code(refusal.remedy)}" if refusal.remedy else ""
+        remedy = f" <b>Remedy:</b> {escape(refusal.remedy)}" if refusal.remedy else ""
         lines.append(
             f"<li><b>{escape(', '.join(where))}</b>: {escape(refusal.reason)}"
             f' <span class="soft">({escape(refusal.code)})</span>.{remedy}</li>'

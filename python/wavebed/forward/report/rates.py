@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,15 @@ def rates_section(result: DeviceResult) -> str:
     """Return the section with the results by frame size."""
     if not result.sizes and not result.overload:
         return section("results", "Rates by frame size", "<p>Nothing was measured.</p>")
-    goals = [goal.name for goal in result.settings.goals]
-    words = "; ".join(GOAL_WORDS[name] for name in goals)
-    overload = "Overload is what gets through when line rate is offered: no loss-free rate."
-    told = f'<p class="soft">Frames per second. {escape(words)}. {overload}</p>'
-    return section("results", "Rates by frame size", told, _table(result, goals), _chart(result), _units(result, goals))
+    rows = _rows(result)
+    goals = [goal.name for goal in result.settings.goals if result.sizes]
+    words = "".join(f"{GOAL_WORDS[name]}; " for name in goals)
+    told = (
+        f'<p class="soft">Frames per second. {escape(words)}overload: what gets through when line rate, or all that the'
+        " tester has, is offered.</p>"
+    )
+    parts = (told, _table(rows, goals), _chart(result), _units(rows, goals))
+    return section("results", "Rates by frame size", *parts)
 
 
 def size_axis(sizes: Sequence[int]) -> Axis:
@@ -52,93 +57,100 @@ def size_axis(sizes: Sequence[int]) -> Axis:
     return logarithmic([float(size) for size in sizes], [float(size) for size in sorted(set(sizes))])
 
 
-def _overload_of(result: DeviceResult, sizes: tuple[int, ...]) -> OverloadFinding | None:
-    return next((one for one in result.overload if one.sizes_bytes == sizes), None)
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One size or mix: its search, its overload test, or both."""
+
+    name: str
+    line: Rates | None
+    search: SizeFinding | None
+    overload: OverloadFinding | None
 
 
-def _table(result: DeviceResult, goals: Sequence[str]) -> str:
+def _rows(result: DeviceResult) -> list[_Row]:
+    """Return a row for each size in order, then the mixes."""
+    tests = {one.sizes_bytes: one for one in result.overload}
+    found = {
+        size.sizes_bytes: _Row(size.name, size.line_rate, size, tests.get(size.sizes_bytes)) for size in result.sizes
+    }
+    for sizes, one in tests.items():
+        found.setdefault(sizes, _Row(str(sizes[0]), one.asked, None, one))
+    return [found[sizes] for sizes in sorted(found, key=lambda sizes: (len(sizes) > 1, sizes))]
+
+
+def _table(rows: Sequence[_Row], goals: Sequence[str]) -> str:
     head = ["frame size", "line rate", *(GOAL_NAMES[name] for name in goals), "overload"]
-    rows = []
-    for size in result.sizes:
-        line = None if size.line_rate is None else size.line_rate.pps
-        genome = f"<br>{code(size.genome)}" if size.genome else ""
-        cells = [f"<th scope=row>{escape(sizes_text(size.name))}{genome}</th>", cell(frames(line))]
-        for name in goals:
-            finding = size.goal(name)
-            text, below = goal_text(finding)
-            if finding is not None and finding.rate is not None and line is not None and not below:
-                below = percent(finding.rate.pps / line)
-            why = finding.refusal.reason if finding is not None and finding.refusal is not None else ""
-            cells.append(cell(text, below, "refused" if text == "refused" else "", why))
-        cells.append(_overload_cell(_overload_of(result, size.sizes_bytes)))
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    for one in result.overload:
-        if all(size.sizes_bytes != one.sizes_bytes for size in result.sizes):
-            name = sizes_text(str(one.sizes_bytes[0]))
-            empty = cell(MISSING) * len(goals)
-            line_cell = cell(frames(None if one.asked is None else one.asked.pps))
-            rows.append(f"<tr><th scope=row>{escape(name)}</th>{line_cell}{empty}{_overload_cell(one)}</tr>")
-    return table("Rates by frame size, frames per second", head, rows, "rates")
+    return table("Rates by frame size, frames per second", head, [_table_row(row, goals) for row in rows], "rates")
+
+
+def _table_row(row: _Row, goals: Sequence[str]) -> str:
+    line = None if row.line is None else row.line.pps
+    genome = f"<br>{code(row.search.genome)}" if row.search is not None and row.search.genome else ""
+    cells = [f"<th scope=row>{escape(sizes_text(row.name))}{genome}</th>", cell(frames(line))]
+    for name in goals:
+        finding = None if row.search is None else row.search.goal(name)
+        text, below = goal_text(finding)
+        if finding is not None and finding.rate is not None and line is not None and not below:
+            below = percent(finding.rate.pps / line)
+        why = finding.refusal.reason if finding is not None and finding.refusal is not None else ""
+        cells.append(cell(text, below, "refused" if text == "refused" else "", why))
+    return f"<tr>{''.join(cells)}{_overload_cell(row.overload)}</tr>"
 
 
 def _overload_cell(finding: OverloadFinding | None) -> str:
     if finding is None:
         return cell(MISSING)
+    why = finding.refusals[0] if finding.refusals else None
     if finding.received is None:
-        why = finding.refusals[0] if finding.refusals else None
         return cell("refused", why.code.replace("_", " ") if why else "", "refused", why.reason if why else "")
-    return cell(frames(finding.received.pps), f"{percent(finding.loss_ratio.estimate)} lost")
+    refused = len(finding.trials) - finding.received_pps.count
+    told = f", {refused} of {len(finding.trials)} refused" if refused > 0 else ""
+    lost = percent(finding.loss_ratio.estimate)
+    return cell(frames(finding.received.pps), f"{lost} lost{told}", title=why.reason if why else "")
 
 
-def _units(result: DeviceResult, goals: Sequence[str]) -> str:
+def _units(rows: Sequence[_Row], goals: Sequence[str]) -> str:
     """Return every rate in all units, each named."""
-    rows = []
-    for size in result.sizes:
-        entries: list[tuple[str, Rates, str]] = []
-        if size.line_rate is not None:
-            entries.append(("line rate", size.line_rate, "by arithmetic"))
-        for name in goals:
-            goal = size.goal(name)
-            if goal is None or goal.rate is None:
-                continue
-            upper = goal.upper.offered.pps if goal.upper is not None else None
-            between = f"{frames(goal.rate.pps)} to {frames(upper)}" if upper else "no load above it"
-            entries.append((GOAL_NAMES[name], goal.rate, between))
-        overload = _overload_of(result, size.sizes_bytes)
-        if overload is not None and overload.received is not None:
-            interval = bounds(overload.received_pps, whole=True)
-            entries.append(
-                ("overload, received", overload.received, f"{interval}, {overload.received_pps.count} trials")
-            )
-        rows += _unit_rows(size, entries)
-    if not rows:
+    body = [line for row in rows for line in _unit_rows(row.name, _entries(row, goals))]
+    if not body:
         return ""
-    head = [
-        "frame size",
-        "measure",
-        "pps",
-        "Mbit/s at L1",
-        "Mbit/s of frames",
-        "Mbit/s of payload",
-        "known to be within, pps",
-    ]
+    head = ["frame size", "measure", "pps"]
+    head += ["Mbit/s at L1", "Mbit/s of frames", "Mbit/s of payload", "known to be within, pps"]
     note = (
         '<p class="soft">L1 counts preamble, frame with FCS and gap (frame + 20 bytes): at line rate it is the speed of'
         " the link. Frames count FCS. Payload is UDP payload, as iperf3 prints. Within: the bounds of the search, or"
         " the 95 % interval of the median.</p>"
     )
-    body = table("Every rate in all units", head, rows, "units", [1])
-    return f"<details open><summary>The same in all units</summary>{note}{body}</details>"
+    shown = table("Every rate in all units", head, body, "units", [1])
+    return f"<details open><summary>The same in all units</summary>{note}{shown}</details>"
 
 
-def _unit_rows(size: SizeFinding, entries: Sequence[tuple[str, Rates, str]]) -> list[str]:
+def _entries(row: _Row, goals: Sequence[str]) -> list[tuple[str, Rates, str]]:
+    """Return what is known of a size: its name, the rate, and between what it lies."""
+    entries: list[tuple[str, Rates, str]] = []
+    if row.line is not None:
+        entries.append(("line rate", row.line, "by arithmetic"))
+    for name in goals:
+        goal = None if row.search is None else row.search.goal(name)
+        if goal is None or goal.rate is None:
+            continue
+        upper = goal.upper.offered.pps if goal.upper is not None else None
+        between = f"{frames(goal.rate.pps)} to {frames(upper)}" if upper else "no load above it"
+        entries.append((GOAL_NAMES[name], goal.rate, between))
+    if row.overload is not None and row.overload.received is not None:
+        received = row.overload.received_pps
+        trials = f"{received.count} trial{'s' if received.count != 1 else ''}"
+        entries.append(("overload, received", row.overload.received, f"{bounds(received, whole=True)}, {trials}"))
+    return entries
+
+
+def _unit_rows(name: str, entries: Sequence[tuple[str, Rates, str]]) -> list[str]:
     rows = []
-    for place, (name, rate, within) in enumerate(entries):
-        first = (
-            f'<th scope=rowgroup rowspan="{len(entries)}">{escape(sizes_text(size.name))}</th>' if place == 0 else ""
-        )
+    span = f'<th scope=rowgroup rowspan="{len(entries)}">{escape(sizes_text(name))}</th>'
+    for place, (measure, rate, within) in enumerate(entries):
         cells = (frames(rate.pps), mbps(rate.l1_mbps), mbps(rate.frame_mbps), mbps(rate.payload_mbps), within)
-        rows.append(f"<tr>{first}<td class=word>{escape(name)}</td>{''.join(cell(text) for text in cells)}</tr>")
+        head = span if place == 0 else ""
+        rows.append(f"<tr>{head}<td class=word>{escape(measure)}</td>{''.join(cell(text) for text in cells)}</tr>")
     return rows
 
 
