@@ -75,7 +75,7 @@ def build_parser(command: str | None = None) -> Parser:
         description="A 5G/mmWave network laboratory on one Linux machine.",
         epilog="wavebed COMMAND --help explains a command.",
     )
-    parser.add_argument("--version", action="version", version=f"wavebed {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"wavebed {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, summary in COMMANDS.items():
         if name == command:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuBook"]
 
+WARM_UP = "warm-up"
 FLAG_AFTER_S = 1.0
 """In a shorter trial a share from ticks is too rough to say that work is missing."""
 
@@ -70,17 +71,19 @@ class CpuBook:
             self._failed, self._why = self._failed + 1, str(error)
             return {}
         self._last = use
+        return use.for_trial()
+
+    def hear(self, trial: Trial) -> None:
+        """Keep what was seen in a trial, and compare it with the frames that were forwarded."""
+        use, self._last = self._last, None
+        if use is None or trial.purpose == WARM_UP:
+            return
         self._looked.append(use.seconds)
         self._dropped += use.dropped or 0
         for doubt in use.doubts:
             if not doubt.startswith("short"):
                 self._doubts[doubt] = self._doubts.get(doubt, 0) + 1
-        return use.for_trial()
-
-    def hear(self, trial: Trial) -> None:
-        """Compare the work that was seen with the frames that were forwarded."""
-        use, self._last = self._last, None
-        if use is None or trial.refusals or use.seconds < FLAG_AFTER_S:
+        if trial.refusals or use.seconds < FLAG_AFTER_S:
             return
         self._flag = flag_offload(use, trial.received_pps) or self._flag
 
