@@ -2,6 +2,7 @@
 
 mod cell;
 mod control;
+mod device;
 mod doctor;
 mod engine;
 mod front;
@@ -10,6 +11,7 @@ mod lab_file;
 mod list;
 mod network;
 mod path_engine;
+mod port;
 mod problem;
 mod ready;
 mod signals;
@@ -43,6 +45,16 @@ enum Job {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Be a port of the forwarding test's tester: one JSON object per line, as docs/development/port-protocol.md says.
+    Port {
+        /// The interface.
+        interface: String,
+        /// The processor to stay on.
+        #[arg(long)]
+        core: Option<usize>,
+    },
+    /// Be a device that forwards frames between two interfaces, until standard input ends.
+    Device(device::Wish),
     /// Say what this machine can and cannot do, and how to mend it.
     Doctor {
         /// One JSON object.
@@ -61,6 +73,8 @@ fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, leash } => front::run(&file, leash),
         Job::Cell { command } => cell::run(&command),
+        Job::Port { interface, core } => port::run(&interface, core),
+        Job::Device(wish) => device::run(&wish),
         Job::Doctor { json } => Ok(doctor::examine(json)),
         Job::List { json } => list_running(json),
     };

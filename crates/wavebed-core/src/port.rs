@@ -1,0 +1,282 @@
+//! `wavebed-core port INTERFACE`: a port of the forwarding test's tester, as docs/development/port-protocol.md says.
+
+mod bindings;
+mod ceiling;
+mod describe;
+mod refusal;
+mod requests;
+
+use std::io::{self, BufRead, Read, Write};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver as Lines, Sender as LineSender};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wavebed_forward::answer::{Answerer, Search};
+use wavebed_forward::frame::{Frames, mac_text};
+use wavebed_forward::pace::interval_q32;
+use wavebed_forward::receiver::Receiver;
+use wavebed_forward::sender::{Job, Sender};
+use wavebed_os::ethtool::Ethtool;
+use wavebed_os::interface::Interface;
+use wavebed_os::netlink::{Netlink, interface_index};
+use wavebed_os::{clock, sched};
+
+use self::refusal::{Refusal, cannot_or_failed};
+use self::requests::{Receive, Request, Resolve, Send};
+use crate::problem::Problem;
+
+/// A request may be this long: a list of many addresses.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// After the end of standard input the work at hand may take this long to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A multiple of this many nanoseconds passes between a request to send and its first frame.
+const LEAD_NS: u64 = 1_000_000;
+
+/// The answer to a request: what stands under `ok`.
+type Answer = Result<Value, Refusal>;
+
+/// Serves one conversation at `interface`, on processor `core` if one is given.
+///
+/// # Errors
+/// There is no such interface or processor.
+pub fn run(interface: &str, core: Option<usize>) -> Result<i32, Problem> {
+    if let Some(core) = core {
+        sched::place_thread(0, core, None)
+            .map_err(|error| Problem::wrong(format!("--core {core}: {error}")))?;
+    }
+    let mut port = Port::open(interface)?;
+    for line in read_lines(Arc::clone(&port.stop)) {
+        let answer = match line
+            .map_err(Refusal::wrong)
+            .and_then(|line| port.serve(&line))
+        {
+            Ok(value) => json!({ "ok": value }),
+            Err(refusal) => json!({"error": refusal.line, "kind": refusal.kind}),
+        };
+        let mut output = io::stdout().lock();
+        if writeln!(output, "{answer}")
+            .and_then(|()| output.flush())
+            .is_err()
+        {
+            break; // nobody listens any more
+        }
+    }
+    Ok(0)
+}
+
+/// The lines of standard input, read by a thread of its own, so that its end is seen while frames are sent.
+fn read_lines(stop: Arc<AtomicBool>) -> Lines<Result<String, String>> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        pass_on(&mut io::stdin().lock(), &sender);
+        stop.store(true, Ordering::Relaxed);
+        drop(sender);
+        thread::sleep(GRACE);
+        // What was attached hangs on descriptors: the kernel detaches it.
+        process::exit(0);
+    });
+    lines
+}
+
+/// Passes lines on until the input ends or a line is longer than any request.
+fn pass_on(input: &mut impl BufRead, sender: &LineSender<Result<String, String>>) {
+    loop {
+        let mut line = Vec::new();
+        match input
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) if line.last() == Some(&b'\n') => {
+                let text = String::from_utf8(line);
+                let _ = sender.send(text.map_err(|_| "the request is not UTF-8".to_owned()));
+            }
+            Ok(_) if line.len() as u64 == LONGEST_LINE => {
+                let longest = format!("the request is longer than {LONGEST_LINE} bytes");
+                let _ = sender.send(Err(longest));
+                return;
+            }
+            Ok(_) => return, // cut off in the middle
+        }
+    }
+}
+
+/// A port with what it has opened.
+struct Port {
+    name: String,
+    index: u32,
+    netlink: Netlink,
+    ethtool: Ethtool,
+    sender: Option<Box<dyn Sender>>,
+    receiver: Option<Box<dyn Receiver>>,
+    answerer: Option<Answerer>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Port {
+    fn open(name: &str) -> Result<Self, Problem> {
+        let index = interface_index(name)
+            .map_err(|_| Problem::wrong(format!("{name}: there is no such interface")))?;
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            netlink: Netlink::route()?,
+            ethtool: Ethtool::open(name)?,
+            sender: None,
+            receiver: None,
+            answerer: None,
+            stop: Arc::default(),
+        })
+    }
+
+    fn serve(&mut self, line: &str) -> Answer {
+        match requests::read(line).map_err(Refusal::wrong)? {
+            Request::Describe {} => self.describe(),
+            Request::Counters {} => self.counters(),
+            Request::Offload { name, on } => self.offload(&name, on),
+            Request::Probe {} => Ok(self.probe()),
+            Request::Answer { addresses } => {
+                self.answerer = None;
+                let ranges = addresses.into_ranges();
+                if !ranges.is_empty() {
+                    let answerer = Answerer::start(&self.name, self.mac()?, ranges);
+                    self.answerer = Some(answerer.map_err(|error| cannot_or_failed(&error))?);
+                }
+                Ok(json!({}))
+            }
+            Request::Resolve(resolve) => self.resolve(&resolve),
+            Request::Receive(receive) => self.receive(&receive),
+            Request::Books {} => self.books(),
+            Request::Send(send) => self.send(&send),
+            Request::Release {} => {
+                self.receiver = None;
+                self.sender = None;
+                Ok(json!({}))
+            }
+            Request::Ceiling(wish) => ceiling::measure(&wish, &self.stop),
+        }
+    }
+
+    /// The interface as it is now.
+    fn interface(&self) -> Result<Interface, Refusal> {
+        self.netlink.interface(self.index).map_err(|error| {
+            Refusal::failed(format!("{}: the interface went away: {error}", self.name))
+        })
+    }
+
+    fn mac(&self) -> Result<[u8; 6], Refusal> {
+        let missing = || Refusal::cannot(format!("{}: this is no Ethernet interface", self.name));
+        self.interface()?.mac.ok_or_else(missing)
+    }
+
+    fn resolve(&self, wish: &Resolve) -> Answer {
+        let search = Search {
+            interface: &self.name,
+            mac: self.mac()?,
+            address: wish.address,
+            source: wish.source,
+            vlan: wish.vlan,
+            timeout_ns: wish.timeout_ns,
+        };
+        Ok(json!({ "mac": mac_text(search.run().map_err(Refusal::from)?) }))
+    }
+
+    fn receive(&mut self, wish: &Receive) -> Answer {
+        let frames = frames(&wish.frames)?;
+        self.interface()?;
+        let attached = self.receiver.as_ref().map(|receiver| receiver.kind());
+        if attached.is_none() || wish.receiver.is_some_and(|kind| attached != Some(kind)) {
+            self.receiver = None;
+            self.receiver = Some(bindings::open_receiver(&self.name, wish.receiver)?);
+        }
+        let receiver = self.receiver.as_mut().expect("just opened");
+        receiver
+            .open_books(&frames, wish.trial, wish.sample)
+            .map_err(|error| cannot_or_failed(&error))?;
+        Ok(json!({ "receiver": receiver.kind() }))
+    }
+
+    fn books(&mut self) -> Answer {
+        let Some(receiver) = &mut self.receiver else {
+            return Err(Refusal::wrong(
+                "books: nothing is received: send `receive` first",
+            ));
+        };
+        let books = receiver.books().map_err(|error| cannot_or_failed(&error))?;
+        Ok(json!(books))
+    }
+
+    fn send(&mut self, wish: &Send) -> Answer {
+        let frames = frames(&wish.frames)?;
+        let interval_q32 = match wish.rate_pps {
+            None => 0,
+            Some(rate) => interval_q32(rate).ok_or_else(|| {
+                Refusal::wrong(format!(
+                    "rate_pps: {rate} is not within 0.25 and 10^9 frames per second"
+                ))
+            })?,
+        };
+        if !(1..=64).contains(&wish.batch) {
+            return Err(Refusal::wrong(format!(
+                "batch: {} is not within 1 and 64",
+                wish.batch
+            )));
+        }
+        let interface = self.interface()?;
+        check_mtu(&wish.frames, &interface)?;
+        if !interface.up {
+            return Err(Refusal::failed(format!(
+                "{}: the interface is down",
+                self.name
+            )));
+        }
+        let open = self.sender.as_ref().map(|sender| sender.kind());
+        if open.is_none() || wish.sender.is_some_and(|kind| open != Some(kind)) {
+            self.sender = None;
+            self.sender = Some(bindings::open_sender(&self.name, wish.sender)?);
+        }
+        let sender = self.sender.as_mut().expect("just opened");
+        let now = clock::monotonic_ns();
+        let job = Job {
+            trial: wish.trial,
+            frames: wish.count,
+            interval_q32,
+            batch: wish.batch,
+            start_ns: now + LEAD_NS,
+            deadline_ns: now.saturating_add(wish.deadline_ns),
+        };
+        let sent = sender.send(&frames, &job, &self.stop);
+        let mut answer = json!(sent.map_err(|error| cannot_or_failed(&error))?);
+        answer["sender"] = json!(sender.kind());
+        Ok(answer)
+    }
+}
+
+/// Builds the table of frames.
+fn frames(spec: &wavebed_forward::frame::FrameSpec) -> Result<Frames, Refusal> {
+    Frames::new(spec).map_err(|error| Refusal::wrong(format!("frames: {error}")))
+}
+
+/// An MTU counts what follows the Ethernet header and its tag.
+fn check_mtu(
+    spec: &wavebed_forward::frame::FrameSpec,
+    interface: &Interface,
+) -> Result<(), Refusal> {
+    let around = 14 + 4 + if spec.vlan.is_some() { 4 } else { 0 };
+    let largest = spec.sizes_bytes.iter().copied().max().unwrap_or(0);
+    let needed = u32::from(largest).saturating_sub(around);
+    if needed > interface.mtu {
+        return Err(Refusal::wrong(format!(
+            "sizes_bytes: frames of {largest} bytes need an MTU of {needed}, and {} has {}",
+            interface.name, interface.mtu
+        )));
+    }
+    Ok(())
+}

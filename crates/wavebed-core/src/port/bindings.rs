@@ -1,0 +1,114 @@
+//! The ways to send and to receive: which there are, best first, and which work here.
+
+use serde::Serialize;
+use wavebed_forward::af_xdp::AfXdp;
+use wavebed_forward::receiver::{Receiver, ReceiverKind};
+use wavebed_forward::rx_ring::RxRing;
+use wavebed_forward::sender::{Sender, SenderKind};
+use wavebed_forward::sendmmsg::Sendmmsg;
+use wavebed_forward::tx_ring::TxRing;
+use wavebed_forward::xdp_receiver::XdpReceiver;
+use wavebed_os::bpf::XdpMode;
+
+use super::refusal::{Refusal, cannot_or_failed};
+
+/// Best first.
+const SENDERS: [SenderKind; 4] = [
+    SenderKind::AfXdpZeroCopy,
+    SenderKind::AfXdpCopy,
+    SenderKind::TxRing,
+    SenderKind::Sendmmsg,
+];
+
+/// Best first.
+const RECEIVERS: [ReceiverKind; 3] = [
+    ReceiverKind::XdpNative,
+    ReceiverKind::XdpGeneric,
+    ReceiverKind::RxRing,
+];
+
+/// One way, and whether it works.
+#[derive(Debug, Serialize)]
+pub struct Binding<K> {
+    kind: K,
+    works: bool,
+    why: String,
+}
+
+/// Opens the sender of this kind, or the best that can be opened.
+///
+/// # Errors
+/// None can.
+pub fn open_sender(interface: &str, kind: Option<SenderKind>) -> Result<Box<dyn Sender>, Refusal> {
+    first(&SENDERS, kind, |kind| sender(interface, kind))
+}
+
+/// Opens the receiver of this kind, or the best that can be opened.
+///
+/// # Errors
+/// None can.
+pub fn open_receiver(
+    interface: &str,
+    kind: Option<ReceiverKind>,
+) -> Result<Box<dyn Receiver>, Refusal> {
+    first(&RECEIVERS, kind, |kind| receiver(interface, kind))
+}
+
+fn first<K: Copy, T>(
+    all: &[K],
+    wanted: Option<K>,
+    open: impl Fn(K) -> wavebed_os::Result<T>,
+) -> Result<T, Refusal> {
+    let mut last = None;
+    for kind in wanted.as_ref().map_or(all, std::slice::from_ref) {
+        match open(*kind) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(cannot_or_failed(&last.expect("there are some to try")))
+}
+
+fn sender(interface: &str, kind: SenderKind) -> wavebed_os::Result<Box<dyn Sender>> {
+    Ok(match kind {
+        SenderKind::AfXdpZeroCopy => Box::new(AfXdp::open(interface, true)?),
+        SenderKind::AfXdpCopy => Box::new(AfXdp::open(interface, false)?),
+        SenderKind::TxRing => Box::new(TxRing::open(interface)?),
+        SenderKind::LiveFrames | SenderKind::Sendmmsg => Box::new(Sendmmsg::open(interface)?),
+    })
+}
+
+fn receiver(interface: &str, kind: ReceiverKind) -> wavebed_os::Result<Box<dyn Receiver>> {
+    Ok(match kind {
+        ReceiverKind::XdpNative => Box::new(XdpReceiver::attach(interface, XdpMode::Native)?),
+        ReceiverKind::XdpGeneric => Box::new(XdpReceiver::attach(interface, XdpMode::Generic)?),
+        ReceiverKind::RxRing => Box::new(RxRing::open(interface)?),
+    })
+}
+
+/// Tries every sender at `interface`.
+pub fn probe_senders(interface: &str) -> Vec<Binding<SenderKind>> {
+    SENDERS
+        .map(|kind| tried(kind, sender(interface, kind).map(drop)))
+        .into()
+}
+
+/// Tries every receiver at `interface`. The one that is `held` already works.
+pub fn probe_receivers(interface: &str, held: Option<ReceiverKind>) -> Vec<Binding<ReceiverKind>> {
+    let try_it = |kind| {
+        if held == Some(kind) {
+            return Ok(());
+        }
+        receiver(interface, kind).map(drop)
+    };
+    RECEIVERS.map(|kind| tried(kind, try_it(kind))).into()
+}
+
+fn tried<K>(kind: K, result: wavebed_os::Result<()>) -> Binding<K> {
+    let why = result.err().map(|error| error.to_string());
+    Binding {
+        kind,
+        works: why.is_none(),
+        why: why.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,203 @@
+//! How fast the tester is by itself: sender and receiver back to back, on one processor.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use serde_json::json;
+use wavebed_forward::account::Books;
+use wavebed_forward::frame::{FrameSpec, NUMBERS, Range};
+use wavebed_forward::receiver::ReceiverKind;
+use wavebed_forward::sender::{Job, SenderKind, Sent};
+use wavebed_os::clock;
+use wavebed_os::interface::Interface;
+use wavebed_os::namespace::NetworkNamespace;
+use wavebed_os::netlink::{Netlink, interface_index};
+
+use super::bindings;
+use super::refusal::{Refusal, cannot_or_failed};
+use super::requests::Ceiling;
+use super::{Answer, frames};
+
+/// The ends of the pair.
+const SENDING: &str = "sending";
+const RECEIVING: &str = "receiving";
+const TRIAL: u16 = 1;
+/// What an interface has without asking.
+const USUAL_MTU: u32 = 1500;
+
+/// What was sent and received, how.
+pub struct Measured {
+    /// The sender's account.
+    pub sent: Sent,
+    /// The receiver's.
+    pub books: Books,
+    /// From when the first frame was due until the last was sent and received.
+    pub took_ns: u64,
+    /// How it was sent.
+    pub sender: SenderKind,
+    /// How it was received.
+    pub receiver: ReceiverKind,
+}
+
+/// Sends as fast as it goes through a veth pair in a network namespace of its own.
+pub fn measure(wish: &Ceiling, stop: &AtomicBool) -> Answer {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "above 0 and at most ten seconds"
+    )]
+    let limit_ns = (wish.seconds * 1e9) as u64;
+    let measured = in_a_pair(wish, NUMBERS - 1, limit_ns, stop)?;
+    let received = measured.books.unique;
+    if received == 0 {
+        return Err(Refusal::failed(format!(
+            "ceiling: of {} frames sent none was received",
+            measured.sent.frames
+        )));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^52")]
+    let pps = received as f64 * 1e9 / measured.took_ns as f64;
+    Ok(json!({
+        "pps": pps,
+        "sent": measured.sent.frames,
+        "received": received,
+        "sender": measured.sender,
+        "receiver": measured.receiver,
+    }))
+}
+
+/// Sends `count` frames, or for `limit_ns`, and counts them at the other end.
+///
+/// # Errors
+/// The wish breaks a rule, the machine cannot, or it went wrong.
+pub fn in_a_pair(
+    wish: &Ceiling,
+    count: u64,
+    limit_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Measured, Refusal> {
+    let work = || {
+        // The namespace goes with the thread and its sockets.
+        let _namespace = NetworkNamespace::new().map_err(|error| cannot_or_failed(&error))?;
+        send_and_count(wish, count, limit_ns, stop)
+    };
+    thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|_| Err(Refusal::failed("ceiling: the measurement broke off")))
+}
+
+fn send_and_count(
+    wish: &Ceiling,
+    count: u64,
+    limit_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Measured, Refusal> {
+    let largest = wish.size_bytes.iter().copied().max().unwrap_or(0);
+    let (from, to) = make_pair(u32::from(largest))
+        .map_err(|error| Refusal::cannot(format!("cannot make a veth pair: {error}")))?;
+    let frames = frames(&specification(wish, &from, &to))?;
+    // The receiver first: a veth takes redirected frames only if its other end polls, as it does with a program attached.
+    let mut receiver = bindings::open_receiver(RECEIVING, wish.receiver)?;
+    let mut sender = bindings::open_sender(SENDING, wish.sender)?;
+    receiver
+        .open_books(&frames, TRIAL, 0)
+        .map_err(|error| cannot_or_failed(&error))?;
+    let start_ns = clock::monotonic_ns();
+    let job = Job {
+        trial: TRIAL,
+        frames: count,
+        interval_q32: 0,
+        batch: 64,
+        start_ns,
+        deadline_ns: start_ns + limit_ns,
+    };
+    let sent = sender
+        .send(&frames, &job, stop)
+        .map_err(|error| cannot_or_failed(&error))?;
+    let books = receiver.books().map_err(|error| cannot_or_failed(&error))?;
+    let received_ns = books
+        .last_ns
+        .map_or(0, |last| last.saturating_sub(start_ns));
+    Ok(Measured {
+        took_ns: sent.took_ns.max(received_ns).max(1),
+        sent,
+        books,
+        sender: sender.kind(),
+        receiver: receiver.kind(),
+    })
+}
+
+/// Makes the pair in the thread's namespace and waits until it carries.
+fn make_pair(largest: u32) -> Result<(Interface, Interface), String> {
+    let text = |error: wavebed_os::Error| error.to_string();
+    let netlink = Netlink::route().map_err(text)?;
+    let told = |error: std::io::Error| error.to_string();
+    netlink.add_veth(SENDING, RECEIVING).map_err(told)?;
+    let mut ends = Vec::new();
+    for name in [SENDING, RECEIVING] {
+        let index = interface_index(name).map_err(text)?;
+        let mtu = largest.saturating_sub(18);
+        if mtu > USUAL_MTU {
+            netlink.set_mtu(index, mtu).map_err(told)?;
+        }
+        netlink.set_up(index).map_err(told)?;
+        ends.push(index);
+    }
+    let [from, to] = [ends[0], ends[1]].map(|index| netlink.interface(index));
+    Ok((from.map_err(told)?, to.map_err(told)?))
+}
+
+/// Frames for the pair: addresses of RFC 2544's range for benchmarks, ports enough for every number of flows.
+fn specification(wish: &Ceiling, from: &Interface, to: &Interface) -> FrameSpec {
+    let address = |third| Range {
+        first: IpAddr::V4(Ipv4Addr::new(198, 18, third, 2)),
+        count: 1,
+    };
+    let ports = Range {
+        first: 49_152,
+        count: 256,
+    };
+    FrameSpec {
+        sizes_bytes: wish.size_bytes.clone(),
+        source_mac: from.mac.unwrap_or_default(),
+        destination_mac: to.mac.unwrap_or_default(),
+        vlan: None,
+        pppoe_session: None,
+        sources: address(0),
+        destinations: address(1),
+        source_ports: ports,
+        destination_ports: ports,
+        flows: wish.flows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wavebed_forward::frame::Frames;
+
+    use super::*;
+
+    #[test]
+    fn the_frames_of_a_ceiling_are_valid_for_every_number_of_flows() {
+        let mac = |last| Interface {
+            name: String::new(),
+            mac: Some([2, 0, 0, 0, 0, last]),
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            carrier_changes: 0,
+            xdp: false,
+            counters: wavebed_os::interface::Counters::default(),
+        };
+        for flows in [1, 256, 16_384] {
+            let wish = Ceiling {
+                size_bytes: vec![64],
+                flows,
+                seconds: 0.1,
+                sender: None,
+                receiver: None,
+            };
+            assert!(Frames::new(&specification(&wish, &mac(1), &mac(2))).is_ok());
+        }
+    }
+}
