@@ -51,22 +51,22 @@ fn timeless(books: Books) -> Books {
 }
 
 /// Sends `made` to a receiver and to the accounts, and compares.
-fn compare(spec: FrameSpec, make: impl Fn(&Frames) -> Vec<Vec<u8>> + Send + Copy + 'static) {
+fn compare(spec: &FrameSpec, make: impl Fn(&Frames) -> Vec<Vec<u8>> + Send + Copy + 'static) {
     for mode in MODES {
         let spec = spec.clone();
         with_pair(move || {
             let frames = frames(&spec);
-            let made = make(&frames);
+            let input = make(&frames);
             let mut accounts = Accounts::new(&frames, TRIAL, 3);
-            for one in &made {
+            for one in &input {
                 accounts.see(one, u32::try_from(one.len()).unwrap(), monotonic_ns());
             }
             let mut receiver = XdpReceiver::attach("right", mode).expect("attach");
             receiver.open_books(&frames, TRIAL, 3).expect("books");
             let socket = PacketSocket::open("left").expect("a socket");
             let before = monotonic_ns();
-            send(&socket, &made);
-            let books = books_of(&mut receiver, made.len() as u64);
+            send(&socket, &input);
+            let books = books_of(&mut receiver, input.len() as u64);
             let expected = accounts.books();
             assert_eq!(
                 timeless(books.clone()),
@@ -92,14 +92,14 @@ fn compare(spec: FrameSpec, make: impl Fn(&Frames) -> Vec<Vec<u8>> + Send + Copy
 
 #[test]
 fn frames_in_order_are_each_counted_once() {
-    compare(spec(16, &[64]), |frames| {
+    compare(&spec(16, &[64]), |frames| {
         (0..500).map(|n| frame(frames, n, TRIAL)).collect()
     });
 }
 
 #[test]
 fn lost_doubled_and_reordered_frames_are_told_apart() {
-    compare(spec(3, &[64]), |frames| {
+    compare(&spec(3, &[64]), |frames| {
         [0, 1, 2, 3, 9, 6, 3, 10, 5, 4, 9, 300, 20, 20]
             .iter()
             .map(|&n| frame(frames, n, TRIAL))
@@ -109,7 +109,7 @@ fn lost_doubled_and_reordered_frames_are_told_apart() {
 
 #[test]
 fn a_frame_whose_place_was_taken_is_too_old() {
-    compare(spec(4, &[64]), |frames| {
+    compare(&spec(4, &[64]), |frames| {
         [0, 5, WINDOW + 5, 5, 2 * WINDOW + 7, 7, WINDOW + 7]
             .iter()
             .map(|&n| frame(frames, n, TRIAL))
@@ -120,7 +120,7 @@ fn a_frame_whose_place_was_taken_is_too_old() {
 #[test]
 fn sizes_of_a_mix_are_counted_and_wrong_ones_are_damaged() {
     let sizes = [64, 64, 594, 64, 1518];
-    compare(spec(7, &sizes), |frames| {
+    compare(&spec(7, &sizes), |frames| {
         let mut made: Vec<_> = (0..200).map(|n| frame(frames, n, TRIAL)).collect();
         // The stamp of frame 4 (1518 bytes) in frame 0 (64 bytes).
         let mut liar = frame(frames, 0, TRIAL);
@@ -132,7 +132,7 @@ fn sizes_of_a_mix_are_counted_and_wrong_ones_are_damaged() {
 
 #[test]
 fn what_is_foreign_or_of_another_trial_is_not_of_this_trial() {
-    compare(spec(4, &[100]), |frames| {
+    compare(&spec(4, &[100]), |frames| {
         let good = frame(frames, 0, TRIAL);
         let change = |at: usize, value: u8| {
             let mut bad = good.clone();
@@ -158,7 +158,7 @@ fn what_is_foreign_or_of_another_trial_is_not_of_this_trial() {
 
 #[test]
 fn a_device_may_rewrite_addresses_ports_and_hops() {
-    compare(spec(4, &[64]), |frames| {
+    compare(&spec(4, &[64]), |frames| {
         (0..8)
             .map(|n| {
                 let mut one = frame(frames, n, TRIAL);
@@ -187,7 +187,7 @@ fn tags_sessions_and_both_families_are_recognised() {
                     pppoe_session,
                     ..base
                 };
-                compare(spec, |frames| {
+                compare(&spec, |frames| {
                     (0..40).map(|n| frame(frames, n, TRIAL)).collect()
                 });
             }
@@ -201,7 +201,7 @@ fn a_frame_that_lost_its_tag_on_the_way_is_still_one() {
         vlan: Some(9),
         ..spec(4, &[128])
     };
-    compare(tagged, |frames| {
+    compare(&tagged, |frames| {
         let mut one = frame(frames, 0, TRIAL);
         one.drain(12..16);
         vec![one]

@@ -52,6 +52,7 @@ pub enum Operation {
     Modulo = 0x90,
     Xor = 0xa0,
     Move = 0xb0,
+    SignedShiftRight = 0xc0,
 }
 
 /// What a jump depends on; numbers have no sign but where it is said.

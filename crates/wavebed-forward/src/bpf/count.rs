@@ -14,6 +14,7 @@ use wavebed_os::bpf::{Instruction, Map, Program, ProgramKind, SharedMemory};
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use super::assembler::{Assembler, Helper, Label, Operation, Register, Test, Width};
 use super::bucket::bucket;
+use super::{bytes_of, in_frame, number, place};
 use crate::account::{SAMPLE_BYTES, WINDOW};
 use crate::frame::{FCS_BYTES, Frames, STAMP_BYTES};
 use crate::histogram::BUCKETS;
@@ -503,21 +504,4 @@ fn increment(program: &mut Assembler, base: Register, at: usize) {
 
 fn word(count: Count) -> i16 {
     place(bytes_of(count as usize))
-}
-
-/// A number of two bytes as a load from a frame gives it.
-fn in_frame(value: u16) -> i32 {
-    i32::from(value.to_be())
-}
-
-const fn bytes_of(words: usize) -> usize {
-    words * 8
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).expect("a number of 31 bits")
-}
-
-fn place(offset: usize) -> i16 {
-    i16::try_from(offset).expect("an offset of 15 bits")
 }
