@@ -10,7 +10,6 @@ pub mod bpf;
 pub mod frame;
 pub mod histogram;
 pub mod live_frames;
-pub mod live_frames;
 pub mod neighbour;
 pub mod pace;
 mod paced;
