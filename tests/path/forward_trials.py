@@ -1,0 +1,183 @@
+"""Runs inside a cell: makes trials between two ends of a cable, does to it what it is told, and prints them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from wavebed.forward.layout import Layout
+from wavebed.forward.model import Span
+from wavebed.forward.port import Port
+from wavebed.forward.tester import Tester
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wavebed.forward.model import Trial
+
+LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
+LAYOUT_6 = Layout(Span("2001:2::2", 1), Span("2001:2:0:1::2", 4))
+AFTER_S = 0.7
+"""Into a trial of two seconds; what comes before its traffic takes some tenths of a second."""
+
+
+@dataclass
+class Cable:
+    """Two ports with nothing between them."""
+
+    stack: ExitStack
+    tx: Port
+    rx: Port
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, timeout=10)
+
+
+def plug() -> None:
+    ip("link", "add", "tx0", "type", "veth", "peer", "name", "rx0")
+    for name in ("tx0", "rx0"):
+        ip("link", "set", name, "up")
+
+
+def cable(stack: ExitStack) -> Cable:
+    plug()
+    tx, rx = (stack.enter_context(Port.local(name)) for name in ("tx0", "rx0"))
+    segmentation(tx, on=False)
+    return Cable(stack, tx, rx)
+
+
+def segmentation(port: Port, *, on: bool) -> None:
+    for name in ("tx-udp-segmentation", "tx-gso-list"):
+        if name in port.describe().offloads:
+            port.set_offload(name, on=on)
+
+
+def amid(act: Callable[[], None]) -> None:
+    """Do something once traffic flows: when the receiving end has counted more than a warm-up sends."""
+
+    def wait() -> None:
+        seen = counted()
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            now = counted()
+            if now - seen > 400:  # the warm-up has 2000 frames a second, the trial more
+                break
+            seen = now
+        time.sleep(AFTER_S)
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def counted() -> int:
+    output = subprocess.run(
+        ["ip", "-j", "-s", "link", "show", "rx0"], check=True, capture_output=True, text=True, timeout=10
+    ).stdout
+    return int(json.loads(output)[0]["stats64"]["rx"]["packets"])
+
+
+def exact(cable: Cable) -> list[Trial]:
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    return [
+        tester.trial("paced", (64,), 20_000, 1.0, 4),
+        tester.trial("paced", (64, 64, 594, 1518), 8_000, 0.5),
+        tester.trial("paced", (1518,), 5_000, 0.5),
+    ]
+
+
+def exact6(cable: Cable) -> list[Trial]:
+    return [Tester(cable.tx, cable.rx, LAYOUT_6).trial("paced", (84,), 20_000, 0.5)]
+
+
+def senders(cable: Cable) -> list[Trial]:
+    kinds = [binding.kind for binding in cable.tx.probe()[0] if binding.works]
+    return [Tester(cable.tx, cable.rx, LAYOUT, sender=kind).trial(kind, (64,), 10_000, 0.3) for kind in kinds]
+
+
+def offload(cable: Cable) -> list[Trial]:
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    cable.tx.set_offload("tx-udp-segmentation", on=True)
+    trials = [tester.trial("trap", (64,), 1000, 0.2)]
+    cable.tx.set_offload("tx-udp-segmentation", on=False)
+    tester.prepare()
+    return [*trials, tester.trial("mended", (64,), 1000, 0.2)]
+
+
+def mtu(cable: Cable) -> list[Trial]:
+    ip("link", "set", "rx0", "mtu", "1400")
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    return [tester.trial("long", (1518,), 1000, 0.2), tester.trial("short", (64,), 1000, 0.2)]
+
+
+def down(cable: Cable) -> list[Trial]:
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    amid(lambda: ip("link", "set", "rx0", "down"))
+    return [tester.trial("down", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
+
+
+def away(cable: Cable) -> list[Trial]:
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    amid(lambda: ip("link", "del", "tx0"))
+    return [tester.trial("away", (64,), 10_000, 2.0)]
+
+
+def flap(cable: Cable) -> list[Trial]:
+    def act() -> None:
+        ip("link", "set", "tx0", "down")
+        ip("link", "set", "tx0", "up")
+
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    amid(act)
+    return [tester.trial("flap", (64,), 10_000, 2.0)]
+
+
+def killed(cable: Cable) -> list[Trial]:
+    tester = Tester(cable.tx, cable.rx, LAYOUT)
+    pid = cable.rx.pid
+    assert pid is not None
+    amid(lambda: os.kill(pid, signal.SIGKILL))
+    return [tester.trial("killed", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
+
+
+def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
+    """The receiving port is behind `wavebed serve forward`, on the same machine."""
+    plug()
+    code = "import sys; from wavebed.forward.server import serve; serve('127.0.0.1:5544', sys.argv[1])"
+    server = subprocess.Popen([sys.executable, "-c", code, "a long token"], stderr=subprocess.PIPE)
+    stack.callback(server.wait, 20)
+    stack.callback(server.terminate)
+    assert server.stderr is not None
+    server.stderr.readline()
+    tx = stack.enter_context(Port.local("tx0"))
+    rx = stack.enter_context(Port.remote("127.0.0.1", 5544, "rx0", "a long token"))
+    segmentation(tx, on=False)
+    tester = Tester(tx, rx, LAYOUT)
+    if kill:
+        amid(server.kill)
+    return [tester.trial("peer", (64,), 10_000, 2.0 if kill else 0.3)]
+
+
+ON_A_CABLE = {act.__name__: act for act in (exact, exact6, senders, offload, mtu, down, away, flap, killed)}
+
+
+def main() -> None:
+    what = sys.argv[1]
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        trials = ON_A_CABLE[what](cable(stack)) if what in ON_A_CABLE else peer(stack, kill=what == "vanish")
+    plain = [{**asdict(trial), "verdict": trial.verdict} for trial in trials]
+    print(json.dumps({"trials": plain, "took_s": time.monotonic() - begin}, default=repr))
+
+
+if __name__ == "__main__":
+    main()

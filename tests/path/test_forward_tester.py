@@ -1,0 +1,112 @@
+"""The real ports of the tester, with a cable between them: exact accounts, and a verdict for whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wavebed._core import find_core
+
+AGENT = Path(__file__).with_name("forward_trials.py")
+WITHIN_S = 60.0
+"""Each takes a few seconds; the machine may be busy."""
+
+
+def ask(what: str) -> list[dict[str, Any]]:
+    command = [find_core(), "cell", "--", sys.executable, str(AGENT), what]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    trials: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
+    return trials
+
+
+def codes(trial: dict[str, Any]) -> list[str]:
+    return [refusal["code"] for refusal in trial["refusals"]]
+
+
+def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
+    """Every frame of every size is in the books of both ends, or was dropped where the sending end says so.
+
+    On a busy machine frames leave late, which is said, and a cable's ring may be full, which changes no account.
+    """
+    assert set(codes(trial)) <= {"late"}, trial["refusals"]
+    books, late = trial["books"], codes(trial) == ["late"]
+    assert trial["sent"] == sum(planned.values()) or (late and 0 < trial["sent"] < sum(planned.values()))
+    assert trial["sent"] == trial["received"] + trial["lost"]
+    assert trial["lost"] <= trial["tx"]["tx_dropped"]
+    assert books["unique"] == trial["received"] > 0
+    assert (books["duplicates"], books["stale"], books["damaged"], books["other_trial"]) == (0, 0, 0, 0)
+    assert trial["rx"]["rx_packets"] == trial["received"] + books["foreign"]
+    missing = sum(planned.values()) - trial["received"]
+    assert set(books["sizes"]) == set(planned)
+    assert all(planned[size] - missing <= books["sizes"][size] <= planned[size] for size in planned)
+
+
+def test_every_frame_is_accounted_at_both_ends() -> None:
+    paced, mixed, long = ask("exact")
+    check_exact(paced, {"64": 20_000})
+    check_exact(mixed, {"64": 2000, "594": 1000, "1518": 1000})
+    check_exact(long, {"1518": 2500})
+    assert len(paced["books"]["sample"]) == 4
+    latency = paced["books"]["latency"]
+    assert latency["count"] == paced["received"]
+    assert 0 < latency["min_s"] <= latency["p50_s"] <= latency["max_s"] < 2
+    assert latency["p50_s"] < 0.005  # a cable: microseconds on a quiet machine, a time slice on a busy one
+
+
+def test_frames_of_ipv6_are_accounted_too() -> None:
+    (trial,) = ask("exact6")
+    check_exact(trial, {"84": 10_000})
+
+
+def test_every_way_to_send_that_works_is_exact() -> None:
+    trials = ask("senders")
+    assert trials
+    for trial in trials:
+        check_exact(trial, {"64": 3000})
+        assert trial["send"]["sender"] == trial["purpose"]
+
+
+def test_segmentation_offload_is_a_refusal_and_its_remedy_helps() -> None:
+    trap, mended = ask("offload")
+    assert codes(trap) == ["offload"]
+    assert trap["refusals"][0]["remedy"] == "ethtool -K tx0 tx-udp-segmentation off"
+    assert trap["books"] is None
+    check_exact(mended, {"64": 200})
+
+
+def test_a_frame_beyond_the_mtu_of_a_port_is_refused() -> None:
+    long, short = ask("mtu")
+    assert codes(long) == ["mtu"]
+    check_exact(short, {"64": 200})
+
+
+@pytest.mark.parametrize("what", ["down", "away"])
+def test_a_port_that_goes_down_amid_a_trial_gives_no_number(what: str) -> None:
+    for trial in ask(what):
+        assert trial["verdict"] == "refused"
+        assert "port_down" in codes(trial)
+
+
+def test_a_carrier_that_flaps_amid_a_trial_gives_no_number() -> None:
+    (trial,) = ask("flap")
+    assert trial["verdict"] == "refused"
+    assert {"reboot", "port_down"} & set(codes(trial))
+
+
+@pytest.mark.parametrize("what", ["killed", "vanish"])
+def test_a_port_that_vanishes_amid_a_trial_gives_no_number(what: str) -> None:
+    for trial in ask(what):
+        assert trial["verdict"] == "refused"
+        assert codes(trial) == ["peer"]
+
+
+def test_a_port_behind_the_server_is_as_good_as_one_at_hand() -> None:
+    (trial,) = ask("peer")
+    check_exact(trial, {"64": 3000})
+    assert trial["books"]["latency"] is not None  # the same machine: one clock
