@@ -15,6 +15,7 @@ pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod neighbour_socket;
+pub mod netdev;
 pub mod netlink;
 pub mod nft;
 pub mod packet_ring;

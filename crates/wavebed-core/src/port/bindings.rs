@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wavebed_forward::af_xdp::AfXdp;
+use wavebed_forward::live_frames::LiveFrames;
 use wavebed_forward::receiver::{Receiver, ReceiverKind};
 use wavebed_forward::rx_ring::RxRing;
 use wavebed_forward::sender::{Sender, SenderKind};
@@ -9,11 +10,14 @@ use wavebed_forward::sendmmsg::Sendmmsg;
 use wavebed_forward::tx_ring::TxRing;
 use wavebed_forward::xdp_receiver::XdpReceiver;
 use wavebed_os::bpf::XdpMode;
+use wavebed_os::netdev;
 
+use super::ceiling;
 use super::refusal::{Refusal, cannot_or_failed};
 
 /// Best first.
-const SENDERS: [SenderKind; 4] = [
+const SENDERS: [SenderKind; 5] = [
+    SenderKind::LiveFrames,
     SenderKind::AfXdpZeroCopy,
     SenderKind::AfXdpCopy,
     SenderKind::TxRing,
@@ -71,10 +75,14 @@ fn first<K: Copy, T>(
 
 fn sender(interface: &str, kind: SenderKind) -> wavebed_os::Result<Box<dyn Sender>> {
     Ok(match kind {
+        SenderKind::LiveFrames => {
+            netdev::require_redirected_frames(interface)?;
+            Box::new(LiveFrames::open(interface)?)
+        }
         SenderKind::AfXdpZeroCopy => Box::new(AfXdp::open(interface, true)?),
         SenderKind::AfXdpCopy => Box::new(AfXdp::open(interface, false)?),
         SenderKind::TxRing => Box::new(TxRing::open(interface)?),
-        SenderKind::LiveFrames | SenderKind::Sendmmsg => Box::new(Sendmmsg::open(interface)?),
+        SenderKind::Sendmmsg => Box::new(Sendmmsg::open(interface)?),
     })
 }
 
@@ -87,10 +95,16 @@ fn receiver(interface: &str, kind: ReceiverKind) -> wavebed_os::Result<Box<dyn R
 }
 
 /// Tries every sender at `interface`.
+///
+/// A packet socket or an `AF_XDP` socket that can be opened sends. Live frames only work where they arrive: beyond what the
+/// driver says, some are sent through a pair of the port's own.
 pub fn probe_senders(interface: &str) -> Vec<Binding<SenderKind>> {
-    SENDERS
-        .map(|kind| tried(kind, sender(interface, kind).map(drop)))
-        .into()
+    let try_it = |kind| match sender(interface, kind) {
+        Ok(_) if kind == SenderKind::LiveFrames => ceiling::prove(kind).map_err(|no| no.line),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    };
+    SENDERS.map(|kind| tried(kind, try_it(kind))).into()
 }
 
 /// Tries every receiver at `interface`. The one that is `held` already works.
@@ -99,16 +113,17 @@ pub fn probe_receivers(interface: &str, held: Option<ReceiverKind>) -> Vec<Bindi
         if held == Some(kind) {
             return Ok(());
         }
-        receiver(interface, kind).map(drop)
+        receiver(interface, kind)
+            .map(drop)
+            .map_err(|error| error.to_string())
     };
     RECEIVERS.map(|kind| tried(kind, try_it(kind))).into()
 }
 
-fn tried<K>(kind: K, result: wavebed_os::Result<()>) -> Binding<K> {
-    let why = result.err().map(|error| error.to_string());
+fn tried<K>(kind: K, result: Result<(), String>) -> Binding<K> {
     Binding {
         kind,
-        works: why.is_none(),
-        why: why.unwrap_or_default(),
+        works: result.is_ok(),
+        why: result.err().unwrap_or_default(),
     }
 }

@@ -10,6 +10,7 @@ use wavebed_forward::frame::{FrameSpec, NUMBERS, Range};
 use wavebed_forward::receiver::ReceiverKind;
 use wavebed_forward::sender::{Job, SenderKind, Sent};
 use wavebed_os::clock;
+use wavebed_os::ethtool::Ethtool;
 use wavebed_os::interface::Interface;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, interface_index};
@@ -27,17 +28,17 @@ const TRIAL: u16 = 1;
 const USUAL_MTU: u32 = 1500;
 
 /// What was sent and received, how.
-pub struct Measured {
+struct Measured {
     /// The sender's account.
-    pub sent: Sent,
+    sent: Sent,
     /// The receiver's.
-    pub books: Books,
+    books: Books,
     /// From when the first frame was due until the last was sent and received.
-    pub took_ns: u64,
+    took_ns: u64,
     /// How it was sent.
-    pub sender: SenderKind,
+    sender: SenderKind,
     /// How it was received.
-    pub receiver: ReceiverKind,
+    receiver: ReceiverKind,
 }
 
 /// Sends as fast as it goes through a veth pair in a network namespace of its own.
@@ -67,11 +68,38 @@ pub fn measure(wish: &Ceiling, stop: &AtomicBool) -> Answer {
     }))
 }
 
+/// Frames that prove a sender: fewer than the 256 that a veth holds.
+const PROOF: u64 = 200;
+/// So long a proof may take, a second.
+const PROOF_NS: u64 = 1_000_000_000;
+
+/// Sends a few frames through a pair by `sender` and makes sure that they all arrive.
+///
+/// # Errors
+/// They did not, or it could not be tried.
+pub fn prove(sender: SenderKind) -> Result<(), Refusal> {
+    let wish = Ceiling {
+        size_bytes: vec![64],
+        flows: 1,
+        seconds: 1.0,
+        sender: Some(sender),
+        receiver: Some(ReceiverKind::XdpNative),
+    };
+    let arrived = in_a_pair(&wish, PROOF, PROOF_NS, &AtomicBool::new(false))?;
+    if arrived.books.unique != PROOF {
+        return Err(Refusal::cannot(format!(
+            "of {PROOF} frames sent through a veth pair {} arrived",
+            arrived.books.unique
+        )));
+    }
+    Ok(())
+}
+
 /// Sends `count` frames, or for `limit_ns`, and counts them at the other end.
 ///
 /// # Errors
 /// The wish breaks a rule, the machine cannot, or it went wrong.
-pub fn in_a_pair(
+fn in_a_pair(
     wish: &Ceiling,
     count: u64,
     limit_ns: u64,
@@ -96,7 +124,13 @@ fn send_and_count(
     let (from, to) = make_pair(u32::from(largest))
         .map_err(|error| Refusal::cannot(format!("cannot make a veth pair: {error}")))?;
     let frames = frames(&specification(wish, &from, &to))?;
-    // The receiver first: a veth takes redirected frames only if its other end polls, as it does with a program attached.
+    if wish.sender == Some(SenderKind::LiveFrames) {
+        // A veth takes redirected frames only while its other end polls. A program in the driver sees to that as well.
+        Ethtool::open(RECEIVING)
+            .and_then(|receiving| receiving.set_feature("rx-gro", true))
+            .map_err(|error| cannot_or_failed(&error))?;
+    }
+    // The receiver first, so that a sender sees what its program makes possible.
     let mut receiver = bindings::open_receiver(RECEIVING, wish.receiver)?;
     let mut sender = bindings::open_sender(SENDING, wish.sender)?;
     receiver

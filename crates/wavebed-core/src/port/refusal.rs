@@ -1,5 +1,7 @@
 //! Why a port does not do what it was asked.
 
+use std::io::ErrorKind;
+
 use serde::Serialize;
 use wavebed_forward::answer::NotFound;
 
@@ -54,7 +56,8 @@ impl Refusal {
 
 /// By the system's answer.
 pub fn cannot_or_failed(error: &wavebed_os::Error) -> Refusal {
-    if error.errno().is_some_and(|number| CANNOT.contains(&number)) {
+    let refused = error.errno().is_some_and(|number| CANNOT.contains(&number));
+    if refused || error.source.kind() == ErrorKind::Unsupported {
         Refusal::cannot(error.to_string())
     } else {
         Refusal::failed(error.to_string())
