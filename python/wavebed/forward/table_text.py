@@ -27,8 +27,8 @@ def comparison_text(comparison: Comparison) -> str:
         _columns(_second_table(comparison.devices)),
         "A change is tied where the ranges of both ranks overlap: the intervals do not show it.",
         "",
-        *(_apart(comparison, measure) for measure in MEASURES),
-        *(f"{device.name}: {_whys(device)}" for device in comparison.devices if _whys(device)),
+        *(_apart(comparison, measure) for measure in MEASURES if comparison.told_apart(measure)[1]),
+        *(why for device in comparison.devices for why in _whys(device)),
         *(f"note: {note}" for note in comparison.notes),
     ]
     return "\n".join(parts)
@@ -47,7 +47,7 @@ def _first_table(devices: Sequence[Device]) -> list[tuple[str, ...]]:
         large, small, free = (device.values[measure] for measure in MEASURES)
         rows.append(
             (
-                device.name, device.kind, _digits(large.payload_mbps), _digits(large.l1_mbps), _busy(large),
+                device.name, device.kind, _payload(large), _digits(large.l1_mbps), _busy(large),
                 _millions(small), _busy(small), _millions(free),
             )
         )  # fmt: skip
@@ -63,7 +63,7 @@ def _second_table(devices: Sequence[Device]) -> list[tuple[str, ...]]:
         rows.append(
             (
                 device.name,
-                _digits(large.payload_mbps),
+                _payload(large),
                 interval_text(large.in_payload(large.low), large.in_payload(large.high)),
                 rank_text(device.ranks.get("throughput")),
                 _millions(small),
@@ -105,18 +105,24 @@ def _apart(comparison: Comparison, measure: Measure) -> str:
     return f"The {MEASURES[measure]} tells {clear} of {pairs} pairs of devices apart."
 
 
-def _whys(device: Device) -> str:
-    return "; ".join(
-        f"no figure for the {MEASURES[measure]}: {value.why}"
+def _whys(device: Device) -> list[str]:
+    return [
+        f"{device.name}: no figure for the {MEASURES[measure]}: {value.why}"
         for measure, value in device.values.items()
         if value.why and value.why != "not measured"
-    )
+    ]
 
 
 def _millions(value: Value) -> str:
-    if value.pps is None:
-        return "refused" if value.why.startswith("refused") else "–"
-    return f"{value.pps / 1e6:.4g}"
+    return _none(value) if value.pps is None else f"{value.pps / 1e6:.4g}"
+
+
+def _payload(value: Value) -> str:
+    return _none(value) if value.pps is None else _digits(value.payload_mbps)
+
+
+def _none(value: Value) -> str:
+    return "refused" if value.why.startswith("refused") else "–"
 
 
 def _in_millions(pps: float | None) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wavebed.forward.report.build import forward_document
 from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic, style_of
 from wavebed.forward.report.rates import size_axis
-from wavebed.forward.report.words import cell, frames, mbps, mpps, percent, section, table
+from wavebed.forward.report.words import cell, frames, mbps, mpps, percent, section, sentence, table
 from wavebed.forward.table_text import interval_text, moved_text, sizes_tested
 from wavebed.forward.tables import MEASURES
 
@@ -57,8 +57,8 @@ def _in_words(comparison: Comparison) -> str:
         for measure, value in device.values.items():
             if value.why and value.why != "not measured":
                 text = f"{device.name} has no figure for the {MEASURES[measure]}: {value.why}"
-                told.append(f'<p class="warn">{escape(text)}.</p>')
-    told += [f'<p class="warn">{escape(note)}.</p>' for note in comparison.notes]
+                told.append(f'<p class="warn">{escape(sentence(text))}</p>')
+    told += [f'<p class="warn">{escape(sentence(note))}</p>' for note in comparison.notes]
     return "".join(told)
 
 
@@ -133,14 +133,18 @@ def _second(comparison: Comparison) -> str:
 def _payload(value: Value) -> str:
     if value.pps is None:
         return _none(value)
-    return cell(mbps(value.payload_mbps), interval_text(value.in_payload(value.low), value.in_payload(value.high)))
+    return cell(mbps(value.payload_mbps), _within(value.in_payload(value.low), value.in_payload(value.high)))
 
 
 def _millions(value: Value) -> str:
     if value.pps is None:
         return _none(value)
     low, high = (None if pps is None else pps / 1e6 for pps in (value.low, value.high))
-    return cell(mpps(value.pps), interval_text(low, high))
+    return cell(mpps(value.pps), _within(low, high))
+
+
+def _within(low: float | None, high: float | None) -> str:
+    return "no interval" if low is None or high is None else interval_text(low, high)
 
 
 def _none(value: Value) -> str:

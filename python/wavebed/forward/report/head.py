@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.report.words import frames, percent
+from wavebed.forward.report.words import frames, percent, sentence
 from wavebed.forward.verdicts import refused_parts, sizes_text, verdict_of
 
 if TYPE_CHECKING:
@@ -45,11 +45,10 @@ def head(record: ForwardRecord) -> str:
             f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
             f'<p><span class="badge {style}">{text}</span> {meaning}</p>',
             "".join(
-                f'<p class="lead">{escape(sentence.replace(" %", _NO_BREAK))}</p>'
-                for sentence in findings_in_words(result)
+                f'<p class="lead">{escape(found.replace(" %", _NO_BREAK))}</p>' for found in findings_in_words(result)
             ),
             _refused(result),
-            "".join(f'<p class="warn">Keep in mind: {escape(doubt)}.</p>' for doubt in result.doubts),
+            "".join(f'<p class="warn">Keep in mind: {escape(sentence(doubt))}</p>' for doubt in result.doubts),
         )
     )
 
@@ -99,9 +98,10 @@ def _refused(result: DeviceResult) -> str:
         return ""
     lines = []
     for refusal, where in parts.items():
+        told = refusal.reason.rstrip(". ")
         remedy = f" <b>Remedy:</b> {escape(refusal.remedy)}" if refusal.remedy else ""
         lines.append(
-            f"<li><b>{escape(', '.join(where))}</b>: {escape(refusal.reason)}"
+            f"<li><b>{escape(', '.join(where))}</b>: {escape(told)}"
             f' <span class="soft">({escape(refusal.code)})</span>.{remedy}</li>'
         )
     return f'<div class="refused"><h3>What was refused, and why</h3><ul>{"".join(lines)}</ul></div>'

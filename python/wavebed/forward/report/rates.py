@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.forward.arithmetic import Rates
     from wavebed.forward.findings import DeviceResult, OverloadFinding, SizeFinding
+    from wavebed.stats.intervals import Interval
 
 __all__ = ["rates_section", "size_axis"]
 
@@ -140,8 +141,12 @@ def _entries(row: _Row, goals: Sequence[str]) -> list[tuple[str, Rates, str]]:
     if row.overload is not None and row.overload.received is not None:
         received = row.overload.received_pps
         trials = f"{received.count} trial{'s' if received.count != 1 else ''}"
-        entries.append(("overload, received", row.overload.received, f"{bounds(received, whole=True)}, {trials}"))
+        entries.append(("overload, received", row.overload.received, f"{_within(received)}, {trials}"))
     return entries
+
+
+def _within(interval: Interval) -> str:
+    return "no interval" if interval.low is None else bounds(interval, whole=True)
 
 
 def _unit_rows(name: str, entries: Sequence[tuple[str, Rates, str]]) -> list[str]:

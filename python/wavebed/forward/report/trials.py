@@ -82,7 +82,7 @@ def _row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> str:
     why = "<br>".join(escape(refusal.reason) for refusal in trial.refusals)
     verdict = f'<td class="text {trial.verdict}">{trial.verdict}{f": {why}" if why else ""}</td>'
     return (
-        f"<tr><th scope=row>{place}</th><td class=text>{escape(trial.purpose)}</td>"
+        f"<tr><th scope=row>{place}</th><td class=word>{escape(trial.purpose)}</td>"
         f"{''.join(cell(text) for text in cells)}{verdict}</tr>"
     )
 

@@ -26,6 +26,7 @@ __all__ = [
     "mpps",
     "percent",
     "section",
+    "sentence",
     "table",
     "under",
     "us",
@@ -90,6 +91,11 @@ def goal_text(finding: GoalFinding | None) -> tuple[str, str]:
     if finding.outcome == "below" and upper is not None:
         return f"below {frames(upper.offered.pps)}", "the lowest load tried"
     return "refused", finding.refusal.code.replace("_", " ") if finding.refusal else ""
+
+
+def sentence(text: str) -> str:
+    """Return a text that ends with one full stop."""
+    return text.rstrip(". ") + "."
 
 
 def cell(text: str, below: str = "", kind: str = "", title: str = "") -> str:
