@@ -27,7 +27,7 @@ from wavebed.forward.record import (
 from wavebed.result.names import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -97,13 +97,17 @@ class ForwardRun:
 
     def _trials(self) -> list[Trial]:
         sizes: dict[int, dict[int, int]] = {}
-        for row in self.arrow(SIZES_TABLE).to_pylist():
-            sizes.setdefault(row["trial"], {})[row["size_bytes"]] = row["frames"]
+        for trial, size, frames in self._columns(SIZES_TABLE):
+            sizes.setdefault(int(trial), {})[int(size)] = int(frames)
         counts: dict[int, list[tuple[float, float, int]]] = {}
-        for row in self.arrow(LATENCY_TABLE).to_pylist():
-            counts.setdefault(row["trial"], []).append((row["from_s"], row["below_s"], row["frames"]))
+        for trial, low, high, frames in self._columns(LATENCY_TABLE):
+            counts.setdefault(int(trial), []).append((low, high, int(frames)))
         rows = self.arrow(TRIALS_TABLE).to_pylist()
         return [_trial(row, sizes.get(row["trial"], {}), counts.get(row["trial"], [])) for row in rows]
+
+    def _columns(self, name: str) -> Iterator[tuple[float, ...]]:
+        """Return the rows of a table of numbers; a histogram of every trial makes many."""
+        return zip(*(column.to_pylist() for column in self.arrow(name).columns), strict=True)
 
 
 def read_forward(folder: Path) -> ForwardRun:
