@@ -22,7 +22,7 @@ RESOLUTION = 0.01
 """A burst is known to one percent, or to the frame."""
 BRACKET = 1.15
 """A repeat looks this far around the last one first."""
-REPEATS = 3
+REPEATS = 20
 """So many times a trial in which the tester was disturbed is made again, in all."""
 
 

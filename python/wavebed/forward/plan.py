@@ -29,7 +29,7 @@ from MLRsearch.target_scaling import TargetScaling
 
 from wavebed.forward.burst import most_steps
 from wavebed.forward.ladder import shares
-from wavebed.forward.search import LOWERINGS, REPEATS, SearchBudget, configured
+from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ LONG_LOOKS = 4
 """Steps of 1, 2, 4, 8 and 16 widths: 15 % of overload hidden."""
 FIRST_LOADS = 3
 LATER_LOADS = 3
-INITIAL_TRIALS = 2 + LOWERINGS
+INITIAL_TRIALS = 2 + LOWERINGS * TRIES
 """At the highest load, at what it forwarded, and beside that."""
 
 CARE = 1.5
@@ -142,9 +142,9 @@ class SearchPlan:
 
     def budget(self, overhead_s: float) -> SearchBudget:
         """Return the time the search has, if a trial takes `overhead_s` beside its traffic."""
-        repeated = REPEATS * max(self.traffic_s)
+        repeated = max(REPEATED_LONGEST * max(self.traffic_s), REPEATS * min(self.traffic_s))
         at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
-        return SearchBudget(self.traffic_s, at_most, overhead_s)
+        return SearchBudget(self.traffic_s, repeated, at_most, overhead_s)
 
     def span(self, overhead_s: float) -> Span:
         """Return the time it takes."""

@@ -22,17 +22,28 @@ if TYPE_CHECKING:
     from wavebed.forward.settings import GoalName, GoalSettings
     from wavebed.forward.trials import LoadLimit, TrialLog
 
-__all__ = ["LOAD_RANGE", "REPEATS", "SearchBudget", "configured", "search_size"]
+__all__ = [
+    "LOAD_RANGE",
+    "LOWERINGS",
+    "REPEATED_LONGEST",
+    "REPEATS",
+    "TRIES",
+    "SearchBudget",
+    "configured",
+    "search_size",
+]
 
 LOAD_RANGE = 1e4
 """Highest over lowest load: 149 pps of gigabit's 1.49 Mpps is less than any router forwards."""
 FEWEST_FRAMES = 10
 """The lowest load still sends so many in the shortest trial."""
 
-REPEATS = 3
-"""So many times a trial in which the tester was disturbed is made again, in one search."""
+REPEATS, REPEATED_LONGEST = 20, 3
+"""So many times trials in which the tester was disturbed are made again, in one search; of the longest only three."""
 LOWERINGS = 6
 """So many times the highest load is lowered, where the tester does not reach it with this device."""
+TRIES = 2
+"""So often a load must fail before it is lowered: once may be another program's doing."""
 LOWERED = 0.85
 
 
@@ -44,6 +55,8 @@ class SearchBudget:
     ----------
     traffic_s : dict of float to float
         Seconds of traffic that trials of each duration may take together.
+    repeated_s : float
+        Seconds of traffic of trials that are made again since the tester was disturbed.
     at_most_s : float
         All of it, with what trials take beside their traffic and repeated ones.
     overhead_s : float
@@ -51,6 +64,7 @@ class SearchBudget:
     """
 
     traffic_s: dict[float, float]
+    repeated_s: float
     at_most_s: float
     overhead_s: float
 
@@ -82,6 +96,7 @@ class _Measurer:
     made: list[int] = field(default_factory=list)
     counted: list[tuple[float, float, int]] = field(default_factory=list)
     repeats: int = 0
+    repeated_s: float = 0.0
     _again: dict[tuple[float, float], list[int]] = field(default_factory=dict)
 
     def rewind(self) -> None:
@@ -105,10 +120,11 @@ class _Measurer:
     def lower(self, duration_s: float) -> None:
         """Make the first trial at the highest load; where the tester does not reach that, lower it."""
         for _ in range(LOWERINGS):
-            trial = self._once(duration_s, self.limit.max_load.pps)
-            if not trial.refusals:
-                return
-            self._check(trial)
+            for _ in range(TRIES):
+                trial = self._once(duration_s, self.limit.max_load.pps)
+                if not trial.refusals:
+                    return
+                self._check(trial)
             self.limit = self.limit.lowered(_reached(trial))
 
     def _new(self, duration_s: float, load_pps: float) -> Trial:
@@ -117,9 +133,10 @@ class _Measurer:
             if not trial.refusals:
                 return trial
             self._check(trial)
-            if self.repeats == REPEATS:
-                raise _RefusedError(trial.refusals[0])
             self.repeats += 1
+            self.repeated_s += duration_s
+            if self.repeats > REPEATS or self.repeated_s > self.budget.repeated_s:
+                raise _RefusedError(trial.refusals[0])
             self.spent_s[duration_s] -= duration_s
 
     def _once(self, duration_s: float, load_pps: float) -> Trial:
