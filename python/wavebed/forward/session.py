@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from wavebed.forward.iperf3 import Host
+    from wavebed.forward.port import TesterPort
 
 __all__ = ["Setup", "set_up"]
 
@@ -41,8 +42,8 @@ class Setup:
         Counts frames that the tester itself lost behind the device.
     """
 
-    tx: Port
-    rx: Port
+    tx: TesterPort
+    rx: TesterPort
     layout: Layout
     kind: str
     cores: Collection[int] | None = None
@@ -72,7 +73,7 @@ def _receiving(target: RealPorts | PeerPorts) -> Port:
     return Port.remote(target.host, target.port, target.rx, target.token)
 
 
-def _layout(order: Order, interface: str, tx: Port, rx: Port) -> Layout:
+def _layout(order: Order, interface: str, tx: TesterPort, rx: TesterPort) -> Layout:
     """Return what the test frames say, from the order, and from the ports' own addresses where it says nothing."""
     version = 6 if order.settings.headers.ipv6 else 4
     sources = order.sources or _own(tx, version)
@@ -89,7 +90,7 @@ def _layout(order: Order, interface: str, tx: Port, rx: Port) -> Layout:
     return Layout(sources, destinations, next_hop=order.gateway, flows=order.flows, tags=tags)
 
 
-def _own(port: Port, version: int) -> Span | None:
+def _own(port: TesterPort, version: int) -> Span | None:
     """Return the first address of a port's interface that others can reach."""
     for text in port.describe().addresses:
         address = ipaddress.ip_interface(text)

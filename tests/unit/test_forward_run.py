@@ -1,0 +1,198 @@
+"""A forwarding test from its order to its folder: the real test between faked ports, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from forward_fakes import FakeDevice, FakePort, fake_ports
+
+import wavebed.forward.run as run_module
+import wavebed.forward.tester as tester_module
+from wavebed.errors import UserError, WavebedError
+from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
+from wavebed.forward.layout import Layout
+from wavebed.forward.model import PortInfo, Span
+from wavebed.forward.run import Outcome, measure, run_order
+from wavebed.forward.session import Setup, _layout
+from wavebed.path.problems import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WISH = Wish(tx="a", rx="b", link_speed="100mbit", sizes="64,1518", quick=True, name="router")
+
+
+@dataclass
+class Heard:
+    notes: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def step(self, text: str, left_s: float) -> None:  # noqa: ARG002 - as the real one
+        self.steps.append(text)
+
+    go_on = step
+
+
+@pytest.fixture(autouse=True)
+def _virtual(monkeypatch: pytest.MonkeyPatch):
+    """The tester waits in the time of its fake ports; signals are put back."""
+    kept = signal.getsignal(signal.SIGINT)
+    real = tester_module.Tester
+
+    def made(tx: FakePort, rx: FakePort, layout: Layout, **more: object):
+        return real(tx, rx, layout, sleep=tx.world.sleep, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run_module, "Tester", made)
+    yield
+    signal.signal(signal.SIGINT, kept)
+
+
+def setup_of(device: FakeDevice, **more: object) -> Setup:
+    tx, rx = fake_ports(device)
+    layout = Layout(Span("198.18.0.2", 1), Span("198.18.1.2", 16), next_hop="198.18.0.1")
+    return Setup(tx, rx, layout, "external", **more)  # type: ignore[arg-type]
+
+
+def order_of(**changes: object) -> Order:
+    return parse_wish(replace(WISH, **changes))  # type: ignore[arg-type]
+
+
+def test_the_plan_is_said_first_and_then_every_part_with_the_time_left() -> None:
+    heard = Heard()
+    result, interrupted = measure(order_of(), setup_of(FakeDevice(capacity_pps=60_000)), heard, {})
+    assert not interrupted
+    assert len(heard.notes) == 1
+    assert heard.notes[0].startswith("plan: about")
+    parts = [step for step in heard.steps if ":" not in step and "part" in step]
+    assert parts == [
+        "part 1 of 4, throughput",
+        "part 2 of 4, overload",
+        "part 3 of 4, search 64",
+        "part 4 of 4, search 1518",
+    ]
+    assert result.device == "router"
+    assert result.overload[1].received is not None
+    # 100 Mbit/s carry 148,810 frames of 64 B each second; the device forwards 60,000.
+    assert result.overload[1].received.pps == pytest.approx(60_000, rel=0.01)
+
+
+def test_an_interrupted_test_keeps_the_parts_that_were_whole() -> None:
+    device = FakeDevice(capacity_pps=60_000)
+    setup = setup_of(device)
+    real, heard = setup.tx.send, Heard()
+
+    def send(*given: object, **more: object):
+        if any("search 64" in step for step in heard.steps):
+            raise KeyboardInterrupt
+        return real(*given, **more)  # type: ignore[arg-type]
+
+    setup.tx.send = send  # type: ignore[method-assign]
+    result, interrupted = measure(order_of(), setup, heard, {})
+    assert interrupted
+    assert [one.code for one in result.refusals] == ["interrupted"]
+    assert [one.name for one in result.overload] == ["throughput", "overload"]
+    assert all(one.received is not None for one in result.overload)
+
+
+def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> None:
+    lost = iter(range(0, 10_000, 5))
+    setup = setup_of(FakeDevice(capacity_pps=60_000), overruns=lambda: next(lost))
+    result, _ = measure(order_of(tests="overload"), setup, Heard(), {})
+    assert all(one.received is None for one in result.overload)
+    assert "the ring of the receiving port was full 5 times" in result.overload[0].refusals[0].reason
+
+
+def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
+    from contextlib import contextmanager
+
+    @contextmanager
+    def set_up(order: Order):
+        yield setup_of(device)
+
+    monkeypatch.setattr(run_module, "set_up", set_up)
+
+
+def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> Outcome:
+    in_fake(monkeypatch, device)
+    return run_order(order_of(tests="overload"), tmp_path / "run", ["wavebed", "forward"], Heard())
+
+
+def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = done(tmp_path, monkeypatch, FakeDevice(capacity_pps=60_000))
+    assert outcome.measured
+    assert outcome.page == tmp_path / "run/report.html"
+    text = outcome.as_text()
+    assert "64-byte test" in text
+    assert "0.0600" in text
+    assert f"results: {tmp_path / 'run'}" in text
+    told = json.loads(outcome.as_json())
+    assert told["verdict"] == "measured"
+    assert told["result"]["overload"][1]["received"]["pps"] == pytest.approx(60_000, rel=0.01)
+    assert told["result"]["trials"] == []
+
+
+def test_a_device_that_floods_is_refused_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = done(tmp_path, monkeypatch, FakeDevice(super_packets=True))
+    assert not outcome.measured
+    assert "refused (" in outcome.as_text()
+    assert json.loads(outcome.as_json())["verdict"] == "refused"
+
+
+def test_a_device_that_cannot_be_reached_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_fake(monkeypatch, FakeDevice())
+
+    def deaf(*_: object, **__: object) -> str:
+        raise WavebedError("198.18.0.1 does not answer")
+
+    monkeypatch.setattr(FakePort, "resolve", deaf)
+    with pytest.raises(WavebedError, match="does not answer"):
+        run_order(order_of(), tmp_path / "run", [], Heard())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_something_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("x")
+    with pytest.raises(UserError, match="name a new folder"):
+        run_order(order_of(), tmp_path, [], Heard())
+
+
+# ---- addresses of real ports ----
+
+
+class PortWith(FakePort):
+    addresses: tuple[str, ...] = ()
+
+    def describe(self) -> PortInfo:
+        return replace(super().describe(), addresses=self.addresses)
+
+
+def layout_of(own: tuple[str, ...], **wish: object) -> Layout:
+    tx, rx = fake_ports(FakeDevice())
+    mine = PortWith(tx.world, "a", 0)
+    mine.addresses = own
+    bare = PortWith(rx.world, "b", 1)
+    order = parse_wish(Wish(tx="a", rx="b", **wish))  # type: ignore[arg-type]
+    assert isinstance(order.target, RealPorts)
+    return _layout(order, order.target.tx, mine, bare)
+
+
+def test_test_addresses_are_those_of_the_ports_or_of_rfc_2544() -> None:
+    layout = layout_of(("fe80::1/64", "192.168.1.7/24"), gateway="192.168.1.1")
+    assert (layout.sources, layout.next_hop) == (Span("192.168.1.7", 1), "192.168.1.1")
+    assert layout.destinations == Span("198.18.1.2", 16)
+    assert layout_of(()).sources == Span("198.18.0.2", 1)
+    assert layout_of(("192.168.1.7/24",), ipv6=True).sources == Span("2001:2::2", 1)
+    given = layout_of(("192.168.1.7/24",), sources="192.168.1.50x4", destinations="10.0.0.2")
+    assert (given.sources, given.destinations) == (Span("192.168.1.50", 4), Span("10.0.0.2", 1))
+
+
+def test_a_gateway_that_no_source_is_a_neighbour_of_is_refused() -> None:
+    with pytest.raises(Problem, match="--sources: is missing: a has no IPv4 address of its own"):
+        layout_of((), gateway="192.168.1.1")
