@@ -13,9 +13,9 @@ FUZZ_SEED ?= 0
 NOTEST ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
-	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm
+	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
-TEST_PROGRAMS := $(RUN_PROGRAMS) nft=nftables tshark=tshark setpriv=util-linux
+TEST_PROGRAMS := $(RUN_PROGRAMS) tshark=tshark setpriv=util-linux
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
