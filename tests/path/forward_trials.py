@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from wavebed.forward.bench import Bench
+from wavebed.forward.device import read_device
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
@@ -167,6 +169,19 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
     return [tester.trial("peer", (64,), 10_000, 2.0 if kill else 0.3)]
 
 
+def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: float) -> list[Trial]:
+    """A trial through a device on the bench."""
+    bench = stack.enter_context(Bench())
+    device = read_device(text)
+    device.set_up(bench)
+    stack.callback(device.tear_down)
+    tx, rx = (
+        stack.enter_context(Port.local(port.interface, netns=port.namespace, core=bench.tester_core))
+        for port in (bench.tx, bench.rx)
+    )
+    return [Tester(tx, rx, device.layout(4)).trial(text, (size,), rate_pps, seconds)]
+
+
 ON_A_CABLE = {act.__name__: act for act in (exact, exact6, senders, offload, mtu, down, away, flap, killed)}
 
 
@@ -174,7 +189,12 @@ def main() -> None:
     what = sys.argv[1]
     begin = time.monotonic()
     with ExitStack() as stack:
-        trials = ON_A_CABLE[what](cable(stack)) if what in ON_A_CABLE else peer(stack, kill=what == "vanish")
+        if what == "through":
+            trials = through(stack, sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]))
+        elif what in ON_A_CABLE:
+            trials = ON_A_CABLE[what](cable(stack))
+        else:
+            trials = peer(stack, kill=what == "vanish")
     plain = [{**asdict(trial), "verdict": trial.verdict} for trial in trials]
     print(json.dumps({"trials": plain, "took_s": time.monotonic() - begin}, default=repr))
 

@@ -17,8 +17,8 @@ WITHIN_S = 60.0
 """Each takes a few seconds; the machine may be busy."""
 
 
-def ask(what: str) -> list[dict[str, Any]]:
-    command = [find_core(), "cell", "--", sys.executable, str(AGENT), what]
+def ask(*what: str) -> list[dict[str, Any]]:
+    command = [find_core(), "cell", "--", sys.executable, str(AGENT), *what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     trials: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
@@ -110,3 +110,28 @@ def test_a_port_behind_the_server_is_as_good_as_one_at_hand() -> None:
     (trial,) = ask("peer")
     check_exact(trial, {"64": 3000})
     assert trial["books"]["latency"] is not None  # the same machine: one clock
+
+
+@pytest.mark.parametrize(
+    ("device", "rate_pps", "seconds", "code"),
+    [
+        ("flooding:rate=10000", 2000, 1, "flood"),
+        ("duplicating:every=100", 2000, 1, "duplicates"),
+        ("rebooting:after=500ms,down=200ms", 2000, 2, "reboot"),
+    ],
+)
+def test_a_faulty_device_is_told_from_a_slow_one(device: str, rate_pps: int, seconds: int, code: str) -> None:
+    (trial,) = ask("through", device, "64", str(rate_pps), str(seconds))
+    assert trial["verdict"] == "refused"
+    assert code in codes(trial) or (code == "reboot" and set(codes(trial)) & {"port_down", "no_frames"})
+
+
+def test_a_slow_device_loses_what_it_cannot_carry() -> None:
+    (trial,) = ask("through", "shaped:rate=2000,burst=20", "64", "8000", "1")
+    assert set(codes(trial)) <= {"late"}, trial["refusals"]
+    assert trial["sent"] == trial["received"] + trial["lost"]
+    assert trial["books"]["foreign"] == trial["rx"]["rx_packets"] - trial["received"]
+    most = 2000 * trial["took_s"] + 20
+    assert 0 < trial["received"] <= 1.05 * most  # what was under way when the sender had done is in it
+    if not trial["refusals"]:  # at most a tenth of the frames was late, so that the device rested for no more
+        assert trial["received"] >= 0.85 * most

@@ -211,12 +211,10 @@ def test_a_loss_that_bursts_of_the_tester_may_have_caused_is_not_the_devices(bat
     assert codes({**received(95_000), "sent": sent}) == (["late"] if late else [])
 
 
-def test_bursts_that_cannot_explain_the_loss_do_not_matter() -> None:
+def test_bursts_of_which_nothing_was_lost_do_not_matter() -> None:
     sent = replace(SENT, late_batches=20_000)
     assert codes({"sent": sent}) == []
     assert codes({**received(99_999), "sent": sent}) == ["late"]
-    assert codes({**received(80_000), "sent": sent}) == ["late"]
-    assert codes({**received(79_999), "sent": sent}) == []
 
 
 def test_as_fast_as_it_goes_is_never_late() -> None:

@@ -43,8 +43,9 @@ LATE_SLACK_LEAST_NS = 100_000
 """The last frame of a short trial may be late by one time slice of another process, but by no more than the twentieth
 part of the trial: a burst that takes longer is none. Less than a tenth of a millisecond is not late."""
 LATE_BATCHES_SHARE = 0.1
-"""More batches than these late by over 100 us: the rate was kept on average only, by bursts. Where nothing was lost the
-device had a harder task than was asked, and the trial counts; so it does where more was lost than was late."""
+"""More batches than these late by over 100 us: the rate was kept on average only, by pauses and bursts. A device loses
+of bursts what it would have carried, and cannot make up for pauses. Where nothing was lost it had a harder task than was
+asked, and the trial counts."""
 FOREIGN_SHARE = 0.001
 FOREIGN_FLOOR = 100
 FOREIGN_PER_S = 20
@@ -387,12 +388,12 @@ def _kept_rate(e: Evidence) -> list[Refusal]:
         real = (e.planned - 1) / e.sent.took_ns * NS
         return [Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)]
     share = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
-    if share > LATE_BATCHES_SHARE and 0 < e.lost <= share * e.sent.frames:
+    if e.lost and share > LATE_BATCHES_SHARE:
         return [
             Refusal(
                 "late",
                 f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
-                f" the rate was kept by bursts, which may have caused the loss of {e.lost}",
+                f" the rate was kept by bursts, which may be why {e.lost} were lost",
                 remedy,
             )
         ]
