@@ -44,8 +44,8 @@ LATE_SLACK_LEAST_NS = 100_000
 part of the trial: a burst that takes longer is none. Less than a tenth of a millisecond is not late."""
 LATE_BATCHES_SHARE = 0.1
 """More batches than these late by over 100 us: the rate was kept on average only, by pauses and bursts. A device loses
-of bursts what it would have carried, and cannot make up for pauses. Where nothing was lost it had a harder task than was
-asked, and the trial counts."""
+of bursts what it would have carried, and cannot make up for pauses. Where nothing was lost it had a harder task than
+was asked, and the trial counts."""
 FOREIGN_SHARE = 0.001
 FOREIGN_FLOOR = 100
 FOREIGN_PER_S = 20
