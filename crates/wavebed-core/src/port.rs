@@ -35,8 +35,8 @@ const LONGEST_LINE: u64 = 1 << 20;
 /// After the end of standard input the work at hand may take this long to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A multiple of this many nanoseconds passes between a request to send and its first frame.
-const LEAD_NS: u64 = 1_000_000;
+/// The first frame is due so long after the request: time for a sender to load its program and to warm its memory.
+const LEAD_NS: u64 = 50_000_000;
 
 /// The answer to a request: what stands under `ok`.
 type Answer = Result<Value, Refusal>;
@@ -243,14 +243,14 @@ impl Port {
             self.sender = Some(bindings::open_sender(&self.name, wish.sender)?);
         }
         let sender = self.sender.as_mut().expect("just opened");
-        let now = clock::monotonic_ns();
+        let start_ns = clock::monotonic_ns() + LEAD_NS;
         let job = Job {
             trial: wish.trial,
             frames: wish.count,
             interval_q32,
             batch: wish.batch,
-            start_ns: now + LEAD_NS,
-            deadline_ns: now.saturating_add(wish.deadline_ns),
+            start_ns,
+            deadline_ns: start_ns.saturating_add(wish.deadline_ns),
         };
         let sent = sender.send(&frames, &job, &self.stop);
         let mut answer = json!(sent.map_err(|error| cannot_or_failed(&error))?);

@@ -18,7 +18,7 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use super::bindings;
 use super::refusal::{Refusal, cannot_or_failed};
 use super::requests::Ceiling;
-use super::{Answer, frames};
+use super::{Answer, LEAD_NS, frames};
 
 /// The ends of the pair.
 const SENDING: &str = "sending";
@@ -136,7 +136,7 @@ fn send_and_count(
     receiver
         .open_books(&frames, TRIAL, 0)
         .map_err(|error| cannot_or_failed(&error))?;
-    let start_ns = clock::monotonic_ns();
+    let start_ns = clock::monotonic_ns() + LEAD_NS;
     let job = Job {
         trial: TRIAL,
         frames: count,

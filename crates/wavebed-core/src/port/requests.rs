@@ -121,7 +121,7 @@ pub struct Send {
     pub rate_pps: Option<f64>,
     /// How many leave together.
     pub batch: u32,
-    /// When to give up, from now.
+    /// When to give up, from when the first frame is due.
     pub deadline_ns: u64,
     /// How; the best way that works without.
     pub sender: Option<SenderKind>,
