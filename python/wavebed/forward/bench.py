@@ -13,8 +13,10 @@ there too, so that its ring cannot run over.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from wavebed.forward.napi import napi_instances
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from io import FileIO
     from types import TracebackType
 
 __all__ = ["Bench", "BenchPort"]
@@ -36,6 +39,11 @@ NAMESPACES = ("tx", "dut", "rx")
 DEVICE_FIFO = 40
 """Priority of the device's threads: as if its processor were its own. Without it, whatever else runs on the machine
 makes the device lose frames: 0.6 % of 0.22 Mpps, where with it none of 0.24 Mpps was lost."""
+FIRST = -20
+"""Niceness of a device that is a process. SCHED_FIFO is nothing for one that never rests: the kernel stops it for 50 ms
+in each second."""
+LATENCY_DEVICE = "/dev/cpu_dma_latency"
+"""How long a processor may take to wake up, in microseconds, as long as somebody holds it open (PM QoS)."""
 RUN_WITHIN_S = 20.0
 END_GRACE_S = 2.0
 HOUR_MS = "3600000"
@@ -97,17 +105,15 @@ class Bench:
         self.device_core: int | None = None
         self.has_v6 = Path("/proc/sys/net/ipv6").is_dir()
         self._programs: list[subprocess.Popen[str]] = []
+        self._awake: FileIO | None = None
 
     def __enter__(self) -> Self:
         """Make it."""
         if not inside():
             raise MachineError("a bench is made inside a cell only: start with wavebed-core cell")
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) > 1:
-            self.tester_core, self.device_core = cores[0], cores[1]
-        else:
-            self.doubts.append("one processor for tester and device: they take time from each other")
+        self._choose_cores(sorted(os.sched_getaffinity(0)))
         try:
+            self._stay_awake()
             self._make()
         except BaseException:
             self._remove()
@@ -119,6 +125,26 @@ class Bench:
     ) -> None:
         """End the programs that were started on it, and remove the namespaces with all that is in them."""
         self._remove()
+
+    def _choose_cores(self, cores: list[int]) -> None:
+        if len(cores) == 1:
+            self.doubts.append("one processor for tester and device: they take time from each other")
+            return
+        tester, *others = cores
+        apart = [core for core in others if core not in _threads_beside(tester)]
+        if not apart:
+            self.doubts.append(
+                f"processors {tester} and {others[0]} are threads of one core: they slow each other down"
+            )
+        self.tester_core, self.device_core = tester, (apart or others)[0]
+
+    def _stay_awake(self) -> None:
+        """Let idle processors poll: where they sleep, a frame waits up to 0.1 ms for its device to wake up."""
+        try:
+            self._awake = open(LATENCY_DEVICE, "wb", buffering=0)  # noqa: PTH123, SIM115 - held until the bench is removed
+            self._awake.write(struct.pack("=i", 0))
+        except OSError as error:
+            self.doubts.append(f"idle processors sleep, which shows in latency: {LATENCY_DEVICE}: {error.strerror}")
 
     def _make(self) -> None:
         self.batch([f"netns add {name}" for name in NAMESPACES])
@@ -198,10 +224,15 @@ class Bench:
         return ["ip", "netns", "exec", namespace, *pinned, *argv]
 
     def start(self, namespace: str, argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]:
-        """Start a program that runs until its standard input ends, or the bench is removed."""
+        """Start a device's program: it runs until its standard input ends, or the bench is removed."""
         program = subprocess.Popen(
-            self.argv(namespace, argv, core), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            self.argv(namespace, argv, core),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
+        _go_first(program.pid)
         self._programs.append(program)
         return program
 
@@ -260,9 +291,22 @@ class Bench:
         for program in self._programs:
             _end(program)
         self._programs.clear()
+        if self._awake is not None:
+            self._awake.close()
         for name in NAMESPACES:
             # One that was not made is no failure, and the cell takes the rest along.
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=RUN_WITHIN_S)
+
+
+def _threads_beside(core: int) -> set[int]:
+    """Return the processors that are threads of the same core, this one too; only this one where nobody tells."""
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    found = {core}
+    with contextlib.suppress(OSError):
+        for part in path.read_text().strip().split(","):
+            first, _, last = part.partition("-")
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
 
 
 def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
@@ -305,6 +349,15 @@ def _run(command: Sequence[str], text: str | None, name: str) -> str:
             raise MachineError(f"{name} is not installed")
         raise WavebedError(f"{name}: {said}")
     return done.stdout
+
+
+def _go_first(process: int) -> None:
+    """Let a process that leads a session go before others, where that is allowed: it polls, and is never done."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process, FIRST)
+    # The kernel may weigh sessions before it weighs their processes.
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{process}/autogroup").write_text(str(FIRST))
 
 
 def _end(program: subprocess.Popen[str]) -> None:

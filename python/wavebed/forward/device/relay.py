@@ -31,7 +31,3 @@ class Relay(ProgramDevice):
     def arguments(self) -> list[str]:
         """Return the delay."""
         return ["--delay-us", str(self.values["delay"])] if self.values["delay"] else []
-
-    def hops(self) -> int:
-        """Return 0: it changes MAC addresses only."""
-        return 0
