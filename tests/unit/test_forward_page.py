@@ -85,6 +85,16 @@ def test_books_that_do_not_balance_are_told() -> None:
     assert "In 1 trials that count, sent is not received + lost." in told
 
 
+def test_books_show_what_was_dropped_at_the_sending_interface() -> None:
+    result = device("a", 6e5)
+    first = next(trial for trial in result.trials if trial.purpose == "overload")
+    assert first.tx is not None
+    left = replace(first.tx, tx_packets=first.received, tx_dropped=first.lost)
+    told = text_of(page(record(replace(result, trials=(replace(first, tx=left),)))))
+    sent, received, lost = first.sent, first.received, first.lost
+    assert f"64 B measured 1 {sent} {received} {lost} {received + 2} {received} 2 {lost} 0" in told
+
+
 def test_every_rate_is_named_in_its_units() -> None:
     told = text_of(page(record(device("a", 3e6))))
     assert "64 B line rate 1488095 1000 761.9 214.3 by arithmetic" in told

@@ -91,12 +91,14 @@ def _books(result: DeviceResult) -> str:
             for trial in trials
         )  # fmt: skip
         left = _sum(None if trial.tx is None else trial.tx.tx_packets for trial in trials)
+        dropped = _sum(None if trial.tx is None else trial.tx.tx_dropped + trial.tx.tx_errors for trial in trials)
         came = _sum(None if trial.rx is None else trial.rx.rx_packets for trial in trials)
         gap = sent - received - lost
         cells = (
             str(len(trials)),
             frames(sent),
             frames(left),
+            frames(dropped),
             frames(came),
             frames(received),
             frames(other),
@@ -109,8 +111,8 @@ def _books(result: DeviceResult) -> str:
     if not rows:
         return ""
     head = [
-        "frame size", "trials", "how many", "sent", "left the sending interface", "came to the receiving interface",
-        "received", "other frames", "lost", "sent − received − lost",
+        "frame size", "trials", "how many", "sent", "left the sending interface", "dropped there",
+        "came to the receiving interface", "received", "other frames", "lost", "sent − received − lost",
     ]  # fmt: skip
     told = (
         "In every trial that counts, sent = received + lost, to the frame."
@@ -119,8 +121,9 @@ def _books(result: DeviceResult) -> str:
     )
     note = (
         f'<p class="soft">{told} Received are frames of the trial, each once. Other frames are duplicates, frames of'
-        " trials before, damaged ones, and foreign ones such as ARP. Interfaces also count what a kernel sends and"
-        " receives by itself.</p>"
+        " trials before, damaged ones, and foreign ones such as ARP. What a virtual device's queue has no room for is"
+        " dropped at the sending interface: it was offered, and is lost (AF_XDP tries again, and each try counts)."
+        " Interfaces also count what a kernel sends and receives by itself.</p>"
     )
     return f"<h3>Books</h3>{note}{table('Books', head, rows, 'books', [1])}"
 
