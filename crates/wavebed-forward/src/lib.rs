@@ -19,4 +19,5 @@ pub mod rx_ring;
 pub mod sender;
 pub mod sendmmsg;
 pub mod tx_ring;
+pub mod xdp_device;
 pub mod xdp_receiver;
