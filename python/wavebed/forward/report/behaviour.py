@@ -59,7 +59,7 @@ def ladder_section(result: DeviceResult) -> str:
 
 
 def _maximum(limited_by: str, pps: float) -> str:
-    what = "line rate" if limited_by == "line_rate" else "90 % of the tester's ceiling"
+    what = "line rate" if limited_by == "line_rate" else "the most that the tester can offer"
     return f"{what}, {frames(pps)} pps"
 
 
@@ -163,7 +163,7 @@ def bursts_section(result: DeviceResult) -> str:
 
 def _burst_row(burst: BurstFinding) -> str:
     start = f"<tr><th scope=row>{escape(sizes_text(burst.name))}</th>"
-    by_tester = "90 % of the tester's ceiling" if burst.limited_by == "tester" else "line rate"
+    by_tester = "the most that the tester can offer" if burst.limited_by == "tester" else "line rate"
     start += cell(frames(burst.offered.pps), by_tester)
     if burst.refusal is not None:
         return f"{start}<td class=text colspan=4>refused: {escape(burst.refusal.reason)}</td></tr>"
