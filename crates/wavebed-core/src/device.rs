@@ -10,7 +10,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use wavebed_forward::frame::mac_from_text;
-use wavebed_forward::relay::{Relay, Side};
+use wavebed_forward::relay::{self, Relay};
+use wavebed_forward::xdp_device::{self, XdpDevice};
+use wavebed_os::netlink::interface_index;
 
 use crate::problem::Problem;
 
@@ -62,18 +64,29 @@ fn mac(text: &str) -> Result<Mac, String> {
 /// # Errors
 /// An interface is missing, went down or away, or the machine cannot.
 pub fn run(wish: &Wish) -> Result<i32, Problem> {
-    let ended = match wish.kind {
+    let ended = check(wish).and_then(|()| match wish.kind {
         Kind::Xdp => xdp(wish),
         Kind::Relay => relay(wish),
-    };
+    });
     if let Err(problem) = &ended {
         say(&json!({ "error": problem.to_string() }));
     }
     ended.map(|()| 0)
 }
 
+fn check(wish: &Wish) -> Result<(), Problem> {
+    for name in [&wish.inside, &wish.outside] {
+        interface_index(name)
+            .map_err(|_| Problem::wrong(format!("{name}: there is no such interface")))?;
+    }
+    if wish.inside == wish.outside {
+        return Err(Problem::wrong("OUT: must be another interface than IN"));
+    }
+    Ok(())
+}
+
 fn relay(wish: &Wish) -> Result<(), Problem> {
-    let side = |interface, next: Mac| Side {
+    let side = |interface, next: Mac| relay::Side {
         interface,
         next_mac: next.0,
     };
@@ -101,7 +114,18 @@ fn xdp(wish: &Wish) -> Result<(), Problem> {
     if wish.delay_us > 0 {
         return Err(Problem::wrong("--delay-us: only a relay keeps frames"));
     }
-    Err(Problem::cannot("xdp: not built"))
+    let side = |interface, next: Mac| xdp_device::Side {
+        interface,
+        next_mac: next.0,
+    };
+    let _device = XdpDevice::attach(
+        side(wish.inside.as_str(), wish.in_next_mac),
+        side(wish.outside.as_str(), wish.out_next_mac),
+    )?;
+    say(&json!({"ok": {}}));
+    // The programs are detached with their descriptors.
+    wait_for_the_end();
+    Ok(())
 }
 
 /// Says it on standard output. Nobody may listen.
