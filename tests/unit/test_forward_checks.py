@@ -116,6 +116,18 @@ def test_a_device_that_carries_all_that_can_be_sent_was_not_overloaded(unique: i
         assert "that it could send" in reason(fields)
 
 
+def test_a_frame_that_was_tried_again_has_left() -> None:
+    tries = totals(replace(ZERO, tx_packets=100_000, tx_dropped=30_000))
+    assert codes({"tx": tries, "tx_is_veth": False}) == []
+    assert evidence(tx=tries, tx_is_veth=False).left == 100_000
+
+
+def test_a_device_that_pushes_back_is_the_limit() -> None:
+    fields: dict[str, object] = {"offered_pps": None, "planned": None}
+    assert codes({**fields, "tx": totals(replace(ZERO, tx_packets=100_000, tx_dropped=30_000))}) == []
+    assert codes({**fields, "tx": totals(replace(ZERO, tx_packets=100_000, tx_dropped=900))}) == ["tester_limit"]
+
+
 def test_a_full_link_is_no_limit_of_the_tester() -> None:
     fields: dict[str, object] = {
         **received(60_000),

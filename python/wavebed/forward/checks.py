@@ -34,7 +34,7 @@ NS = 1_000_000_000
 CEILING_SHARE = 0.9
 """Above this share of what the tester can do by itself, a figure may be the tester's."""
 OVERLOAD_LOSS = 0.01
-"""A device that loses less of all that the tester can send was not overloaded, whatever the ceiling was before."""
+"""A device that loses or refuses less of all that the tester can send was not overloaded, whatever the ceiling was."""
 RATE_KEPT_SHARE = 0.995
 """A sender that stays below has not offered what was asked: half of the 1 % within which a found rate must be."""
 LATE_SLACK_NS = 2_000_000
@@ -118,6 +118,12 @@ class Evidence:
         """Frames that never left this machine; what is dropped at the door of the device itself has left."""
         if self.tx_is_veth:
             return 0
+        _, taken = self.tx.grown(lambda c: c.tx_packets)
+        return min(self.pushed_back, max(0, self.sent.frames - taken))
+
+    @property
+    def pushed_back(self) -> int:
+        """How often a frame found no room at the sending port; some senders try it again then, so that none is lost."""
         _, dropped = self.tx.grown(lambda c: c.tx_dropped + c.tx_errors)
         return max(self.sent.refused, dropped)
 
@@ -417,7 +423,7 @@ def _tester_limit(e: Evidence) -> list[Refusal]:
                 "offer less, or use a faster tester",
             )
         )
-    elif e.offered_pps is None and not e.blocked and e.sent.frames and e.lost < OVERLOAD_LOSS * e.sent.frames:
+    elif e.offered_pps is None and e.sent.frames and e.lost + e.pushed_back < OVERLOAD_LOSS * e.sent.frames:
         refusals.append(
             Refusal(
                 "tester_limit",
