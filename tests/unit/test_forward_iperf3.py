@@ -80,6 +80,12 @@ def test_frames_are_counted_at_the_interface_and_the_formula_is_set_beside_the_r
     assert found.conversion.factor == pytest.approx(84 / 18)
 
 
+def test_an_interface_that_counts_behind_the_ethernet_header_is_understood(programs: Path) -> None:
+    # As veth does with NAPI: 46 bytes for the 60 of the frame.
+    found = run(programs, REAL, [counters(0, 46), counters(203_000, 46)])
+    assert (found.frame_bytes_mean, found.doubt) == (64.0, "")
+
+
 def test_the_commands_are_the_studys(programs: Path) -> None:
     assert " ".join(study_command("S", 18, 10)).startswith("iperf3 -u -c S -b 1000M -P 10 -i 1 -l 18 ")
     found = run(programs, REAL, [counters(0, 60), counters(100, 60)], test="throughput")

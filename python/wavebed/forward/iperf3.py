@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.arithmetic import FCS_BYTES, Headers, StudyConversion, study_conversion
+from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -143,7 +143,7 @@ def run_study_command(
         listening.communicate()
     told = _told(output)
     frames = after.rx_packets - before.rx_packets
-    size = (after.rx_bytes - before.rx_bytes) / frames + FCS_BYTES if frames else None
+    size = _size((after.rx_bytes - before.rx_bytes) / frames, payload) if frames else None
     return Iperf3Run(
         test=test,
         command=tuple(command),
@@ -159,6 +159,18 @@ def run_study_command(
         doubt=_doubt(size, payload),
         output=output,
     )
+
+
+def _size(counted: float, payload: int) -> float:
+    """Return the size of a frame with FCS from what an interface counts: without FCS.
+
+    A veth interface with NAPI counts without the Ethernet header, too.
+    """
+    expected = Headers().frame_bytes(payload)
+    without = expected - FCS_BYTES - ETHERNET_BYTES
+    if abs(counted - without) <= _SIZE_WITHIN * without:
+        return counted + ETHERNET_BYTES + FCS_BYTES
+    return counted + FCS_BYTES
 
 
 def _doubt(size: float | None, payload: int) -> str:
