@@ -4,8 +4,9 @@
 //! polls: the peer has an XDP program in the driver, or GRO is switched on there (`ethtool -K PEER gro on`). Otherwise
 //! every frame is refused.
 //!
-//! Frames that the interface refuses (on a veth: the peer's ring of 256 is full) are lost on the device's side of the line,
-//! and are known by the interface's `tx_dropped`; `ethtool -S` calls them `tx_queue_N_xdp_xmit_errors`.
+//! Frames that the interface refuses (on a veth: the peer's ring of 256 is full) are lost on the device's side of the line.
+//! They are counted to the frame by what the driver answers (see [`crate::bpf::refused`]). A veth counts them too, unless the
+//! peer does not poll: in `tx_dropped`, and in `ethtool -S` as `tx_queue_N_xdp_xmit_errors`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use wavebed_os::clock::{monotonic_ns, sleep_until};
 use wavebed_os::error::Context;
 use wavebed_os::netlink::{Netlink, interface_index};
 
+use crate::bpf::refused::Refused;
 use crate::bpf::send::{self, SendMaps, State};
 use crate::frame::Frames;
 use crate::paced::check_longest;
@@ -48,6 +50,7 @@ pub struct LiveFrames {
     interface: String,
     index: u32,
     netlink: Netlink,
+    refused: Refused,
 }
 
 /// A job with the program that does it.
@@ -65,10 +68,12 @@ impl LiveFrames {
     /// # Errors
     /// There is no such interface.
     pub fn open(interface: &str) -> wavebed_os::Result<Self> {
+        let index = interface_index(interface)?;
         Ok(Self {
             interface: interface.to_owned(),
-            index: interface_index(interface)?,
+            index,
             netlink: Netlink::route()?,
+            refused: Refused::watch()?,
         })
     }
 
@@ -86,9 +91,19 @@ impl LiveFrames {
         check_longest(frames, longest, &self.interface)
     }
 
-    fn refused(&self) -> wavebed_os::Result<u64> {
-        let losses = self.netlink.losses(self.index);
-        Ok(losses.during("send through", &self.interface)?.tx_dropped)
+    /// An interface that took nothing has not sent.
+    fn check_taken(&self, sent: &Sent) -> wavebed_os::Result<()> {
+        let Some(error) = self.refused.error() else {
+            return Ok(());
+        };
+        if sent.frames == 0 || sent.refused < sent.frames {
+            return Ok(());
+        }
+        let mut what = self.interface.clone();
+        if matches!(error, ENXIO | EOPNOTSUPP) {
+            what += ", which takes no redirected frames (a veth takes them when its peer has GRO on: ethtool -K PEER gro on)";
+        }
+        Err(io::Error::from_raw_os_error(error)).during("send through", what)
     }
 }
 
@@ -100,7 +115,8 @@ impl Sender for LiveFrames {
     /// Without a pace a batch has 64 frames, whatever the job says: nothing waits for it.
     fn send(&mut self, frames: &Frames, job: &Job, stop: &AtomicBool) -> wavebed_os::Result<Sent> {
         self.check(frames)?;
-        let before = self.refused()?;
+        self.refused.forget_error();
+        let before = self.refused.count();
         let maps = SendMaps::new(frames, self.index)?;
         let batch = match job.interval_q32 {
             0 => UNPACED_BATCH,
@@ -112,7 +128,7 @@ impl Sender for LiveFrames {
         let work = Work {
             job,
             maps: &maps,
-            program: send::load(frames, job, batch, &maps)?,
+            program: send::load(frames, job, batch, &maps, &self.refused)?,
             frame,
             batch,
         };
@@ -125,8 +141,9 @@ impl Sender for LiveFrames {
             }
         }
         self.check(frames)?;
-        let refused = self.refused()?.saturating_sub(before);
-        Ok(work.sent(refused))
+        let sent = work.sent(self.refused.count() - before);
+        self.check_taken(&sent)?;
+        Ok(sent)
     }
 }
 
@@ -187,6 +204,8 @@ impl Work<'_> {
     }
 }
 
-/// "No such device" and "Network is down" of Linux.
+/// "No such device or address", "Operation not supported", "No such device" and "Network is down" of Linux.
+const ENXIO: i32 = 6;
+const EOPNOTSUPP: i32 = 95;
 const ENODEV: i32 = 19;
 const ENETDOWN: i32 = 100;

@@ -19,6 +19,8 @@ use wavebed_forward::sender::{Job, Sender, Sent};
 use wavebed_forward::xdp_receiver::XdpReceiver;
 use wavebed_os::bpf::XdpMode;
 use wavebed_os::clock::{monotonic_ns, thread_cpu_ns};
+use wavebed_os::ethtool::Ethtool;
+use wavebed_os::netlink::{Netlink, interface_index};
 
 const TRIAL: u16 = 0x0102;
 
@@ -280,5 +282,47 @@ fn a_frame_that_is_too_long_is_refused_before_any_is_sent() {
     with_pair(|| {
         let error = send(&spec(1, &[2000]), &job(10, None, 8)).expect_err("too long");
         assert!(error.to_string().contains("1518"), "{error}");
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_poll_is_told_and_no_number_comes_of_it() {
+    with_pair(|| {
+        let spec = spec(1, &[64]);
+        let error = send(&spec, &job(1000, None, 8)).expect_err("nobody polls");
+        assert!(error.to_string().contains("gro on"), "{error}");
+        let peer = Ethtool::open("right").expect("ethtool");
+        assert!(peer.set_feature("rx-gro", true).expect("GRO"));
+        let sent = send(&spec, &job(1000, None, 8)).expect("send");
+        assert_eq!(sent.frames, 1000);
+    });
+}
+
+/// A peer that polls in a thread of its own lets its ring of 256 fill up.
+#[test]
+fn frames_that_the_peers_ring_has_no_room_for_are_counted_as_refused() {
+    with_pair(|| {
+        let spec = spec(16, &[64]);
+        let mut receiver = attach();
+        // Only a processor of its own makes it slow; where `/sys` is another namespace's there is none to make.
+        let mut sender = LiveFrames::open("left").expect("open");
+        let stop = AtomicBool::new(false);
+        let dropped = || {
+            let index = interface_index("left").expect("left");
+            let netlink = Netlink::route().expect("netlink");
+            netlink.losses(index).expect("counters").tx_dropped
+        };
+        for trial in 0..3 {
+            let mut job = job(100_000, None, 8);
+            job.trial = trial;
+            receiver
+                .open_books(&frames(&spec), trial, 0)
+                .expect("books");
+            let before = dropped();
+            let sent = sender.send(&frames(&spec), &job, &stop).expect("send");
+            assert_eq!(sent.refused, dropped() - before);
+            let books = books_of(&mut receiver, sent.frames - sent.refused);
+            assert_eq!(books.unique + sent.refused, sent.frames);
+        }
     });
 }

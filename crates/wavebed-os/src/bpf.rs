@@ -3,6 +3,7 @@
 //! A program is loaded from instructions made by the caller. Everything here lives as long as its descriptor: when the
 //! process ends, however it ends, programs are detached and maps are gone.
 
+use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -33,8 +34,6 @@ const HAS_FRAGMENTS: u32 = 1 << 5;
 const LIVE_FRAMES: u32 = 1 << 1;
 /// `BPF_XDP` of enum `bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;
-/// `BPF_TRACE_RAW_TP` of the same.
-const ATTACH_TRACEPOINT: u32 = 23;
 /// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
 const GENERIC_MODE: u32 = 1 << 1;
 const NATIVE_MODE: u32 = 1 << 2;
@@ -68,10 +67,7 @@ pub enum ProgramKind {
     /// Is run from `BPF_PROG_TEST_RUN`. The kernel refuses live frames to programs for more than one piece.
     XdpLive,
     /// Sees what the kernel reports at one of its trace points.
-    Tracepoint {
-        /// The number of the trace point's type in the kernel's own type information.
-        type_id: u32,
-    },
+    RawTracepoint,
 }
 
 /// Where in the kernel a frame meets a program.
@@ -401,14 +397,6 @@ struct LoadAttributes {
     name: [u8; NAME_BYTES],
     interface: u32,
     expected_attach_type: u32,
-    types: u32,
-    function_bytes: u32,
-    functions: u64,
-    function_count: u32,
-    line_bytes: u32,
-    lines: u64,
-    line_count: u32,
-    attach_type_id: u32,
 }
 
 /// The licence of this project. The kernel keeps some functions from programs that are not under the GPL; ours need none
@@ -418,10 +406,10 @@ const LICENSE: &std::ffi::CStr = c"Apache-2.0";
 impl LoadAttributes {
     fn new(name: &'static str, kind: ProgramKind, instructions: &[Instruction]) -> Result<Self> {
         // enum bpf_prog_type.
-        let (number, flags, attach, type_id) = match kind {
-            ProgramKind::Xdp => (6, HAS_FRAGMENTS, ATTACH_XDP, 0),
-            ProgramKind::XdpLive => (6, 0, ATTACH_XDP, 0),
-            ProgramKind::Tracepoint { type_id } => (26, 0, ATTACH_TRACEPOINT, type_id),
+        let (number, flags, attach) = match kind {
+            ProgramKind::Xdp => (6, HAS_FRAGMENTS, ATTACH_XDP),
+            ProgramKind::XdpLive => (6, 0, ATTACH_XDP),
+            ProgramKind::RawTracepoint => (17, 0, 0),
         };
         Ok(Self {
             kind: number,
@@ -436,14 +424,6 @@ impl LoadAttributes {
             name: short_name(name),
             interface: 0,
             expected_attach_type: attach,
-            types: 0,
-            function_bytes: 0,
-            functions: 0,
-            function_count: 0,
-            line_bytes: 0,
-            lines: 0,
-            line_count: 0,
-            attach_type_id: type_id,
         })
     }
 }
@@ -486,24 +466,27 @@ impl Link {
         })
     }
 
-    /// Attaches a program to the trace point that it was loaded for.
+    /// Attaches a program to the kernel's trace point `name`.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn attach_tracepoint(program: &Program) -> Result<Self> {
+    pub fn attach_tracepoint(program: &Program, name: &str) -> Result<Self> {
         #[repr(C)]
         struct Attributes {
             name: u64,
             program: i32,
             padding: u32,
         }
+        let object = format!("the BPF program {} to trace point {name}", program.name);
+        let text = CString::new(name)
+            .map_err(io::Error::from)
+            .during("attach", object.clone())?;
         let mut attributes = Attributes {
-            name: 0,
+            name: text.as_ptr() as u64,
             program: program.fd.as_raw_fd(),
             padding: 0,
         };
-        let object = format!("the BPF program {}", program.name);
-        // SAFETY: the attributes are those of BPF_RAW_TRACEPOINT_OPEN; a program that knows its place needs no name.
+        // SAFETY: the name is a valid string for the call.
         let fd = unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut attributes) }
             .during("attach", object.clone())?;
         Ok(Self {
@@ -535,6 +518,13 @@ impl Link {
             .map(drop)
             .during("replace what was attached:", self.object.clone())
     }
+}
+
+/// The number of the calling thread in its PID namespace.
+#[must_use]
+pub fn current_thread() -> i32 {
+    // SAFETY: gettid(2) has no arguments.
+    unsafe { libc::gettid() }
 }
 
 /// How many processors the machine can have: numbers of processors are below it.

@@ -78,12 +78,12 @@ pub enum Helper {
     Time = 5,
     /// `bpf_get_smp_processor_id()`
     Processor = 8,
-    /// `bpf_get_current_pid_tgid()`: the process in the high, the thread in the low half.
-    Thread = 14,
     /// `bpf_redirect_map(map, index, flags)`
     Redirect = 51,
     /// `bpf_xdp_adjust_tail(context, difference)`
     AdjustTail = 65,
+    /// `bpf_get_ns_current_pid_tgid(device, inode, into, 8)`: the thread and the process in a PID namespace.
+    ThreadInNamespace = 120,
     /// `bpf_xdp_get_buff_len(context)`: bytes of a frame in all its pieces.
     Length = 188,
     /// `bpf_xdp_load_bytes(context, offset, into, length)`

@@ -4,6 +4,7 @@ pub mod assembler;
 pub mod bucket;
 pub mod count;
 pub mod forward;
+pub mod refused;
 pub mod send;
 
 /// A number of two bytes as a load from a frame gives it.

@@ -12,6 +12,7 @@ use wavebed_os::bpf::{Instruction, Map, Program, ProgramKind, SharedMemory};
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use super::assembler::{Assembler, Helper, Label, Operation, Test, Width};
 use super::count::DROP;
+use super::refused::Refused;
 use super::{bytes_of, in_frame, number, place};
 use crate::frame::{Frames, HEADER_ROOM, STAMP_BYTES};
 use crate::sender::Job;
@@ -102,16 +103,23 @@ pub fn load(
     job: &Job,
     batch: u32,
     maps: &SendMaps,
+    refused: &Refused,
 ) -> wavebed_os::Result<Program> {
     Program::load(
         "wb_send",
         ProgramKind::XdpLive,
-        &write(frames, job, batch, maps),
+        &write(frames, job, batch, maps, refused),
     )
 }
 
 /// `R6` is the context, `R7` the state, `R9` the frame's number.
-fn write(frames: &Frames, job: &Job, batch: u32, maps: &SendMaps) -> Vec<Instruction> {
+fn write(
+    frames: &Frames,
+    job: &Job,
+    batch: u32,
+    maps: &SendMaps,
+    refused: &Refused,
+) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let (skip, drop, failed) = (program.label(), program.label(), program.label());
     program
@@ -125,6 +133,7 @@ fn write(frames: &Frames, job: &Job, batch: u32, maps: &SendMaps) -> Vec<Instruc
     if frames.is_v6() {
         write_checksum(&mut program, frames, job.trial);
     }
+    refused.ask(&mut program);
     hand_over(&mut program, maps, failed);
     program
         .place(skip)
