@@ -205,6 +205,31 @@ def test_every_frame_that_was_sent_is_in_the_books(pair: Pair, sender: str, rece
         assert second["time_ns"] >= first["time_ns"]
 
 
+@pytest.mark.parametrize("sender", ["af_xdp_copy", "tx_ring", "sendmmsg"])
+@pytest.mark.parametrize("receiver", RECEIVERS)
+def test_tags_and_sessions_count_as_they_cross(pair: Pair, sender: str, receiver: str) -> None:
+    for spec, size in (
+        (frames(sizes_bytes=[68], vlan=7), 68),
+        (frames(sizes_bytes=[72], pppoe_session=9), 72),
+        (frames_v6(sizes_bytes=[96], vlan=7, pppoe_session=9), 96),
+    ):
+        pair.receive(spec, receiver=receiver)
+        pair.send(spec, 500, sender=sender)
+        books = pair.books(500)
+        assert (books["unique"], books["damaged"]) == (500, 0)
+        assert books["sizes"] == {str(size): 500}
+
+
+@pytest.mark.parametrize("receiver", RECEIVERS)
+def test_a_port_answers_while_it_receives(pair: Pair, receiver: str) -> None:
+    pair.receive(frames(), receiver=receiver)
+    pair.ask("right", "answer", addresses=["198.18.0.5", "2001:2::5"])
+    for address, source in (("198.18.0.5", "198.18.0.1"), ("2001:2::5", "2001:2::1")):
+        wish = {"address": address, "source": source, "timeout_ns": 3_000_000_000, "vlan": None}
+        assert pair.ask("left", "resolve", **wish) == {"mac": RIGHT_MAC}
+    assert pair.ask("right", "books")["foreign"] >= 2
+
+
 def test_the_books_of_a_trial_begin_at_zero(pair: Pair) -> None:
     spec = frames()
     pair.receive(spec, trial=7)
