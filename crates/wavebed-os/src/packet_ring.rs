@@ -30,10 +30,11 @@ const TX_DATA: usize = 32;
 const TX_HEADERS: u32 = 32 + 10;
 /// Where `sll_pkttype` is in a `sockaddr_ll`.
 const PACKET_TYPE: usize = 10;
-/// Bytes of a block of frames: one is handed over when it is full or [`BLOCK_MS`] old.
-const BLOCK_BYTES: u32 = 1 << 18;
+/// Bytes of a block of frames: one is handed over when it is full or [`BLOCK_MS`] old. Small, so that blocks that were
+/// handed over almost empty do not fill the ring: 512 of them in 32 MiB last for two seconds at any low rate.
+const BLOCK_BYTES: u32 = 1 << 16;
 /// See [`BLOCK_BYTES`], milliseconds.
-const BLOCK_MS: u32 = 2;
+const BLOCK_MS: u32 = 4;
 /// The 802.1Q tag's type, when the kernel names none.
 const VLAN: u16 = 0x8100;
 
