@@ -149,8 +149,8 @@ fn what_is_addressed_to_others_stays_and_is_counted() {
     });
 }
 
-/// The median of the delay is within 200 µs of what was set: 20 µs on a quiet machine (see the measurement in the guide), and
-/// ten times that where others run. One undisturbed run of five is asked for.
+/// The median of the delay is within 200 µs of what was set. On a processor of its own it is within 5 µs (measured with 0.1 and
+/// 1 ms); where others run it may be interrupted in most frames, so that one undisturbed run of five is asked for.
 #[test]
 fn a_delay_is_kept() {
     with_relay(Duration::from_millis(3), || {
