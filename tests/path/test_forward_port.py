@@ -318,7 +318,7 @@ def test_an_interface_that_is_not_there_ends_a_port_at_once() -> None:
 
 def test_the_ceiling_is_measured_apart_from_the_interface(pair: Pair) -> None:
     before = pair.ask("left", "counters")
-    for sizes in ([64], [64, 1518]):
+    for sizes in ([64], [64, 1518], [9018]):
         ceiling = pair.ask("left", "ceiling", size_bytes=sizes, flows=256, seconds=0.2, sender=None, receiver=None)
         assert ceiling["sender"] in SENDERS
         assert ceiling["receiver"] in RECEIVERS

@@ -237,24 +237,21 @@ impl Port {
                 self.name
             )));
         }
-        let open = self.sender.as_ref().map(|sender| sender.kind());
-        if open.is_none() || wish.sender.is_some_and(|kind| open != Some(kind)) {
-            self.sender = None;
-            self.sender = Some(bindings::open_sender(&self.name, wish.sender)?);
-        }
-        let sender = self.sender.as_mut().expect("just opened");
-        let start_ns = clock::monotonic_ns() + LEAD_NS;
-        let job = Job {
-            trial: wish.trial,
-            frames: wish.count,
-            interval_q32,
-            batch: wish.batch,
-            start_ns,
-            deadline_ns: start_ns.saturating_add(wish.deadline_ns),
+        let work = |sender: &mut dyn Sender| {
+            let start_ns = clock::monotonic_ns() + LEAD_NS;
+            let job = Job {
+                trial: wish.trial,
+                frames: wish.count,
+                interval_q32,
+                batch: wish.batch,
+                start_ns,
+                deadline_ns: start_ns.saturating_add(wish.deadline_ns),
+            };
+            sender.send(&frames, &job, &self.stop)
         };
-        let sent = sender.send(&frames, &job, &self.stop);
-        let mut answer = json!(sent.map_err(|error| cannot_or_failed(&error))?);
-        answer["sender"] = json!(sender.kind());
+        let (kind, sent) = bindings::send(&self.name, wish.sender, &mut self.sender, work)?;
+        let mut answer = json!(sent);
+        answer["sender"] = json!(kind);
         Ok(answer)
     }
 }

@@ -5,7 +5,7 @@ use wavebed_forward::af_xdp::AfXdp;
 use wavebed_forward::live_frames::LiveFrames;
 use wavebed_forward::receiver::{Receiver, ReceiverKind};
 use wavebed_forward::rx_ring::RxRing;
-use wavebed_forward::sender::{Sender, SenderKind};
+use wavebed_forward::sender::{Sender, SenderKind, Sent};
 use wavebed_forward::sendmmsg::Sendmmsg;
 use wavebed_forward::tx_ring::TxRing;
 use wavebed_forward::xdp_receiver::XdpReceiver;
@@ -39,12 +39,49 @@ pub struct Binding<K> {
     why: String,
 }
 
-/// Opens the sender of this kind, or the best that can be opened.
+/// `EMSGSIZE`: a frame is longer than this way to send takes.
+const TOO_LONG: i32 = 90;
+
+/// Sends with the sender of the `wanted` kind; without one with the sender that is `held`, or the best that can be opened and
+/// takes frames of this length. The one that was used is held afterwards.
 ///
 /// # Errors
-/// None can.
-pub fn open_sender(interface: &str, kind: Option<SenderKind>) -> Result<Box<dyn Sender>, Refusal> {
-    first(&SENDERS, kind, |kind| sender(interface, kind))
+/// None can be opened, or sending went wrong.
+pub fn send(
+    interface: &str,
+    wanted: Option<SenderKind>,
+    held: &mut Option<Box<dyn Sender>>,
+    job: impl Fn(&mut dyn Sender) -> wavebed_os::Result<Sent>,
+) -> Result<(SenderKind, Sent), Refusal> {
+    if let Some(sender) = held
+        && wanted.is_none_or(|wanted| wanted == sender.kind())
+    {
+        match job(sender.as_mut()) {
+            Ok(sent) => return Ok((sender.kind(), sent)),
+            Err(error) if wanted.is_none() && error.errno() == Some(TOO_LONG) => {}
+            Err(error) => return Err(cannot_or_failed(&error)),
+        }
+    }
+    *held = None;
+    let mut last = None;
+    for &kind in wanted.as_ref().map_or(&SENDERS[..], std::slice::from_ref) {
+        let mut sender = match sender(interface, kind) {
+            Ok(sender) => sender,
+            Err(error) => {
+                last = Some(error);
+                continue;
+            }
+        };
+        match job(sender.as_mut()) {
+            Ok(sent) => {
+                *held = Some(sender);
+                return Ok((kind, sent));
+            }
+            Err(error) if error.errno() == Some(TOO_LONG) => last = Some(error),
+            Err(error) => return Err(cannot_or_failed(&error)),
+        }
+    }
+    Err(cannot_or_failed(&last.expect("there are some to try")))
 }
 
 /// Opens the receiver of this kind, or the best that can be opened.
@@ -55,17 +92,9 @@ pub fn open_receiver(
     interface: &str,
     kind: Option<ReceiverKind>,
 ) -> Result<Box<dyn Receiver>, Refusal> {
-    first(&RECEIVERS, kind, |kind| receiver(interface, kind))
-}
-
-fn first<K: Copy, T>(
-    all: &[K],
-    wanted: Option<K>,
-    open: impl Fn(K) -> wavebed_os::Result<T>,
-) -> Result<T, Refusal> {
     let mut last = None;
-    for kind in wanted.as_ref().map_or(all, std::slice::from_ref) {
-        match open(*kind) {
+    for &kind in kind.as_ref().map_or(&RECEIVERS[..], std::slice::from_ref) {
+        match receiver(interface, kind) {
             Ok(opened) => return Ok(opened),
             Err(error) => last = Some(error),
         }

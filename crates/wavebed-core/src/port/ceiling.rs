@@ -1,5 +1,6 @@
 //! How fast the tester is by itself: sender and receiver back to back, on one processor.
 
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -8,7 +9,7 @@ use serde_json::json;
 use wavebed_forward::account::Books;
 use wavebed_forward::frame::{FrameSpec, NUMBERS, Range};
 use wavebed_forward::receiver::ReceiverKind;
-use wavebed_forward::sender::{Job, SenderKind, Sent};
+use wavebed_forward::sender::{Job, Sender, SenderKind, Sent};
 use wavebed_os::clock;
 use wavebed_os::ethtool::Ethtool;
 use wavebed_os::interface::Interface;
@@ -132,31 +133,32 @@ fn send_and_count(
     }
     // The receiver first, so that a sender sees what its program makes possible.
     let mut receiver = bindings::open_receiver(RECEIVING, wish.receiver)?;
-    let mut sender = bindings::open_sender(SENDING, wish.sender)?;
     receiver
         .open_books(&frames, TRIAL, 0)
         .map_err(|error| cannot_or_failed(&error))?;
-    let start_ns = clock::monotonic_ns() + LEAD_NS;
-    let job = Job {
-        trial: TRIAL,
-        frames: count,
-        interval_q32: 0,
-        batch: 64,
-        start_ns,
-        deadline_ns: start_ns + limit_ns,
+    let start_ns = Cell::new(0);
+    let work = |sender: &mut dyn Sender| {
+        start_ns.set(clock::monotonic_ns() + LEAD_NS);
+        let job = Job {
+            trial: TRIAL,
+            frames: count,
+            interval_q32: 0,
+            batch: 64,
+            start_ns: start_ns.get(),
+            deadline_ns: start_ns.get() + limit_ns,
+        };
+        sender.send(&frames, &job, stop)
     };
-    let sent = sender
-        .send(&frames, &job, stop)
-        .map_err(|error| cannot_or_failed(&error))?;
+    let (sender, sent) = bindings::send(SENDING, wish.sender, &mut None, work)?;
     let books = receiver.books().map_err(|error| cannot_or_failed(&error))?;
     let received_ns = books
         .last_ns
-        .map_or(0, |last| last.saturating_sub(start_ns));
+        .map_or(0, |last| last.saturating_sub(start_ns.get()));
     Ok(Measured {
         took_ns: sent.took_ns.max(received_ns).max(1),
         sent,
         books,
-        sender: sender.kind(),
+        sender,
         receiver: receiver.kind(),
     })
 }
