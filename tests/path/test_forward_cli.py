@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +74,8 @@ def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     assert small["pps"] >= 0.95 * small["claimed_pps"] > 0
     assert small["conversion"]["factor"] == pytest.approx(84 / 18)
     assert sorted(path.name for path in (tmp_path / "run/raw").glob("iperf3*")) == [
-        "iperf3-overload.json.zst",
-        "iperf3-throughput.json.zst",
+        "iperf3-overload.json.gz",
+        "iperf3-throughput.json.gz",
     ]
 
 
@@ -92,10 +91,9 @@ def test_an_interrupted_test_keeps_what_was_whole_and_ends_with_130(tmp_path: Pa
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
         assert any("search 64" in line and "plan" not in line for line in lines)
-        time.sleep(1.0)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=WITHIN_S)
-    assert process.returncode == 130, said
+        told_text, said = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 130, told_text + said
     told = record(tmp_path / "run")
     assert LEAST_PPS < told["result"]["overload"][0]["received"]["pps"] < MOST_PPS
     assert [one["code"] for one in told["result"]["refusals"]] == ["interrupted"]

@@ -101,6 +101,23 @@ def test_an_interrupted_test_keeps_the_parts_that_were_whole() -> None:
     assert all(one.received is not None for one in result.overload)
 
 
+def test_ctrl_c_between_two_trials_ends_the_test_as_well() -> None:
+    setup = setup_of(FakeDevice(capacity_pps=60_000))
+
+    class Interrupting(Heard):
+        def step(self, text: str, left_s: float) -> None:
+            super().step(text, left_s)
+            if "search 64" in text:
+                signal.raise_signal(signal.SIGINT)
+
+        go_on = step
+
+    result, interrupted = measure(order_of(), setup, Interrupting(), {})
+    assert interrupted
+    assert [one.code for one in result.refusals] == ["interrupted"]
+    assert all(one.received is not None for one in result.overload)
+
+
 def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> None:
     lost = iter(range(0, 10_000, 5))
     setup = setup_of(FakeDevice(capacity_pps=60_000), overruns=lambda: next(lost))

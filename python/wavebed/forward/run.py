@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,8 +23,9 @@ from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import check_new, write_forward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from types import FrameType
 
     from wavebed.forward.command import Order
     from wavebed.forward.findings import DeviceResult
@@ -84,11 +87,38 @@ class Outcome:
 
 
 class Watched:
-    """A tester that ends the test at Ctrl-C instead of losing it, and tells the processor's book of each trial."""
+    """A tester that ends the test at Ctrl-C instead of losing it, and tells the processor's book of each trial.
+
+    A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
+    nothing else, so that a second one does not lose what is being written.
+    """
 
     def __init__(self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None) -> None:
         self._tester, self._book, self._overruns = tester, book, overruns
+        self._breakable = False
         self.interrupted = False
+
+    def listen(self) -> None:
+        """Take Ctrl-C from now on."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._hear)
+
+    def _hear(self, _signal: int, _frame: FrameType | None) -> None:
+        self.interrupted = True
+        if self._breakable:
+            self._breakable = False
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def breakable(self) -> Iterator[None]:
+        """Have Ctrl-C break off what happens inside."""
+        try:
+            self._breakable = not self.interrupted
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._breakable = False
 
     def calibrate(self, sizes_bytes: Sequence[int]) -> Ceiling:
         """Measure how fast the tester is by itself."""
@@ -98,14 +128,13 @@ class Watched:
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
     ) -> Trial:
         """Make one trial; one that is interrupted is refused, and is the last."""
-        try:
-            before = self._overruns() if self._overruns else 0
-            trial = self._tester.trial(purpose, sizes_bytes, offered_pps, duration_s, sample)
-            over = self._overruns() - before if self._overruns else 0
-        except KeyboardInterrupt:
-            # What was measured is written now, which takes moments: a second Ctrl-C would lose it.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            self.interrupted = True
+        trial, over = None, 0
+        with self.breakable():
+            if not self.interrupted:
+                before = self._overruns() if self._overruns else 0
+                trial = self._tester.trial(purpose, sizes_bytes, offered_pps, duration_s, sample)
+                over = self._overruns() - before if self._overruns else 0
+        if trial is None or self.interrupted:
             return _interrupted(purpose, tuple(sizes_bytes), offered_pps, duration_s)
         if over > 0:
             reason = f"the ring of the receiving port was full {over:,} times: the tester lost frames, not the device"
@@ -166,11 +195,13 @@ def measure(order: Order, setup: Setup, speaker: Speaker, raw: dict[str, bytes])
         tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
         watched = Watched(tester, book, setup.overruns)
         about = _about(order, setup, tester)
+        watched.listen()
         result = run_suite(watched, order.settings, about, _Teller(speaker))
         doubts = (*result.doubts, *setup.doubts, *(book.doubts if book else ()))
         result = replace(result, doubts=doubts)
         if order.beside and not watched.interrupted:
-            result = _beside(setup, result, speaker, raw)
+            with watched.breakable():
+                result = _beside(setup, result, speaker, raw)
     finally:
         if meter is not None:
             meter.close()
