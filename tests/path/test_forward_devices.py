@@ -137,5 +137,5 @@ def test_a_device_that_nobody_can_make_is_refused_in_one_line(text: str, line: s
 
 
 def test_a_value_alone_is_that_of_the_first_option() -> None:
-    assert read_device("shaped:200000").values == {"rate": 200_000, "burst": 128}
+    assert read_device("shaped:200000").values == {"rate": 200_000, "burst": 400}
     assert read_device("relay:500us").values == {"delay": 500}
