@@ -199,7 +199,7 @@ def measure(order: Order, setup: Setup, speaker: Speaker, raw: dict[str, bytes])
         result = run_suite(watched, order.settings, about, _Teller(speaker))
         doubts = (*result.doubts, *setup.doubts, *(book.doubts if book else ()))
         result = replace(result, doubts=doubts)
-        if order.beside and not watched.interrupted:
+        if order.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, speaker, raw)
     finally:
