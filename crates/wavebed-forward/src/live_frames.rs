@@ -16,6 +16,7 @@ use wavebed_os::clock::{monotonic_ns, sleep_until};
 use wavebed_os::error::Context;
 use wavebed_os::netlink::{Netlink, interface_index};
 
+use crate::bpf::keep::Keep;
 use crate::bpf::refused::Refused;
 use crate::bpf::send::{self, SendMaps, State};
 use crate::frame::Frames;
@@ -51,11 +52,12 @@ pub struct LiveFrames {
     index: u32,
     netlink: Netlink,
     refused: Refused,
+    keep: Keep,
 }
 
 /// A job with the program that does it.
 struct Work<'a> {
-    job: &'a Job,
+    job: Job,
     maps: &'a SendMaps,
     program: Program,
     frame: Vec<u8>,
@@ -74,6 +76,7 @@ impl LiveFrames {
             index,
             netlink: Netlink::route()?,
             refused: Refused::watch()?,
+            keep: Keep::new()?,
         })
     }
 
@@ -122,13 +125,21 @@ impl Sender for LiveFrames {
             0 => UNPACED_BATCH,
             _ => job.batch.clamp(1, MAX_BATCH),
         };
+        let program = send::load(frames, job, batch, &maps, &self.refused)?;
+        self.keep.put(&program)?;
         let mut frame = vec![0; frames.longest()];
         frames.write(0, job.trial, 0, &mut frame);
+        // To prepare took time: a job that should have begun by now begins now, without a burst of what is late.
+        let job = Job {
+            start_ns: job.start_ns.max(monotonic_ns()),
+            ..job.clone()
+        };
+        maps.state.words()[State::Start as usize].store(job.start_ns, Ordering::Relaxed);
         // Whatever the row of the longest frame is: after header and stamp there are zeros.
         let work = Work {
             job,
             maps: &maps,
-            program: send::load(frames, job, batch, &maps, &self.refused)?,
+            program,
             frame,
             batch,
         };

@@ -4,6 +4,7 @@ pub mod assembler;
 pub mod bucket;
 pub mod count;
 pub mod forward;
+pub mod keep;
 pub mod refused;
 pub mod send;
 

@@ -56,8 +56,10 @@ pub enum State {
     Batches,
     /// Frames that could not be redirected: the interface is gone.
     Failed,
+    /// When the first frame is due.
+    Start,
 }
-const STATE_WORDS: usize = 10;
+const STATE_WORDS: usize = 11;
 
 /// What the program works on.
 #[derive(Debug)]
@@ -184,7 +186,7 @@ fn take_place(program: &mut Assembler, job: &Job, batch: u32, skip: Label, drop:
 
 /// `R8` = when frame `R9` is due. `n * interval >> 32` needs 128 bits, so it is put together from halves.
 fn when_due(program: &mut Assembler, job: &Job) {
-    program.set64(R8, job.start_ns);
+    program.load(Width::Double, R8, R7, word(State::Start));
     if job.interval_q32 == 0 {
         return;
     }
