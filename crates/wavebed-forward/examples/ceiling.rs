@@ -108,5 +108,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             sent.frames - books.unique
         );
     }
+    pace(&frames, &mut receiver, &mut sender)
+}
+
+/// Gigabit line rate of 64 bytes for a second: how late batches are.
+fn pace(
+    frames: &Frames,
+    receiver: &mut XdpReceiver,
+    sender: &mut LiveFrames,
+) -> Result<(), Box<dyn std::error::Error>> {
+    for (trial, batch) in (5..).zip([1, 8, 32]) {
+        receiver.open_books(frames, trial, 0)?;
+        let start_ns = monotonic_ns() + 200_000_000;
+        let job = Job {
+            trial,
+            frames: 1_488_095,
+            interval_q32: 672 << 32,
+            batch,
+            start_ns,
+            deadline_ns: start_ns + 5_000_000_000,
+        };
+        let sent = sender.send(frames, &job, &AtomicBool::new(false))?;
+        let books = receiver.books()?;
+        println!(
+            "batches of {batch} at 1.488 Mpps: {sent:?}, {} received",
+            books.unique
+        );
+    }
     Ok(())
 }

@@ -27,8 +27,9 @@ use crate::sender::{Job, Sender, SenderKind, Sent};
 const UNPACED_BATCH: u32 = 64;
 /// The largest batch (see [`Job::batch`]).
 const MAX_BATCH: u32 = 64;
-/// How long the kernel runs before it is asked again whether to stop: about this.
-const SLICE_NS: u64 = 10_000_000;
+/// How long the kernel runs before it is asked again whether to stop: about this. To begin again takes it some 0.2 ms, in
+/// which frames become late.
+const SLICE_NS: u64 = 50_000_000;
 /// A frame takes at least this long, about.
 const FRAME_NS: u64 = 500;
 /// A round that waits in vain takes about this long (see [`send::WAIT_ROUNDS`]).
@@ -116,6 +117,9 @@ impl Sender for LiveFrames {
     }
 
     /// Without a pace a batch has 64 frames, whatever the job says: nothing waits for it.
+    ///
+    /// To prepare takes some 30 ms. A job that should have begun by then begins when all is ready: its whole schedule moves,
+    /// and `took_ns` counts from there.
     fn send(&mut self, frames: &Frames, job: &Job, stop: &AtomicBool) -> wavebed_os::Result<Sent> {
         self.check(frames)?;
         self.refused.forget_error();
