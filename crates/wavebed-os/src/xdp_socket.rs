@@ -285,8 +285,11 @@ impl XdpTx {
             let place = ring.entries + (at % ENTRIES) as usize * 8;
             // SAFETY: entries before the producer stay as they are until the consumer passes them.
             let bytes = unsafe { ring.map.bytes(place, 8) };
-            self.free
-                .push(u64::from_ne_bytes(bytes.try_into().expect("8 bytes")));
+            let address = u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+            // Linux 6.18 also completes descriptors that it passed over; their chunks were never gone.
+            if address != NOWHERE {
+                self.free.push(address);
+            }
             at = at.wrapping_add(1);
         }
         ring.map.word(ring.consumer).store(at, Ordering::Release);
