@@ -1,0 +1,191 @@
+"""The tester of `wavebed forward` against what it has to reach, and beside the study's iperf3 command.
+
+Usage: python benches/forward.py [CASE]... [--save FILE] [--rounds N] [--frames N]
+
+Cases:
+  ceiling   the tester alone on one core, 64 B (target: 1.488 Mpps)
+  iperf3    64 B through a Linux router on veth, in turn with the study's command (target: 3 times its frames)
+  shaped    a router with a known packet rate: the loss-free rates found at seven sizes (target: within 1 %)
+  latency   a relay that adds a known delay: the median found (target: within 20 us)
+  books     every frame of a long trial in the books and at the interfaces (--frames, target: 10^8)
+
+Prints JSON and a table. Runs as root, in a cell of which nothing is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from run import machine
+
+from wavebed._core import find_core
+from wavebed.forward.cell import inside
+from wavebed.forward.command import MadeDevice, Order
+from wavebed.forward.iperf3 import run_study_command
+from wavebed.forward.made import made_device
+from wavebed.forward.settings import ForwardSettings
+from wavebed.forward.suite import About, run_suite
+from wavebed.forward.tester import Tester
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.forward.model import Trial
+    from wavebed.forward.session import Setup
+
+SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
+SHAPED_PPS = 60_000
+DELAYS_US = (0, 100, 500, 1000)
+TRIAL_S = 2.0
+RELAY_PPS = 2000.0
+
+
+@contextmanager
+def bench(device: str) -> Iterator[tuple[Setup, Tester]]:
+    """Yield a device made in namespaces, and a tester of it."""
+    with ExitStack() as stack:
+        order = Order(target=MadeDevice(device), settings=ForwardSettings(), name=device)
+        setup = stack.enter_context(made_device(order, order.target))
+        yield setup, Tester(setup.tx, setup.rx, setup.layout)
+
+
+def words(trial: Trial) -> list[str]:
+    """Return what speaks against a trial."""
+    return [f"{refusal.code}: {refusal.reason}" for refusal in trial.refusals]
+
+
+def ceiling(rounds: int, _frames: int) -> dict[str, object]:
+    """Measure the tester through its own pair of interfaces, sender and receiver on one core."""
+    found: dict[str, list[float]] = {}
+    with bench("routing") as (setup, _tester):
+        for _ in range(rounds):
+            for sender in ("live_frames", "af_xdp_copy", "tx_ring", "sendmmsg"):
+                found.setdefault(sender, []).append(setup.tx.ceiling((64,), 256, sender=sender).pps / 1e6)
+    return {f"{sender}_mpps": values for sender, values in found.items()}
+
+
+def iperf3(rounds: int, _frames: int) -> dict[str, object]:
+    """Overload the same router by turns: our 64 B frames, and the study's command."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    refused: list[str] = []
+    with bench("routing") as (setup, tester):
+        tester.prepare()
+        hosts = setup.hosts
+        assert hosts is not None
+        client, server = hosts()
+        for _ in range(rounds):
+            trial = tester.trial("overload", (64,), None, TRIAL_S)
+            refused += words(trial)
+            if not trial.refusals:
+                ours.append(trial.received_pps / 1e6)
+            run = run_study_command("overload", client, server, setup.rx.counters, seconds=round(TRIAL_S))
+            theirs.append(run.pps / 1e6)
+    ratios = [one / other for one, other in zip(ours, theirs, strict=False)]
+    return {"wavebed_mpps": ours, "iperf3_mpps": theirs, "ratios": ratios, "refused": refused}
+
+
+def shaped(_rounds: int, _frames: int) -> dict[str, object]:
+    """Search the rates of a router that takes so many packets per second, whatever their size."""
+    with bench(f"shaped:rate={SHAPED_PPS}") as (_setup, tester):
+        goals = ForwardSettings().quick().goals
+        settings = ForwardSettings(
+            parts=("search",), sizes_bytes=SIZES, mixes={}, link_mbps=1000.0, goals=goals, warm_up_s=1.0
+        )
+        result = run_suite(tester, settings, About("shaped", "shaped"))
+    sizes = {
+        finding.name: {
+            goal.goal.name: None if goal.lower is None else goal.lower.pps for goal in finding.goals
+        } | {"refused": [goal.refusal.reason for goal in finding.goals if goal.refusal]}
+        for finding in result.sizes
+    }  # fmt: skip
+    plan = {"planned": asdict(result.plan)}
+    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "took_s": result.took_s, **plan}
+
+
+def latency(_rounds: int, _frames: int) -> dict[str, object]:
+    """Measure the delay that a relay adds by busy polling."""
+    found = {}
+    for delay in DELAYS_US:
+        with bench(f"relay:delay={delay}us") as (_setup, tester):
+            trial = tester.trial("latency", (64,), RELAY_PPS, 2 * TRIAL_S)
+            got = trial.books.latency if trial.books else None
+            found[delay] = {
+                "median_us": None if got is None else got.p50_s * 1e6,
+                "p99_us": None if got is None or got.p99_s is None else got.p99_s * 1e6,
+                "refused": words(trial),
+            }
+    return {"delay_us": found}
+
+
+def books(_rounds: int, frames: int) -> dict[str, object]:
+    """Send very many frames through a router, somewhat above its loss-free rate, and reconcile all counts."""
+    with bench("routing") as (_setup, tester):
+        pps = 600_000.0
+        began = time.monotonic()
+        trial = tester.trial("books", (64,), pps, frames / pps)
+        assert trial.tx is not None
+        assert trial.rx is not None
+        assert trial.books is not None
+        return {
+            "sent": trial.sent,
+            "received": trial.received,
+            "lost": trial.lost,
+            "duplicates": trial.books.duplicates,
+            "sent_equals_received_plus_lost": trial.sent == trial.received + trial.lost,
+            "tx0_packets": trial.tx.tx_packets,
+            "tx0_dropped": trial.tx.tx_dropped,
+            "rx0_packets": trial.rx.rx_packets,
+            "rx0_dropped": trial.rx.rx_dropped,
+            "foreign": trial.books.foreign,
+            "took_s": time.monotonic() - began,
+            "refused": words(trial),
+        }
+
+
+CASES = {case.__name__: case for case in (ceiling, iperf3, shaped, latency, books)}
+
+
+def table(case: str, found: dict[str, object]) -> None:
+    """Print what was found, a line each; lists as median, least and greatest."""
+    print(case)
+    for name, value in found.items():
+        if isinstance(value, list) and value and all(isinstance(one, float) for one in value):
+            text = f"median {statistics.median(value):.3f}, {min(value):.3f} to {max(value):.3f}, n = {len(value)}"
+        else:
+            text = json.dumps(value)
+        print(f"  {name}: {text}")
+
+
+def main() -> None:
+    """Run the cases and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--frames", type=int, default=100_000_000)
+    parser.add_argument("--save", type=Path)
+    arguments = parser.parse_args()
+    if not inside():
+        core = find_core()
+        os.execv(core, [core, "cell", "--", sys.executable, *sys.argv])
+    results: dict[str, object] = {"machine": machine()}
+    for case in arguments.cases or CASES:
+        found = CASES[case](arguments.rounds, arguments.frames)
+        table(case, found)
+        results[case] = found
+    print(json.dumps(results))
+    if arguments.save:
+        arguments.save.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
