@@ -78,7 +78,7 @@ def test_what_is_kept_can_be_scored_by_p1203(folder: Path) -> None:
 
 def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(folder: Path) -> None:
     slow = {**KNOWN_PATH, "rate": "700kbit", "queue": "droptail:100kb"}
-    outcome, _ = run_workload({**TINY, "limit": "12s"}, slow, folder)
+    outcome, _ = run_workload({**TINY, "duration": "8s", "limit": "11s"}, slow, folder)
     got = metrics(outcome)
     assert outcome.status == "partial"
     assert outcome.reason.startswith("stopped at its limit: ")

@@ -109,6 +109,9 @@ class _Conversation:
     def hear(self) -> dict[str, object]:
         return {}
 
+    def is_told(self) -> bool:
+        return False
+
 
 @pytest.fixture(scope="module")
 def speedline() -> Path:
