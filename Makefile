@@ -44,7 +44,8 @@ test-rust:
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto tests/unit tests/property
+	$(BIN)/pytest tests/path tests/validation
 
 lint: $(STAMP)   ## formatting, clippy, ruff, mypy
 	cargo fmt --all --check

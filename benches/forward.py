@@ -114,15 +114,16 @@ def shaped(_rounds: int, _frames: int) -> dict[str, object]:
         settings = ForwardSettings(
             parts=("search",), sizes_bytes=SIZES, mixes={}, link_mbps=1000.0, goals=goals, warm_up_s=1.0
         )
-        result = run_suite(tester, settings, About("shaped", "shaped"))
+        ready = tester.prepare()
+        about = About("shaped", "shaped", ready.tx, ready.rx, sender=ready.sender, receiver_kind=ready.receiver)
+        result = run_suite(tester, settings, about)
     sizes = {
         finding.name: {
-            goal.goal.name: None if goal.lower is None else goal.lower.pps for goal in finding.goals
+            goal.goal.name: None if goal.lower is None else goal.lower.offered.pps for goal in finding.goals
         } | {"refused": [goal.refusal.reason for goal in finding.goals if goal.refusal]}
         for finding in result.sizes
     }  # fmt: skip
-    plan = {"planned": asdict(result.plan)}
-    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "took_s": result.took_s, **plan}
+    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "plan": [asdict(part) for part in result.plan]}
 
 
 def latency(_rounds: int, _frames: int) -> dict[str, object]:
