@@ -315,6 +315,11 @@ def test_a_trial_that_was_cut_off_is_a_reboot(end_s: float, dead: bool) -> None:
     assert codes(received(60_000, last_ns=round(end_s * S))) == (["reboot"] if dead else [])
 
 
+@pytest.mark.parametrize(("end_s", "dead"), [(1.6, False), (1.4, True)])
+def test_a_device_without_time_to_forward_may_be_silent_for_half_the_trial(end_s: float, dead: bool) -> None:
+    assert codes(received(9_000, last_ns=round(end_s * S))) == (["reboot"] if dead else [])
+
+
 def test_few_frames_far_apart_are_no_silence() -> None:
     assert codes(received(10, first_ns=S + S // 5, last_ns=2 * S - S // 5)) == []
 

@@ -56,6 +56,10 @@ OWN_FLOOR = 20
 SILENCE_S = 0.1
 SILENCE_FRAMES = 20
 """A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
+LIVELOCK_LOSS = 0.9
+LIVELOCK_SHARE = 0.5
+"""A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
+what comes in (receive livelock; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
@@ -289,6 +293,8 @@ def _stayed_alive(e: Evidence) -> list[Refusal]:
     remedy = "look whether the device restarted, or whether something stopped it"
     cut_s = e.took_s - (e.books.last_ns - e.books.first_ns) / NS
     allowed_s = max(SILENCE_S, SILENCE_FRAMES * e.took_s / e.books.unique)
+    if e.books.unique < (1 - LIVELOCK_LOSS) * e.sent.frames:
+        allowed_s = max(allowed_s, LIVELOCK_SHARE * e.took_s)
     if cut_s > allowed_s:
         return [
             Refusal(
