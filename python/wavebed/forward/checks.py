@@ -193,15 +193,21 @@ one of these, and a virtual interface needs it to take live frames, so it may st
 
 def check_offloads(port: PortInfo, *, sends: bool) -> list[Refusal]:
     """Refuse features at which many frames count as one at this port."""
-    harmful = SPLITS if sends else MERGES
-    refusals = []
-    for name, reason in harmful.items():
-        if not port.offloads.get(name, False):
-            continue
-        remedy = f"ethtool -K {port.interface} {name} off"
-        if name in port.fixed:
-            remedy = f"this interface cannot turn {name} off: use another one"
-        refusals.append(Refusal("offload", f"{name} is on at {port.interface}: {reason}", remedy))
+    harmful = {name: why for name, why in (SPLITS if sends else MERGES).items() if port.offloads.get(name, False)}
+    free = [name for name in harmful if name not in port.fixed]
+    refusals = [
+        Refusal(
+            "offload",
+            f"{name} is on at {port.interface}: {why}",
+            f"this interface cannot turn {name} off: use another one",
+        )
+        for name, why in harmful.items()
+        if name in port.fixed
+    ]
+    if free:
+        reasons = "; ".join(f"{name} is on at {port.interface}: {harmful[name]}" for name in free)
+        switches = " ".join(f"{name} off" for name in free)
+        refusals.append(Refusal("offload", reasons, f"ethtool -K {port.interface} {switches}"))
     return refusals
 
 
