@@ -60,7 +60,8 @@ def test_a_shaped_device_lets_its_packet_rate_through() -> None:
 
 def test_a_router_loses_nothing_that_comes_slowly_enough() -> None:
     answer = ask("press", "routing", "0.5", "0.002")
-    assert answer["received"] == answer["sent"]
+    # The interface also counts what the device itself sends: it asks for its neighbours' addresses.
+    assert 0 <= answer["received"] - answer["sent"] <= 5
 
 
 def test_a_duplicating_device_sends_frames_twice() -> None:
