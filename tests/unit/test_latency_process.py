@@ -48,8 +48,8 @@ def test_asked_to_stop_before_it_began_it_ends_at_once() -> None:
 def test_its_tail_comes_after_the_word_to_stop() -> None:
     watch, prober = Watch(None, 0.2), Fake()
     told = threading.Timer(0.1, watch.stop)
-    told.start()
     began = time.monotonic()
+    told.start()
     watch.keep([prober])
     told.join()
     assert time.monotonic() - began >= 0.3
