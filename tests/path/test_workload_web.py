@@ -110,10 +110,11 @@ def test_each_request_has_its_phases_in_order(known: tuple[Outcome, Path]) -> No
     assert [request["blocking"] for request in requests] == [False, True, False]
     for request in requests:
         assert request["asked_ms"] < request["sent_ms"] < request["answered_ms"] <= request["end_ms"]
-        assert request["answered_ms"] - request["sent_ms"] >= 39
+        # One round trip is 40 ms. On a busy machine Chromium stamps a step some ms after it was taken.
+        assert request["answered_ms"] - request["sent_ms"] >= 34
     other = requests[2]
-    assert other["connect_ms"][1] - other["connect_ms"][0] >= 79
-    assert other["tls_ms"][1] - other["tls_ms"][0] >= 39
+    assert other["connect_ms"][1] - other["connect_ms"][0] >= 74
+    assert other["tls_ms"][1] - other["tls_ms"][0] >= 34
     assert other["connection"] != requests[0]["connection"]
 
 
