@@ -16,7 +16,8 @@ import wavebed
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward import write
 from wavebed.forward.read import ForwardRun, read_forward
-from wavebed.forward.write import check_new, write_forward
+from wavebed.forward.write import write_forward
+from wavebed.result.disk import make_new
 from wavebed.result.load import load_run
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ def test_run_json_says_what_it_is(folder: Path) -> None:
 
 def test_a_folder_that_holds_something_is_refused_before_anything_is_measured(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"run: holds a run: name a new folder"):
-        check_new(folder)
+        make_new(folder)
     (tmp_path / "note").write_text("")
     with pytest.raises(UserError, match=r"holds other files \(.*\): name a new folder"):
-        check_new(tmp_path)
+        make_new(tmp_path)
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
     # As Ctrl-C: what was begun is cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from wavebed.cli.progress import Progress
-    from wavebed.forward.write import check_new
     from wavebed.reproduce.small_packets import repeat, said_plan
+    from wavebed.result.disk import make_new
 
-    check_new(folder)
+    make_new(folder)
     with Progress("wavebed reproduce") as progress:
         progress.note(said_plan(quick=args.quick))
         made = repeat(quick=args.quick, seed=seed, speaker=progress)

@@ -22,6 +22,7 @@ __all__ = [
     "Span",
     "Trial",
     "TrialVerdict",
+    "blank_trial",
 ]
 
 TrialVerdict: TypeAlias = Literal["measured", "refused"]
@@ -242,3 +243,23 @@ class Ceiling:
     pps: float
     sender: str
     receiver: str
+
+
+def blank_trial(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
+    """Return a trial in which nothing was sent."""
+    return Trial(
+        purpose=purpose,
+        sizes_bytes=sizes,
+        offered_pps=offered_pps,
+        duration_s=duration_s,
+        sent=0,
+        received=0,
+        lost=0,
+        sent_pps=0.0,
+        received_pps=0.0,
+        took_s=0.0,
+        tx=None,
+        rx=None,
+        send=None,
+        books=None,
+    )

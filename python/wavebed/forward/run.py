@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.errors import WavebedError
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.cpu.book import CpuBook
-from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.plan import said
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.session import Setup, set_up
@@ -20,7 +20,8 @@ from wavebed.forward.suite import About, run_suite
 from wavebed.forward.summary import summary_text
 from wavebed.forward.tester import Tester
 from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import check_new, write_forward
+from wavebed.forward.write import write_forward
+from wavebed.result.disk import make_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -158,7 +159,7 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
     WavebedError
         If the device or a port cannot be reached.
     """
-    check_new(folder)
+    make_new(folder)
     raw: dict[str, bytes] = {}
     try:
         with set_up(order) as setup:
@@ -295,20 +296,5 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
-    return Trial(
-        purpose=purpose,
-        sizes_bytes=sizes,
-        offered_pps=offered_pps,
-        duration_s=duration_s,
-        sent=0,
-        received=0,
-        lost=0,
-        sent_pps=0.0,
-        received_pps=0.0,
-        took_s=0.0,
-        tx=None,
-        rx=None,
-        send=None,
-        books=None,
-        refusals=(Refusal("interrupted", "the test was interrupted by the user", "run it again"),),
-    )
+    refusal = Refusal("interrupted", "the test was interrupted by the user", "run it again")
+    return replace(blank_trial(purpose, sizes, offered_pps, duration_s), refusals=(refusal,))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference
 from wavebed.forward.layout import Layout, Tags
-from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.port import PortGoneError
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Tester:
             With refusals if its numbers would not be true; a port that goes down or vanishes is one.
         """
         sizes = tuple(sizes_bytes)
-        blank = _blank(purpose, sizes, offered_pps, duration_s)
+        blank = blank_trial(purpose, sizes, offered_pps, duration_s)
         try:
             ready = self.preparation
             refusals = (*ready.refusals, *check_mtu(self._layout, sizes, ready.tx, ready.rx))
@@ -455,25 +455,6 @@ def _choose(port: TesterPort, wanted: str | None, which: int, verb: str) -> str:
     reasons = "; ".join(f"{b.kind}: {b.why}" for b in bindings if wanted in {None, b.kind} and not b.works)
     known = ", ".join(b.kind for b in bindings)
     raise MachineError(f"{port.name} cannot {verb} by {wanted or 'any means'}: {reasons or f'there are {known}'}")
-
-
-def _blank(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
-    return Trial(
-        purpose=purpose,
-        sizes_bytes=sizes,
-        offered_pps=offered_pps,
-        duration_s=duration_s,
-        sent=0,
-        received=0,
-        lost=0,
-        sent_pps=0.0,
-        received_pps=0.0,
-        took_s=0.0,
-        tx=None,
-        rx=None,
-        send=None,
-        books=None,
-    )
 
 
 def _result(blank: Trial, evidence: Evidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:

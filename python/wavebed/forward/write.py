@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wavebed.errors import UserError, WavebedError
 from wavebed.forward.pcapng import capture
 from wavebed.forward.record import (
     BOOKS,
@@ -30,35 +27,18 @@ from wavebed.forward.record import (
     TRIALS_TABLE,
 )
 from wavebed.forward.verdicts import verdict_of
+from wavebed.result.disk import explained, make_new, sync, sync_tree
 from wavebed.result.names import RUN_FILE
 from wavebed.result.write import compress_raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wavebed.forward.model import Counters, Sample, Trial
     from wavebed.forward.record import ForwardRecord
 
-__all__ = ["check_new", "write_forward"]
-
-
-def check_new(folder: Path) -> None:
-    """Make the folder if it is not there, before anything is measured for it.
-
-    Raises
-    ------
-    UserError
-        If it holds something, or cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = next(folder.iterdir(), None)
-    except OSError as error:
-        raise UserError(f"{folder}: {(error.strerror or 'cannot be made').lower()}: name a new folder") from None
-    if held is not None:
-        what = "a run" if (folder / RUN_FILE).exists() else f"other files ({held.name})"
-        raise UserError(f"{folder}: holds {what}: name a new folder")
+__all__ = ["write_forward"]
 
 
 def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
@@ -76,15 +56,15 @@ def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] 
     WavebedError
         If it cannot be written, as on a full disk; nothing is left behind.
     """
-    check_new(folder)
+    make_new(folder)
     whole = folder.resolve()
     partial = whole.with_name(f".{whole.name}.partial")
     try:
-        with _explained(folder):
+        with explained(folder, "nothing was kept"):
             _fill(partial, record, raw or {})
-            _sync_tree(partial)
+            sync_tree(partial)
             partial.rename(whole)
-            _sync(whole.parent)
+            sync(whole.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -183,27 +163,3 @@ def _port(prefix: str, counters: Counters | None) -> dict[str, object]:
 
 def _columns(prefix: str, value: object | None, names: Mapping[str, pa.DataType]) -> dict[str, object]:
     return {f"{prefix}_{name}": None if value is None else getattr(value, name) for name in names}
-
-
-def _sync_tree(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turn an error of the disk into one line."""
-    try:
-        yield
-    except OSError as error:
-        raise WavebedError(f"{folder}: {(error.strerror or 'cannot be written').lower()}: nothing was kept") from error

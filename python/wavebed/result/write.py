@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wavebed.errors import UserError, WavebedError
+from wavebed.errors import WavebedError
+from wavebed.result.disk import explained, make_new, sync, sync_tree
 from wavebed.result.encode import run_json, trial_json
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from wavebed.result.model import RunRecord, TrialRecord
@@ -24,6 +23,7 @@ _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", 
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
 """Files that compression would not make smaller stay as they are."""
 _GZIP_LEVEL = 6
+_KEPT = "the trials that had ended can be read"
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
@@ -36,15 +36,8 @@ def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
     WavebedError
         If the disk is full.
     """
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        held = next(run_dir.iterdir(), None)
-    except OSError as error:
-        raise UserError(f"{run_dir}: {(error.strerror or 'cannot be made').lower()}: name a new folder") from None
-    if held is not None:
-        what = "a run" if (run_dir / RUN_FILE).exists() else f"other files ({held.name})"
-        raise UserError(f"{run_dir}: holds {what}: name a new folder")
-    with _explained(run_dir):
+    make_new(run_dir)
+    with explained(run_dir, _KEPT):
         (run_dir / TRIALS_FOLDER).mkdir()
         _replace(run_dir / SCENARIO_FILE, scenario)
     write_run(run_dir, record)
@@ -58,7 +51,7 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
     WavebedError
         If it cannot be written; the one before is still there.
     """
-    with _explained(run_dir):
+    with explained(run_dir, _KEPT):
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
@@ -71,7 +64,7 @@ def new_partial(run_dir: Path, name: str) -> Path:
         If it cannot be made.
     """
     partial = run_dir / TRIALS_FOLDER / f".{name}.partial"
-    with _explained(run_dir):
+    with explained(run_dir, _KEPT):
         partial.mkdir()
         (partial / "series").mkdir()
         (partial / "raw").mkdir()
@@ -93,12 +86,12 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     """
     whole = run_dir / TRIALS_FOLDER / record.folder
     try:
-        with _explained(run_dir):
+        with explained(run_dir, _KEPT):
             compress_raw(partial / "raw")
             (partial / TRIAL_FILE).write_text(trial_json(record), encoding="utf-8")
-            _sync_tree(partial)
+            sync_tree(partial)
             partial.rename(whole)
-            _sync(whole.parent)
+            sync(whole.parent)
     except WavebedError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -140,29 +133,4 @@ def _replace(file: Path, text: str) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync(file.parent)
-
-
-def _sync_tree(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _explained(run_dir: Path) -> Iterator[None]:
-    """Turn an error of the disk into one line."""
-    try:
-        yield
-    except OSError as error:
-        what = (error.strerror or "cannot be written").lower()
-        raise WavebedError(f"{run_dir}: {what}: the trials that had ended can be read") from error
+    sync(file.parent)
