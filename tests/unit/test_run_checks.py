@@ -23,8 +23,6 @@ DEPARTURE: dict[str, Json] = {
     "name": "server-client.down",
     "refused_segments": 0,
     "malformed_packets": 0,
-    "late_p99_us": 90.0,
-    "late_max_us": 700.0,
 }
 HOST: dict[str, Json] = {"name": "client", "device_dropped_packets": 0, "udp_receive_buffer_errors": 0}
 
@@ -38,6 +36,14 @@ def engine(**changes: Json) -> dict[str, Json]:
         "departures": [departure],
         "hosts": [host],
         "sampler": changes.get("sampler"),
+        "checks": [
+            {
+                "name": "engine kept running",
+                "holds": "stood_still" not in changes,
+                "severity": changes.get("stood_still", "doubtful"),
+                "evidence": "the engine stood still for up to 60.0 ms at 1.2 s",
+            }
+        ],
         "doubts": changes.get("doubts", []),
     }
 
@@ -63,8 +69,8 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(device_dropped_packets=3), "invalid", "3 lost at devices"),
         (engine(malformed_packets=1), "invalid", "1 malformed"),
         (engine(udp_receive_buffer_errors=2), "doubtful", "2 UDP datagrams"),
-        (engine(late_p99_us=400.0), "doubtful", "400 µs late at p99"),
-        (engine(late_p99_us=9000.0), "invalid", "bound 5 ms"),
+        (engine(stood_still="doubtful"), "doubtful", "60.0 ms at 1.2 s"),
+        (engine(stood_still="invalid"), "invalid", "60.0 ms at 1.2 s"),
         (engine(sampler={"rounds": 80, "missed": 20}), "doubtful", "20 of 100 rounds"),
         (
             engine(doubts=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
@@ -91,7 +97,7 @@ def test_a_laboratory_that_ended_by_itself_says_why() -> None:
 
 
 def test_a_workload_that_failed_comes_before_an_engine_that_was_late() -> None:
-    found, reasons = judged(engine(late_p99_us=9000.0), record(Outcome("failed", "nginx went away")))
+    found, reasons = judged(engine(stood_still="invalid"), record(Outcome("failed", "nginx went away")))
     assert found == "failed"
     assert reasons[0] == "download: nginx went away"
 

@@ -36,6 +36,13 @@ pub fn realtime_offset_ns() -> u64 {
     best.1
 }
 
+/// How long the machine was suspended since boot, nanoseconds: `CLOCK_BOOTTIME` runs on meanwhile, `CLOCK_MONOTONIC`
+/// does not. Off by the time between the two readings.
+#[must_use]
+pub fn suspended_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic_ns())
+}
+
 /// Processor time that the calling thread has used, nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {

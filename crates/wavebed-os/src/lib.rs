@@ -11,6 +11,7 @@ pub mod clock;
 pub mod error;
 pub mod ethtool;
 pub mod interface;
+pub mod machine_time;
 pub mod memory;
 pub mod mount;
 pub mod namespace;

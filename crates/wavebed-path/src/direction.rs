@@ -42,7 +42,7 @@ pub struct Direction {
     pub links: Vec<NamedLink>,
     /// Books of the devices.
     pub devices: DeviceBooks,
-    /// Lateness of departures, by wire segment.
+    /// Lateness of departures, with the waiting in the device before, by wire segment.
     pub lateness: Lateness,
     joiner: Joiner,
     moving: Vec<Run>,
@@ -71,10 +71,11 @@ impl Direction {
         }
     }
 
-    /// Takes the packet that was read into `span` at `now_ns`.
+    /// Takes the packet that was read into `span` at `now_ns`, and had waited in the device for up to `waited_ns`.
     pub fn accept(
         &mut self,
         now_ns: u64,
+        waited_ns: u64,
         span: Span,
         packets: &mut Packets,
         capture: Option<&mut Capture>,
@@ -87,7 +88,7 @@ impl Direction {
             packets.pool.release(span);
             return;
         };
-        let key = packets.add(span, shape);
+        let key = packets.add(span, shape, waited_ns);
         let run = Run {
             at_ns: now_ns,
             packet: key,
@@ -161,7 +162,8 @@ impl Direction {
             let group = self.groups[index];
             let written = self.write_group(&group, packets, port);
             let now_ns = clock();
-            let late_ns = now_ns.saturating_sub(group.due_ns);
+            let waited_ns = packets.packet(group.run.packet).waited_ns;
+            let late_ns = now_ns.saturating_sub(group.due_ns) + waited_ns;
             let segments = u64::from(group.run.count);
             if written {
                 self.devices.packets_written += 1;

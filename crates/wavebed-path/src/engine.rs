@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use wavebed_link::{Change, Link, Stage};
 use wavebed_os::clock;
+use wavebed_os::machine_time::MachineTime;
 use wavebed_os::tun::Tun;
 
 use crate::capture::{self, Capture, CaptureWriter};
@@ -116,6 +117,7 @@ pub struct Engine {
     hosts: Vec<HostBooks>,
     series: Option<SeriesWriter>,
     sampler: Option<Sampler>,
+    began: Option<MachineTime>,
 }
 
 impl Engine {
@@ -148,6 +150,7 @@ impl Engine {
             hosts: setup.hosts,
             series,
             sampler: None,
+            began: MachineTime::now().ok(),
         };
         let (mut first_link, mut departures) = (0, 0);
         for hop in hops {
@@ -268,6 +271,8 @@ impl Engine {
         if let Some(Err(error)) = self.series.map(SeriesWriter::finish) {
             summary.add_unwritten("series", &error, "rows");
         }
+        let lost = self.began.zip(MachineTime::now().ok());
+        summary.judge_time(lost.map(|(began, ended)| ended.since(&began)));
         Ok(summary)
     }
 }
@@ -427,6 +432,7 @@ fn build_lane(
     Lane {
         direction,
         packets: Packets::default(),
+        empty_ns: 0,
         capture,
     }
 }

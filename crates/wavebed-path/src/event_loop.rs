@@ -9,6 +9,7 @@ use wavebed_link::{Change, Tally};
 use wavebed_os::awake::Awake;
 use wavebed_os::{clock, poll, sched, tun::Tun};
 
+use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
 use crate::lane::Lane;
 use crate::series::SeriesSender;
 
@@ -28,6 +29,9 @@ const SLEEPS_ENOUGH_PERCENT: u64 = 15;
 /// Departures due within this time of a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs,
 /// and a turn for each of them would cost more than all the copying. What is due after a pause is not delayed.
 const TURN_NS: u64 = 20_000;
+
+/// A wait that is over in less found something at once: falling asleep and waking up take longer.
+const ENDED_AT_ONCE_NS: u64 = 3_000;
 
 /// What others ask of a running loop.
 pub enum Command {
@@ -99,6 +103,8 @@ pub struct Ended {
     pub kept_awake: bool,
     /// How often it left `SCHED_FIFO` because it was busy.
     pub step_downs: u64,
+    /// Periods in which it did not look at its devices.
+    pub gaps: Gaps,
     /// Time zero to the end, nanoseconds.
     pub ended_ns: u64,
 }
@@ -116,6 +122,7 @@ impl Loop {
         let pipe = self.ways.len();
         let mut readable = vec![true; pipe + 1];
         readable[pipe] = false;
+        let mut gaps = Gaps::since(clock());
         let mut housekeeping_ns = HOUSEKEEPING_NS;
         loop {
             if readable[pipe] {
@@ -150,10 +157,14 @@ impl Loop {
             let until_ns = if more {
                 now_ns
             } else {
-                due_ns.min(housekeeping_ns)
+                due_ns.min(housekeeping_ns).min(now_ns + LONGEST_SLEEP_NS)
             };
+            let was_empty: [bool; 2] = std::array::from_fn(|way| way < pipe && !readable[way]);
             self.wait(until_ns.saturating_sub(now_ns), &mut readable)?;
-            guard.slept(now_ns, clock());
+            let woke_ns = clock();
+            guard.slept(now_ns, woke_ns);
+            gaps.look(now_ns, until_ns, woke_ns);
+            self.note_empty(was_empty, now_ns, until_ns.min(woke_ns));
         }
         let ended_ns = clock();
         self.send_rows(ended_ns, true);
@@ -163,6 +174,7 @@ impl Loop {
             scheduler: guard.describe(),
             kept_awake: guard.awake.is_some(),
             step_downs: guard.step_downs,
+            gaps,
             ended_ns,
         })
     }
@@ -179,6 +191,19 @@ impl Loop {
             _ => unreachable!("a loop has one lane or two"),
         };
         count.map(drop)
+    }
+
+    /// Notes that devices without a packet had none until `until_ns`, if the loop really slept: a wait that ends at once
+    /// may have found a packet that came before it. What came while the loop overslept has waited.
+    fn note_empty(&mut self, was_empty: [bool; 2], slept_ns: u64, until_ns: u64) {
+        if until_ns < slept_ns + ENDED_AT_ONCE_NS {
+            return;
+        }
+        for (way, was_empty) in self.ways.iter_mut().zip(was_empty) {
+            if was_empty {
+                way.lane.empty_ns = until_ns;
+            }
+        }
     }
 
     /// Moves every lane on to now.

@@ -17,6 +17,8 @@ pub struct Lane {
     pub direction: Direction,
     /// The packets on it.
     pub packets: Packets,
+    /// Since when packets may be waiting in the device: the last time at which it was known to be empty.
+    pub empty_ns: u64,
     /// Its capture.
     pub capture: Option<Capture>,
 }
@@ -36,16 +38,24 @@ impl Lane {
     /// # Errors
     /// When the device fails for good.
     pub fn read(&mut self, input: &mut impl Port, clock: &impl Fn() -> u64) -> io::Result<Turn> {
+        let mut read_ns = self.empty_ns;
         for packets in 0..READ_BATCH {
             let Some(length) = input.read(self.packets.pool.room())? else {
+                self.empty_ns = read_ns;
                 return Ok(Turn {
                     packets,
                     more: false,
                 });
             };
             let span = self.packets.pool.keep(length);
-            self.direction
-                .accept(clock(), span, &mut self.packets, self.capture.as_mut());
+            read_ns = clock();
+            self.direction.accept(
+                read_ns,
+                read_ns.saturating_sub(self.empty_ns),
+                span,
+                &mut self.packets,
+                self.capture.as_mut(),
+            );
         }
         Ok(Turn {
             packets: READ_BATCH,

@@ -1,4 +1,4 @@
-//! Lateness: actual minus due departure, in a histogram with 1/32 of relative resolution.
+//! Lateness: actual minus due departure, and waiting in the device before, in a histogram with 1/32 of relative resolution.
 
 /// Sub-buckets per power of two.
 const FINE: u32 = 32;
@@ -75,6 +75,12 @@ impl Lateness {
         Some(self.worst_ns)
     }
 
+    /// Segments in the buckets above that of `late_ns`: those that were later, to within 1/32.
+    #[must_use]
+    pub fn above(&self, late_ns: u64) -> u64 {
+        self.counts[Self::bucket(late_ns) + 1..].iter().sum()
+    }
+
     /// The worst, nanoseconds.
     #[must_use]
     pub const fn worst_ns(&self) -> u64 {
@@ -117,6 +123,15 @@ mod tests {
                 assert!(bucket == 0 || Lateness::upper_edge(bucket - 1) < value);
             }
         }
+    }
+
+    #[test]
+    fn what_is_later_is_counted() {
+        let mut late = Lateness::default();
+        late.record(4_900_000, 5);
+        late.record(5_400_000, 7);
+        late.record(u64::MAX, 1);
+        assert_eq!((late.above(5_000_000), late.above(u64::MAX)), (8, 0));
     }
 
     #[test]

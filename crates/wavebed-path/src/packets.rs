@@ -13,6 +13,8 @@ pub struct Packet {
     pub shape: Shape,
     /// Tells this packet from an earlier one with the same key.
     pub serial: u64,
+    /// How long it waited in the device before it was read, at most, nanoseconds.
+    pub waited_ns: u64,
     /// Segments that have not left yet, copies included.
     refs: u32,
 }
@@ -29,17 +31,18 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Adds a packet with all its segments and returns its key.
+    /// Adds a packet with all its segments, which waited `waited_ns` to be read, and returns its key.
     ///
     /// # Panics
     /// If there are 2³² packets in flight, which no memory holds.
-    pub fn add(&mut self, span: Span, shape: Shape) -> u32 {
+    pub fn add(&mut self, span: Span, shape: Shape, waited_ns: u64) -> u32 {
         self.in_flight_bytes += self.pool.bytes(span).len() as u64;
         self.added += 1;
         let packet = Packet {
             span,
             shape,
             serial: self.added,
+            waited_ns,
             refs: u32::from(shape.segments),
         };
         if let Some(key) = self.free.pop() {

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use wavebed_link::{Reason, Tally};
+use wavebed_os::machine_time::Lost;
 
 use crate::direction::Direction;
 use crate::event_loop::Ended;
+use crate::gaps::Gaps;
 use crate::host_books::{HostBooks, HostLosses};
+use crate::lateness::Lateness;
+use crate::on_time::{self, Check};
 use crate::sampler::{self, SamplerError};
-
-/// Later than this at p99, a run says so: a quarter of a millisecond, an NR slot of 60 kHz.
-const LATE_P99_NS: u64 = 250_000;
 
 /// The books of a whole laboratory.
 #[derive(Debug, Default, Serialize)]
@@ -32,8 +33,16 @@ pub struct Summary {
     pub sampler: Option<SamplerSummary>,
     /// Whether idle processors could be kept awake, so that threads wake up on time.
     pub kept_awake: bool,
-    /// What is doubtful, in words; empty when nothing is.
+    /// Every event loop, and when it stood still.
+    pub loops: Vec<LoopSummary>,
+    /// What the machine lost meanwhile; null if it does not tell.
+    pub machine: Option<MachineSummary>,
+    /// Whether the engine was on time: every condition, with its evidence.
+    pub checks: Vec<Check>,
+    /// What else is doubtful, in words; empty when nothing is.
     pub doubts: Vec<String>,
+    #[serde(skip)]
+    lateness: Vec<Lateness>,
 }
 
 /// The books of a link.
@@ -80,7 +89,7 @@ pub struct DepartureSummary {
     pub packets_written: u64,
     /// Wire segments that the device refused, lost.
     pub refused_segments: u64,
-    /// Lateness by wire segment, microseconds; null when nothing left.
+    /// Lateness by wire segment, waiting in the device included, microseconds; null when nothing left.
     pub late_p50_us: Option<f64>,
     /// 99th percentile.
     pub late_p99_us: Option<f64>,
@@ -92,6 +101,26 @@ pub struct DepartureSummary {
     pub scheduler: String,
     /// How often the loop gave `SCHED_FIFO` up for a while because it was busy.
     pub step_downs: u64,
+}
+
+/// An event loop.
+#[derive(Debug, Serialize)]
+pub struct LoopSummary {
+    /// The directions that it moves.
+    pub name: String,
+    /// Periods above 1 ms in which it looked at no device.
+    pub gaps: Gaps,
+}
+
+/// What the machine lost during the run.
+#[derive(Debug, Serialize)]
+pub struct MachineSummary {
+    /// Share of the time of all processors that a hypervisor gave to others; null if no time was counted.
+    pub stolen_share: Option<f64>,
+    /// Seconds for which it was suspended.
+    pub suspended_s: f64,
+    /// Seconds by which the time of day moved against the monotonic clock.
+    pub clock_step_s: f64,
 }
 
 /// How the sampling of TCP connections went.
@@ -169,6 +198,11 @@ impl Summary {
         self.duration_s = self.duration_s.max(micros(ended.ended_ns) / 1e6);
         self.cpu_s += micros(ended.cpu_ns) / 1e6;
         self.kept_awake = ended.kept_awake;
+        let names: Vec<&str> = ended.ways.iter().map(|way| way.name.as_str()).collect();
+        self.loops.push(LoopSummary {
+            name: names.join("+"),
+            gaps: ended.gaps.clone(),
+        });
         for way in &ended.ways {
             let direction = &way.lane.direction;
             for named in &direction.links {
@@ -194,6 +228,25 @@ impl Summary {
             late_p99_us: p99_ns.map(micros),
             late_max_us: p99_ns.map(|_| micros(ended.late.worst_ns())),
             cpu_s: micros(ended.cpu_ns) / 1e6,
+        });
+    }
+
+    /// Judges whether the engine was on time, now that all loops are added.
+    pub fn judge_time(&mut self, lost: Option<Lost>) {
+        self.checks = on_time::lateness(&self.lateness);
+        self.checks
+            .push(on_time::gaps(self.loops.iter().map(|each| &each.gaps)));
+        let Some(lost) = lost else {
+            self.doubts.push(
+                "the machine does not tell its time: stolen processors would not be seen".into(),
+            );
+            return;
+        };
+        self.checks.extend(on_time::machine(&lost, self.duration_s));
+        self.machine = Some(MachineSummary {
+            stolen_share: lost.stolen_share,
+            suspended_s: micros(lost.suspended_ns) / 1e6,
+            clock_step_s: micros(lost.clock_step_ns) / 1e6,
         });
     }
 
@@ -243,12 +296,7 @@ impl Summary {
     fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
         let late = &direction.lateness;
         let p99_ns = late.percentile(0.99);
-        if let Some(p99_ns) = p99_ns.filter(|&p99_ns| p99_ns > LATE_P99_NS) {
-            self.doubts.push(format!(
-                "{name}: late by {:.2} ms at p99: the machine is busy, delays are too long by that much",
-                micros(p99_ns) / 1e3
-            ));
-        }
+        self.lateness.push(late.clone());
         for (count, what) in [
             (
                 direction.devices.malformed,
@@ -354,6 +402,9 @@ impl Summary {
                 sampler.missed,
                 sampler.late_max_us.unwrap_or_default()
             );
+        }
+        for check in self.checks.iter().filter(|check| !check.holds) {
+            let _ = writeln!(out, "{}: {}", check.severity.word(), check.evidence);
         }
         for doubt in &self.doubts {
             let _ = writeln!(out, "doubtful: {doubt}");

@@ -122,6 +122,7 @@ impl Bench {
             lane: Lane {
                 direction: Direction::new(vec![link("a.down", stages)], join, true),
                 packets: Packets::default(),
+                empty_ns: 0,
                 capture: None,
             },
             input: List::default(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from wavebed.result.model import Check
 
@@ -12,12 +12,8 @@ if TYPE_CHECKING:
     from wavebed.result.model import Verdict, WorkloadRecord
     from wavebed.workload.model import Json
 
-__all__ = ["LATE_DOUBTFUL_US", "LATE_INVALID_US", "engine_checks", "processor_check", "verdict"]
+__all__ = ["engine_checks", "processor_check", "verdict"]
 
-LATE_DOUBTFUL_US = 250.0
-"""Lateness of departures at p99 above which a trial is marked: an NR slot of 60 kHz."""
-LATE_INVALID_US = 5_000.0
-"""Above which it does not count: the order of the round trips that are to be told apart."""
 BUSY = 0.97
 BUSY_SHARE = 0.25
 """Marked when all processors together were busier than `BUSY` in more than this share of the intervals."""
@@ -67,7 +63,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
             f"{device} lost at devices, {refused} refused by devices, {malformed} malformed",
         ),
         _udp_check(hosts, links),
-        *_late_checks(departures),
+        *_time_checks(engine),
         _written_check(cast("list[str]", engine.get("doubts") or [])),
     ]
     sampler = engine.get("sampler")
@@ -102,19 +98,16 @@ def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str,
     )
 
 
-def _late_checks(departures: Sequence[Mapping[str, Json]]) -> list[Check]:
-    late = [cast("float", row["late_p99_us"]) for row in departures if row["late_p99_us"] is not None]
-    worst = [cast("float", row["late_max_us"]) for row in departures if row["late_max_us"] is not None]
-    p99_us = max(late, default=0.0)
-    evidence = f"departures {p99_us:.0f} µs late at p99, {max(worst, default=0.0) / 1e3:.1f} ms at worst"
+def _time_checks(engine: Mapping[str, Json]) -> list[Check]:
+    """Take over what the engine says of its own time (`on_time.rs` in wavebed-path has the bounds)."""
     return [
-        Check("engine on time", p99_us <= LATE_DOUBTFUL_US, "doubtful", f"{evidence}; bound {LATE_DOUBTFUL_US:.0f} µs"),
         Check(
-            "engine not far behind",
-            p99_us <= LATE_INVALID_US,
-            "invalid",
-            f"{evidence}; bound {LATE_INVALID_US / 1e3:.0f} ms",
-        ),
+            cast("str", row["name"]),
+            bool(row["holds"]),
+            cast('Literal["invalid", "doubtful"]', row["severity"]),
+            cast("str", row["evidence"]),
+        )
+        for row in _list(engine, "checks")
     ]
 
 

@@ -1,0 +1,110 @@
+//! Time that the machine itself lost: processors taken by a hypervisor, suspension, and steps of the time of day.
+
+use std::fs;
+use std::io;
+
+use crate::clock;
+
+/// The machine's clocks and counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineTime {
+    /// Processor time since boot, all processors, ticks.
+    total_ticks: u64,
+    /// The part of it that a hypervisor gave to others, ticks.
+    stolen_ticks: u64,
+    /// Boot time minus monotonic time: how long the machine was suspended since boot.
+    suspended_ns: u64,
+    /// Time of day minus monotonic time.
+    realtime_offset_ns: u64,
+}
+
+/// What happened between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lost {
+    /// Share of the time of all processors that a hypervisor gave to others; `None` if no tick has passed.
+    pub stolen_share: Option<f64>,
+    /// How long the machine was suspended, nanoseconds.
+    pub suspended_ns: u64,
+    /// By how much the time of day was set, nanoseconds; small values are its steering.
+    pub clock_step_ns: u64,
+}
+
+impl MachineTime {
+    /// The present moment.
+    ///
+    /// # Errors
+    /// `/proc/stat` cannot be read.
+    pub fn now() -> io::Result<Self> {
+        let (total_ticks, stolen_ticks) = ticks(&fs::read_to_string("/proc/stat")?)
+            .ok_or_else(|| io::Error::other("/proc/stat: no line of all processors"))?;
+        Ok(Self {
+            total_ticks,
+            stolen_ticks,
+            suspended_ns: clock::suspended_ns(),
+            realtime_offset_ns: clock::realtime_offset_ns(),
+        })
+    }
+
+    /// What happened between `earlier` and this moment.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "ticks of a run")]
+    pub fn since(&self, earlier: &Self) -> Lost {
+        let total = self.total_ticks.saturating_sub(earlier.total_ticks);
+        let stolen = self.stolen_ticks.saturating_sub(earlier.stolen_ticks);
+        Lost {
+            stolen_share: (total > 0).then(|| stolen as f64 / total as f64),
+            suspended_ns: self.suspended_ns.saturating_sub(earlier.suspended_ns),
+            clock_step_ns: self.realtime_offset_ns.abs_diff(earlier.realtime_offset_ns),
+        }
+    }
+}
+
+/// All ticks and stolen ticks of the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal
+/// (guest time is part of user time).
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let values = stat.lines().next()?.strip_prefix("cpu ")?;
+    let values: Vec<u64> = values
+        .split_whitespace()
+        .take(8)
+        .map_while(|value| value.parse().ok())
+        .collect();
+    (values.len() >= 4).then(|| (values.iter().sum(), values.get(7).copied().unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MachineTime, ticks};
+
+    #[test]
+    fn steal_time_is_the_eighth_value() {
+        let stat = "cpu  10 1 20 60 2 3 4 50 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(ticks(stat), Some((150, 50)));
+        assert_eq!(ticks("intr 5"), None);
+    }
+
+    #[test]
+    fn a_suspended_machine_and_a_stolen_processor_are_seen() {
+        let before = MachineTime {
+            total_ticks: 1_000,
+            stolen_ticks: 10,
+            suspended_ns: 5,
+            realtime_offset_ns: 1_000,
+        };
+        let after = MachineTime {
+            total_ticks: 1_200,
+            stolen_ticks: 60,
+            suspended_ns: 3_000_000_005,
+            realtime_offset_ns: 900,
+        };
+        let lost = after.since(&before);
+        assert_eq!(lost.stolen_share, Some(0.25));
+        assert_eq!(lost.suspended_ns, 3_000_000_000);
+        assert_eq!(lost.clock_step_ns, 100);
+    }
+
+    #[test]
+    fn this_machine_tells_its_time() {
+        let now = MachineTime::now().expect("/proc/stat");
+        assert_eq!(now.since(&now).stolen_share, None);
+    }
+}

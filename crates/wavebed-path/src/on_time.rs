@@ -1,0 +1,284 @@
+//! Was the engine on time? Each condition with its severity and its evidence.
+
+use serde::Serialize;
+use wavebed_os::machine_time::Lost;
+
+use crate::gaps::{COUNTED_NS, Gaps};
+use crate::lateness::Lateness;
+
+/// Later than this at p99, a run is marked: a quarter of a millisecond, an NR slot of 60 kHz.
+const LATE_P99_NS: u64 = 250_000;
+/// Later than this at p99, a run does not count: the order of the round trips that are to be told apart. A packet that is
+/// later is a late packet.
+const LATE_PACKET_NS: u64 = 5_000_000;
+/// With more late packets than this share, a run is marked: they are the tail that a p99.9 shows.
+const LATE_PACKETS_SHARE: f64 = 0.001;
+/// A longer gap makes a run invalid: TCP takes it for an outage (its shortest timeout is 200 ms, a player's far less).
+const GAP_INVALID_NS: u64 = 50_000_000;
+/// More stolen time marks a run: two of the 200 ticks that two processors have in a second.
+const STOLEN_SHARE: f64 = 0.01;
+/// Shorter suspensions are the error of reading two clocks.
+const SUSPENDED_NS: u64 = 1_000_000;
+/// A step of the time of day that steering does not make (at most 500 ppm), in this time and for each second.
+const STEP_NS: f64 = 10_000_000.0;
+const STEP_NS_PER_S: f64 = 1_000_000.0;
+
+/// How bad it is if a condition does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The run counts, with a mark.
+    Doubtful,
+    /// The run does not count: the machine, not the path, made its figures.
+    Invalid,
+}
+
+impl Severity {
+    /// The word that the JSON has for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Doubtful => "doubtful",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// A condition that a run has to meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The condition.
+    pub name: &'static str,
+    /// Whether it is met.
+    pub holds: bool,
+    /// How bad it is if not.
+    pub severity: Severity,
+    /// The figures, with the bound.
+    pub evidence: String,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of a run fit an f64")]
+const fn millis(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// The severity of a figure that breaks its first bound, and perhaps `invalid_ns`.
+const fn graded(found_ns: u64, invalid_ns: u64) -> Severity {
+    if found_ns > invalid_ns {
+        Severity::Invalid
+    } else {
+        Severity::Doubtful
+    }
+}
+
+/// Judges how late packets left, waiting in the device included; over all directions.
+#[must_use]
+pub fn lateness<'a>(directions: impl IntoIterator<Item = &'a Lateness> + Clone) -> Vec<Check> {
+    let of = |share: f64| {
+        let each = directions.clone().into_iter();
+        each.filter_map(move |late| late.percentile(share)).max()
+    };
+    let p99_ns = of(0.99).unwrap_or(0);
+    let each = directions.clone().into_iter();
+    let worst_ns = each.map(Lateness::worst_ns).max().unwrap_or(0);
+    let told = format!(
+        "packets left {:.0} µs late at p99, {:.1} ms at worst",
+        millis(p99_ns) * 1e3,
+        millis(worst_ns)
+    );
+    let each = directions.into_iter();
+    let (late, total) = each.fold((0, 0), |(late, total), direction| {
+        (
+            late + direction.above(LATE_PACKET_NS),
+            total + direction.total(),
+        )
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let share = late as f64 / total.max(1) as f64;
+    vec![
+        Check {
+            name: "engine on time",
+            holds: p99_ns <= LATE_P99_NS,
+            severity: graded(p99_ns, LATE_PACKET_NS),
+            evidence: format!(
+                "{told}; bounds {:.0} µs, and {:.0} ms for a run that counts",
+                millis(LATE_P99_NS) * 1e3,
+                millis(LATE_PACKET_NS)
+            ),
+        },
+        Check {
+            name: "few late packets",
+            holds: share <= LATE_PACKETS_SHARE,
+            severity: Severity::Doubtful,
+            evidence: format!(
+                "{late} of {total} segments left more than {:.0} ms late ({:.2} %; bound {:.1} %)",
+                millis(LATE_PACKET_NS),
+                share * 100.0,
+                LATE_PACKETS_SHARE * 100.0
+            ),
+        },
+    ]
+}
+
+/// Judges the gaps of all event loops.
+#[must_use]
+pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
+    let (mut count, mut total_ns, mut worst) = (0, 0, None);
+    for gaps in loops {
+        count += gaps.count;
+        total_ns += gaps.total_ns;
+        worst = [worst, gaps.worst()]
+            .into_iter()
+            .flatten()
+            .max_by_key(|gap| gap.length_ns);
+    }
+    let told = worst.map_or_else(
+        || "the engine never stood still".to_owned(),
+        |worst| {
+            format!(
+                "the engine stood still for up to {:.1} ms at {:.3} s ({count} gaps above {:.0} ms, {:.1} ms in all)",
+                millis(worst.length_ns),
+                millis(worst.at_ns) / 1e3,
+                millis(COUNTED_NS),
+                millis(total_ns)
+            )
+        },
+    );
+    let worst_ns = worst.map_or(0, |gap| gap.length_ns);
+    Check {
+        name: "engine kept running",
+        holds: worst_ns <= COUNTED_NS,
+        severity: graded(worst_ns, GAP_INVALID_NS),
+        evidence: format!(
+            "{told}; bounds {:.0} ms, and {:.0} ms for a run that counts",
+            millis(COUNTED_NS),
+            millis(GAP_INVALID_NS)
+        ),
+    }
+}
+
+/// Judges what the machine lost in a run of `duration_s`.
+#[must_use]
+pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
+    let stolen = lost.stolen_share.unwrap_or(0.0);
+    let step_bound_ns = STEP_NS + STEP_NS_PER_S * duration_s;
+    vec![
+        Check {
+            name: "processors not stolen",
+            holds: stolen <= STOLEN_SHARE,
+            severity: Severity::Doubtful,
+            evidence: format!(
+                "a hypervisor gave {:.1} % of the processors' time to others; bound {:.0} %",
+                stolen * 100.0,
+                STOLEN_SHARE * 100.0
+            ),
+        },
+        Check {
+            name: "machine not suspended",
+            holds: lost.suspended_ns <= SUSPENDED_NS,
+            severity: Severity::Invalid,
+            evidence: format!(
+                "the machine was suspended for {:.1} s",
+                millis(lost.suspended_ns) / 1e3
+            ),
+        },
+        Check {
+            name: "time of day not set",
+            holds: millis(lost.clock_step_ns) * 1e6 <= step_bound_ns,
+            severity: Severity::Doubtful,
+            evidence: format!(
+                "the time of day moved by {:.1} ms against the monotonic clock; bound {:.0} ms",
+                millis(lost.clock_step_ns),
+                step_bound_ns / 1e6
+            ),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Severity, gaps, lateness, machine};
+    use crate::gaps::Gaps;
+    use crate::lateness::Lateness;
+    use wavebed_os::machine_time::Lost;
+
+    const MS: u64 = 1_000_000;
+
+    fn broken(checks: &[Check]) -> Vec<(&'static str, Severity)> {
+        let broken = checks.iter().filter(|check| !check.holds);
+        broken.map(|check| (check.name, check.severity)).collect()
+    }
+
+    fn stood_still(length_ns: u64) -> Gaps {
+        let mut gaps = Gaps::default();
+        gaps.look(0, 0, length_ns);
+        gaps
+    }
+
+    #[test]
+    fn a_gap_above_one_millisecond_marks_a_run_and_one_above_fifty_ends_its_validity() {
+        let judged = |loops: &[Gaps]| broken(&[gaps(loops)]);
+        assert_eq!(judged(&[Gaps::default(), stood_still(MS)]), []);
+        assert_eq!(
+            judged(&[stood_still(5 * MS), Gaps::default()]),
+            [("engine kept running", Severity::Doubtful)]
+        );
+        assert_eq!(
+            judged(&[stood_still(60 * MS)]),
+            [("engine kept running", Severity::Invalid)]
+        );
+    }
+
+    #[test]
+    fn one_late_packet_in_a_thousand_is_borne_and_two_are_not() {
+        let late = |count| {
+            let mut lateness = Lateness::default();
+            lateness.record(20_000, 1_000 - count);
+            lateness.record(6 * MS, count);
+            broken(&super::lateness(&[lateness]))
+        };
+        assert_eq!(late(1), []);
+        assert_eq!(late(2), [("few late packets", Severity::Doubtful)]);
+    }
+
+    #[test]
+    fn a_percentile_above_a_slot_marks_a_run() {
+        let mut late = Lateness::default();
+        late.record(400_000, 10);
+        assert_eq!(
+            broken(&lateness(&[late, Lateness::default()])),
+            [("engine on time", Severity::Doubtful)]
+        );
+    }
+
+    #[test]
+    fn a_percentile_above_five_milliseconds_ends_its_validity() {
+        let mut late = Lateness::default();
+        late.record(9 * MS, 10);
+        assert_eq!(
+            broken(&lateness(&[late])),
+            [
+                ("engine on time", Severity::Invalid),
+                ("few late packets", Severity::Doubtful)
+            ]
+        );
+    }
+
+    #[test]
+    fn stolen_and_suspended_processors_are_told() {
+        let lost = Lost {
+            stolen_share: Some(0.02),
+            suspended_ns: 2_000 * MS,
+            clock_step_ns: 2_000 * MS,
+        };
+        assert_eq!(
+            broken(&machine(&lost, 10.0)),
+            [
+                ("processors not stolen", Severity::Doubtful),
+                ("machine not suspended", Severity::Invalid),
+                ("time of day not set", Severity::Doubtful)
+            ]
+        );
+        assert_eq!(broken(&machine(&Lost::default(), 10.0)), []);
+    }
+}
