@@ -1,0 +1,134 @@
+"""An engine that is stopped for a while says so: in `shell`, in `run`, and in the Python interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import wavebed
+from tests.stress.family import engine_of
+from tests.stress.figure import Figure, of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["LENGTHS_MS", "WAYS", "marked", "measure"]
+
+LENGTHS_MS = (5, 20, 60, 200, 2000)
+INVALID_ABOVE_MS = 50
+SEEN_SHORTER_MS = 1.2
+"""A loop that sleeps for up to a millisecond sees that much less of a freeze."""
+BEFORE_S = 0.3
+PATH = {"rate": "50mbit", "delay": "5ms"}
+SCENARIO = """
+[path]
+rate = "50mbit"
+delay = "5ms"
+
+[[workload]]
+kind = "latency"
+duration = "{duration:.1f}s"
+interval = "20ms"
+probe = "icmp"
+"""
+
+
+def freeze(engine: int, length_ms: float) -> None:
+    """Stop a process for so long."""
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        time.sleep(length_ms / 1e3)
+    finally:
+        os.kill(engine, signal.SIGCONT)
+
+
+def _after_start(root: int, length_ms: float) -> None:
+    engine = engine_of(root)
+    time.sleep(BEFORE_S)
+    freeze(engine, length_ms)
+
+
+def in_shell(length_ms: float) -> dict[str, Any]:
+    """Return the summary of a laboratory whose engine was stopped beside a ping, with what was printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = Path(folder, "summary.json")
+        count = round((length_ms / 1e3 + 2 * BEFORE_S) / 0.02)
+        process = subprocess.Popen(
+            ["wavebed", "shell", "--rate", PATH["rate"], "--delay", PATH["delay"], "--summary", summary, "--"]
+            + ["ping", "-i", "0.02", "-c", str(count), "-q", "server"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _after_start(process.pid, length_ms)
+        _, printed = process.communicate(timeout=60)
+        found: dict[str, Any] = json.loads(summary.read_text())
+    said = "invalid:" if length_ms > INVALID_ABOVE_MS else "stood still"
+    assert said in printed, f"it is printed, too: {printed}"
+    return found
+
+
+def in_python(length_ms: float) -> dict[str, Any]:
+    """Return the summary of a laboratory of the Python interface."""
+    with wavebed.Path.of(**PATH).up() as lab:
+        ping = lab.client.start(["ping", "-i", "0.02", "-q", "server"], stdout=subprocess.DEVNULL)
+        _after_start(os.getpid(), length_ms)
+        time.sleep(BEFORE_S)
+        ping.kill()
+    assert lab.summary is not None, "a laboratory that ended well has a summary"
+    return dict(lab.summary)
+
+
+def in_run(length_ms: float) -> dict[str, Any]:
+    """Return the books of the engine of a trial of `wavebed run`; its verdict must agree with them."""
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Path(folder, "freeze.toml")
+        scenario.write_text(SCENARIO.format(duration=max(1.0, length_ms / 1e3 + 3 * BEFORE_S)))
+        process = subprocess.Popen(
+            ["wavebed", "run", scenario, "-o", f"{folder}/out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        freezer = threading.Thread(target=_after_start, args=(process.pid, length_ms))
+        freezer.start()
+        process.wait(timeout=90)
+        freezer.join()
+        (file,) = Path(folder, "out", "trials").glob("*/trial.json")
+        trial = json.loads(file.read_text())
+    allowed = ("invalid", "failed") if length_ms > INVALID_ABOVE_MS else ("doubtful", "invalid")
+    assert trial["verdict"] in allowed, f"{trial['verdict']}: {trial['reasons']}"
+    return dict(trial["engine"])
+
+
+WAYS: dict[str, Callable[[float], dict[str, Any]]] = {"shell": in_shell, "run": in_run, "Python": in_python}
+
+
+def marked(way: str, length_ms: float) -> bool:
+    """Whether a freeze of `length_ms` was reported with its length, and judged as it must be."""
+    engine = WAYS[way](length_ms)
+    check = next(check for check in engine["checks"] if check["name"] == "engine kept running")
+    gaps = [gap["length_ns"] / 1e6 for loop in engine["loops"] for gap in loop["gaps"]["longest"]]
+    severe = check["severity"] == "invalid"
+    return (
+        not check["holds"]
+        and max(gaps, default=0.0) >= length_ms - SEEN_SHORTER_MS
+        and (severe or length_ms <= INVALID_ABOVE_MS)
+    )
+
+
+def measure(lengths_ms: Sequence[float] = LENGTHS_MS) -> list[Figure]:
+    """Freeze an engine for each length in each way."""
+    cases = []
+    for way in WAYS:
+        for length_ms in lengths_ms:
+            try:
+                held, name = marked(way, length_ms), f"{way} {length_ms:g} ms"
+            except AssertionError as error:
+                held, name = False, f"{way} {length_ms:g} ms: {error}"
+            cases.append((name, held))
+    return [of_all("freezes of the engine that are reported and marked", cases, what="freezes")]
