@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.stress.freezes import marked
 
 pytestmark = pytest.mark.path

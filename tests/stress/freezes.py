@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import wavebed
 from tests.stress.family import engine_of
 from tests.stress.figure import Figure, of_all
+
+import wavebed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,9 +61,9 @@ def in_shell(length_ms: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         summary = Path(folder, "summary.json")
         count = round((length_ms / 1e3 + 2 * BEFORE_S) / 0.02)
+        ping = ["--", "ping", "-i", "0.02", "-c", str(count), "-q", "server"]
         process = subprocess.Popen(
-            ["wavebed", "shell", "--rate", PATH["rate"], "--delay", PATH["delay"], "--summary", summary, "--"]
-            + ["ping", "-i", "0.02", "-c", str(count), "-q", "server"],
+            ["wavebed", "shell", "--rate", PATH["rate"], "--delay", PATH["delay"], "--summary", summary, *ping],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
