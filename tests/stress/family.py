@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
 
-__all__ = ["descendants", "engine_of"]
+__all__ = ["WAVEBED", "descendants", "engine_of"]
 
+WAVEBED = (sys.executable, "-m", "wavebed")
+"""The command line, by the interpreter that runs the experiment."""
 ENGINE_THREAD = "links"
 """The engine is the process with a thread of this name (`engine.rs` in wavebed-path)."""
 

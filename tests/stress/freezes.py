@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.stress.family import engine_of
+from tests.stress.family import WAVEBED, engine_of
 from tests.stress.figure import Figure, of_all
 
 import wavebed
@@ -63,7 +63,7 @@ def in_shell(length_ms: float) -> dict[str, Any]:
         count = round((length_ms / 1e3 + 2 * BEFORE_S) / 0.02)
         ping = ["--", "ping", "-i", "0.02", "-c", str(count), "-q", "server"]
         process = subprocess.Popen(
-            ["wavebed", "shell", "--rate", PATH["rate"], "--delay", PATH["delay"], "--summary", summary, *ping],
+            [*WAVEBED, "shell", "--rate", PATH["rate"], "--delay", PATH["delay"], "--summary", summary, *ping],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -93,7 +93,7 @@ def in_run(length_ms: float) -> dict[str, Any]:
         scenario = Path(folder, "freeze.toml")
         scenario.write_text(SCENARIO.format(duration=max(1.0, length_ms / 1e3 + 3 * BEFORE_S)))
         process = subprocess.Popen(
-            ["wavebed", "run", scenario, "-o", f"{folder}/out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*WAVEBED, "run", scenario, "-o", f"{folder}/out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         freezer = threading.Thread(target=_after_start, args=(process.pid, length_ms))
         freezer.start()
