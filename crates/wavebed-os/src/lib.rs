@@ -12,6 +12,7 @@ pub mod error;
 pub mod ethtool;
 pub mod interface;
 pub mod memory;
+pub mod memory_limit;
 pub mod mount;
 pub mod namespace;
 pub mod neighbour_socket;

@@ -17,6 +17,7 @@ use crate::event_loop::{Command, Ended, Loop, LoopState, Way};
 use crate::host_books::HostBooks;
 use crate::join::Join;
 use crate::lane::Lane;
+use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
@@ -53,6 +54,8 @@ pub struct Setup {
     pub origin_ns: u64,
     /// Which departures are joined.
     pub join: Join,
+    /// Memory that packets in flight may take, bytes.
+    pub packet_memory_bytes: usize,
     /// The hops.
     pub hops: Vec<HopSetup>,
     /// The hosts' own counters.
@@ -114,6 +117,7 @@ struct RunningLoop {
 pub struct Engine {
     loops: Vec<RunningLoop>,
     hosts: Vec<HostBooks>,
+    memory: Arc<PacketMemory>,
     series: Option<SeriesWriter>,
     sampler: Option<Sampler>,
 }
@@ -146,6 +150,7 @@ impl Engine {
         let mut engine = Self {
             loops: Vec::new(),
             hosts: setup.hosts,
+            memory: Arc::new(PacketMemory::new(setup.packet_memory_bytes)),
             series,
             sampler: None,
         };
@@ -161,6 +166,7 @@ impl Engine {
                     lane,
                     setup.origin_ns,
                     setup.join,
+                    &engine.memory,
                     series,
                     setup.pcap_dir.as_ref(),
                 )?);
@@ -239,7 +245,7 @@ impl Engine {
     /// # Errors
     /// The first error of a loop. What could not be written to a disk is a doubt of the summary: packets went on.
     pub fn stop(self) -> Result<Summary, EngineError> {
-        let mut summary = Summary::new(&self.hosts);
+        let mut summary = Summary::new(&self.hosts, self.memory.limit_bytes());
         let mut captures = Vec::new();
         if let Some(sampler) = self.sampler {
             summary.add_sampler(sampler.finish());
@@ -340,6 +346,7 @@ fn make_way(
     setup: LaneSetup,
     origin_ns: u64,
     join: Join,
+    memory: &Arc<PacketMemory>,
     series: Option<(SeriesSender, usize, usize)>,
     pcap_dir: Option<&PathBuf>,
 ) -> Result<(Way, Option<CaptureWriter>), EngineError> {
@@ -356,7 +363,11 @@ fn make_way(
         }
         None => (None, None),
     };
-    let lane = build_lane(setup.links, join, series.is_some(), capture);
+    let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Lane {
+        lane: setup.name.clone(),
+        source,
+    })?;
+    let lane = build_lane(setup.links, join, series.is_some(), packets, capture);
     let way = Way {
         name: setup.name,
         lane,
@@ -413,6 +424,7 @@ fn build_lane(
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
     join: Join,
     with_series: bool,
+    packets: Packets,
     capture: Option<Capture>,
 ) -> Lane {
     let named = links
@@ -426,7 +438,7 @@ fn build_lane(
     let direction = Direction::new(named.collect(), join, with_series);
     Lane {
         direction,
-        packets: Packets::default(),
+        packets,
         capture,
     }
 }

@@ -43,9 +43,8 @@ impl Lane {
                     more: false,
                 });
             };
-            let span = self.packets.pool.keep(length);
             self.direction
-                .accept(clock(), span, &mut self.packets, self.capture.as_mut());
+                .accept(clock(), length, &mut self.packets, self.capture.as_mut());
         }
         Ok(Turn {
             packets: READ_BATCH,

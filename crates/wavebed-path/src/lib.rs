@@ -12,6 +12,7 @@ pub mod host_books;
 pub mod join;
 pub mod lane;
 pub mod lateness;
+pub mod packet_memory;
 pub mod packets;
 pub mod pool;
 pub mod port;
