@@ -189,7 +189,7 @@ def _small_books(outcome: Outcome, sent: int, received: int, seconds: float) -> 
     summary = outcome.summary or {}
     up = next(link for link in summary["links"] if link["name"].endswith(".up"))
     sockets = sum(host["udp_receive_buffer_errors"] for host in summary["hosts"])
-    refused = sum(d["refused_segments"] + d["malformed_packets"] for d in summary["departures"])
+    refused = sum(d["refused_segments"] for d in summary["departures"])
     device = sum(host["device_dropped_packets"] for host in summary["hosts"])
     known = sum(up["dropped_segments"].values()) + sockets + refused + up["queued_segments"]
     return {

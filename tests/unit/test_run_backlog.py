@@ -36,6 +36,7 @@ def rows(
     frame = pd.DataFrame({"time_ms": time_ms, "link": "radio.down", "delivered_segments": count})
     frame["delivered_bytes"] = count * size_bytes
     frame["dropped_loss_segments"] = 0
+    frame["dropped_corrupted_header_segments"] = 0
     frame["queue_bytes"] = queue_bytes
     return frame
 

@@ -17,12 +17,12 @@ LINK: dict[str, Json] = {
     "name": "radio.down",
     "offered_segments": 1000,
     "delivered_segments": 1000,
+    "dropped_segments": {},
     "unaccounted_segments": 0,
 }
 DEPARTURE: dict[str, Json] = {
     "name": "server-client.down",
     "refused_segments": 0,
-    "malformed_packets": 0,
 }
 HOST: dict[str, Json] = {"name": "client", "device_dropped_packets": 0, "udp_receive_buffer_errors": 0}
 
@@ -67,7 +67,7 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(unaccounted_segments=-2), "invalid", "2 unaccounted for"),
         (engine(refused_segments=1), "invalid", "1 refused by devices"),
         (engine(device_dropped_packets=3), "invalid", "3 lost at devices"),
-        (engine(malformed_packets=1), "invalid", "1 malformed"),
+        (engine(dropped_segments={"packet_memory": 1200}), "doubtful", "1,200 segments dropped at the packet memory"),
         (engine(udp_receive_buffer_errors=2), "doubtful", "2 UDP datagrams"),
         (engine(stood_still="doubtful"), "doubtful", "60.0 ms at 1.2 s"),
         (engine(stood_still="invalid"), "invalid", "60.0 ms at 1.2 s"),
@@ -85,6 +85,11 @@ def test_each_condition_has_its_severity_and_its_evidence(books: dict[str, Json]
     found, reasons = judged(books, record(Outcome()))
     assert found == expected
     assert any(reason in line for line in reasons)
+
+
+def test_what_the_path_and_the_programs_themselves_spoil_is_no_doubt() -> None:
+    dropped: dict[str, Json] = {"corrupted_header": 40, "malformed": 3, "loss": 7, "overflow": 9}
+    assert judged(engine(dropped_segments=dropped), record(Outcome())) == ("valid", [])
 
 
 def test_one_lost_datagram_in_ten_thousand_is_no_doubt() -> None:

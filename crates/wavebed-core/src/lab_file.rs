@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use wavebed_os::memory_limit::memory_limit_bytes;
 use wavebed_path::{HopConfig, Join};
 
 use crate::problem::Problem;
@@ -15,6 +16,9 @@ const VERSION: u32 = 1;
 const LEAST_MTU: u32 = 1280;
 /// The largest IPv4 packet.
 const GREATEST_MTU: u32 = 65_535;
+
+/// The least memory for packets in flight: a few packets in each direction, and what is kept for reuse.
+const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
 
 /// Time between two samples: a millisecond to an hour.
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
@@ -38,6 +42,9 @@ pub struct LabFile {
     pub wait: bool,
     /// Which departures are joined.
     pub join: Join,
+    /// Memory that packets in flight may take, bytes; without it a quarter of what this process may have.
+    #[serde(default)]
+    packet_memory_bytes: Option<usize>,
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
     /// What joins host `i` to host `i + 1`.
@@ -108,6 +115,16 @@ impl LabFile {
         Ok(lab)
     }
 
+    /// Memory that packets in flight may take, bytes. Without a limit given it is a quarter of what this process may
+    /// have: the programs in the laboratory, the kernel's buffers and everything else on the machine need the rest.
+    #[must_use]
+    pub fn packet_memory_bytes(&self) -> usize {
+        let quarter = || usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
+        self.packet_memory_bytes
+            .unwrap_or_else(quarter)
+            .max(LEAST_PACKET_MEMORY_BYTES)
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!(
@@ -120,6 +137,13 @@ impl LabFile {
             return Err(format!(
                 "mtu: {} is outside {LEAST_MTU} to {GREATEST_MTU}",
                 self.mtu
+            ));
+        }
+        if let Some(bytes) = self.packet_memory_bytes
+            && bytes < LEAST_PACKET_MEMORY_BYTES
+        {
+            return Err(format!(
+                "packet_memory_bytes: {bytes} is less than {LEAST_PACKET_MEMORY_BYTES}"
             ));
         }
         if self.wait && self.command.is_some() {
@@ -315,12 +339,16 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 20] = [
+        let cases: [Case; 21] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["extra"] = 2.into(), "unknown field `extra`"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["name"] = "".into(), "name: \"\""),
             (|v| v["mtu"] = 1000.into(), "mtu: 1000"),
+            (
+                |v| v["packet_memory_bytes"] = 1000.into(),
+                "packet_memory_bytes: 1000",
+            ),
             (
                 |v| v["join"] = serde_json::json!({"kind": "never"}),
                 "never",

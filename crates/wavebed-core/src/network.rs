@@ -129,16 +129,17 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         } else {
             builder.furnish(index, file)?
         };
+        let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
+        books.push(
+            HostBooks::of_this_thread(&file.name, device_names.collect())
+                .map_err(|error| Problem::failed(error.to_string()))?,
+        );
         for (end, device) in devices {
             match end {
                 End::Near => near_ends.push(device),
                 End::Far => far_ends.push(device),
             }
         }
-        books.push(
-            HostBooks::of_this_thread(&file.name)
-                .map_err(|error| Problem::failed(error.to_string()))?,
-        );
         if lab.sample.is_some() && !is_machine {
             sockets.push((file.name.clone(), SockDiag::open()?));
         }

@@ -52,6 +52,7 @@ pub fn start(
         waiting: Some(Setup {
             origin_ns: 0,
             join: lab.join,
+            packet_memory_bytes: lab.packet_memory_bytes(),
             hops: hops.collect(),
             hosts,
             log_dir: lab.log_dir.clone(),
@@ -182,7 +183,7 @@ impl Engine for PathEngine {
 
     fn stop(self: Box<Self>) -> Result<Value, String> {
         let summary = match (self.waiting, self.running) {
-            (Some(setup), _) => Summary::new(&setup.hosts),
+            (Some(setup), _) => Summary::new(&setup.hosts, setup.packet_memory_bytes),
             (None, Some(engine)) => engine.stop().map_err(|error| error.to_string())?,
             (None, None) => return Err("the links could not be started".to_owned()),
         };

@@ -1,4 +1,4 @@
-//! The books of a link: every segment leaves through a named door, and each millisecond has a row.
+//! The books of a link: every segment is delivered, or dropped for a reason, and each millisecond has a row.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,11 +27,17 @@ pub enum Reason {
     Late = 7,
     /// The buffer was lost in a handover.
     Handover = 8,
+    /// A flipped bit left neither version of IP (see [`Run::is_unreadable`]).
+    CorruptedHeader = 9,
+    /// A program sent what is no IP packet, or a super-packet whose headers do not add up.
+    Malformed = 10,
+    /// The packets in flight had taken all the memory that they may.
+    PacketMemory = 11,
 }
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Overflow,
         Self::Aqm,
         Self::Loss,
@@ -41,7 +47,13 @@ impl Reason {
         Self::Discard,
         Self::Late,
         Self::Handover,
+        Self::CorruptedHeader,
+        Self::Malformed,
+        Self::PacketMemory,
     ];
+
+    /// How many there are.
+    pub const COUNT: usize = 12;
 
     /// The name in logs and summaries.
     #[must_use]
@@ -56,6 +68,9 @@ impl Reason {
             Self::Discard => "discard",
             Self::Late => "late",
             Self::Handover => "handover",
+            Self::CorruptedHeader => "corrupted_header",
+            Self::Malformed => "malformed",
+            Self::PacketMemory => "packet_memory",
         }
     }
 }
@@ -87,10 +102,10 @@ pub struct Tally {
     /// What left at the far end.
     pub delivered: Door,
     /// What was dropped, by [`Reason`] number.
-    pub dropped: [Door; 9],
+    pub dropped: [Door; Reason::COUNT],
     /// What was marked CE.
     pub marked: Door,
-    /// What was corrupted (and goes on).
+    /// What was corrupted, whether it goes on or not.
     pub corrupted: Door,
     /// Transmissions of the radio's blocks, the first ones and those that repeat.
     pub blocks_sent: u64,

@@ -1,5 +1,6 @@
-//! Corruption: some segments arrive with a flipped bit.
+//! Corruption: some segments arrive with a flipped bit, or not at all where that bit leaves no version of IP.
 
+use crate::books::Reason;
 use crate::fate::{Chance, stretches};
 use crate::luck::Luck;
 use crate::run::{Run, RunFlags};
@@ -82,7 +83,11 @@ impl Stage for Corrupt {
                     }
                 };
                 out.corrupted(&one);
-                out.forward(one);
+                if one.is_unreadable() {
+                    out.drop(one, Reason::CorruptedHeader);
+                } else {
+                    out.forward(one);
+                }
                 if !rest {
                     break;
                 }

@@ -1,6 +1,6 @@
 //! One direction of a segment: stages in a row, and their books.
 
-use crate::books::Books;
+use crate::books::{Books, Reason};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
@@ -45,6 +45,12 @@ impl Link {
         );
         stage.poll(run.at_ns, &mut out);
         stage.accept(run, &mut out);
+    }
+
+    /// Counts a run that ends where it enters, because its owner did not keep it.
+    pub fn refuse(&mut self, run: &Run, reason: Reason) {
+        self.books.offered(run);
+        self.books.dropped(run, reason);
     }
 
     /// Moves everything on to `now_ns` and appends what the far end gets to `delivered`, each run stamped with

@@ -20,7 +20,7 @@ pub struct Run {
     pub last_bytes: u16,
     /// Hash of the flow (addresses, protocol, ports), for fair queueing.
     pub flow: u32,
-    /// Zero, or a random word that says which bit of the segment is flipped (`word % bits`). Only runs of one
+    /// Zero, or a random word that says which bit of the segment is flipped ([`Run::flipped_bit`]). Only runs of one
     /// segment are corrupted.
     pub flip: u32,
     /// ECN field as it stands now, and what kind of run this is.
@@ -115,6 +115,23 @@ impl Run {
         self.first += count;
         self.count -= count;
         front
+    }
+
+    /// The bit of the run's one segment that is flipped, counted from the first bit on the wire.
+    #[must_use]
+    pub const fn flipped_bit(&self) -> Option<u32> {
+        if self.flip == 0 {
+            return None;
+        }
+        let bits = self.last_bytes as u32 * 8;
+        self.flip.checked_rem(bits)
+    }
+
+    /// Whether the flipped bit is one of the first byte that turns both versions of IP, 4 and 6, into none. No host
+    /// takes such a packet. The third bit of the version makes the one the other.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self.flipped_bit(), Some(0 | 1 | 3))
     }
 
     /// The index just past the last segment.

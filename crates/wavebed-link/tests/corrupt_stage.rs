@@ -13,7 +13,7 @@ mod loss_support;
 use loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
-use wavebed_link::{Luck, Run};
+use wavebed_link::{Luck, Reason, Run};
 
 fn pass(probability: f64, seed: u64, runs: &[Run]) -> Bench {
     let mut bench = Bench::new(Corrupt::new(probability, Luck::new(seed, 9)));
@@ -30,34 +30,57 @@ fn each_segment_is_corrupted_with_its_probability_anywhere_in_it() {
     let bench = pass(0.2, 1, &runs);
     let corrupted = bench.doors.books.total().corrupted.segments;
     assert_share(corrupted, 1_000_000, 0.2, 1.0);
-    let flips: Vec<u32> = bench
-        .doors
-        .forward
-        .iter()
-        .map(|run| run.flip)
-        .filter(|&flip| flip != 0)
-        .collect();
+    let came = bench.doors.forward.iter().chain(&bench.doors.lost);
+    let flips: Vec<u32> = came.filter_map(Run::flipped_bit).collect();
     assert_eq!(flips.len() as u64, corrupted);
-    // The word picks the bit by its remainder: each of 8000 bits is as likely, seen in 16 bins of 500.
+    // Each of 8000 bits is as likely, seen in 16 bins of 500.
     for bin in 0..16 {
-        let count = flips
-            .iter()
-            .filter(|&&flip| flip % 8000 / 500 == bin)
-            .count() as u64;
+        let count = flips.iter().filter(|&&flip| flip / 500 == bin).count() as u64;
         assert_share(count, corrupted, 1.0 / 16.0, 1.0);
     }
 }
 
 #[test]
+fn a_flip_that_leaves_no_version_of_ip_ends_the_segment() {
+    let short = |packet| Run {
+        segment_bytes: 20,
+        last_bytes: 20,
+        ..run(0, packet, 0, 1)
+    };
+    let runs: Vec<Run> = (0..20_000).map(short).collect();
+    let bench = pass(1.0, 4, &runs);
+    let bit = |run: &Run| run.flipped_bit().unwrap();
+    assert!(
+        bench
+            .doors
+            .lost
+            .iter()
+            .all(|run| [0, 1, 3].contains(&bit(run)))
+    );
+    assert!(
+        bench
+            .doors
+            .forward
+            .iter()
+            .all(|run| ![0, 1, 3].contains(&bit(run)))
+    );
+    let dropped = bench.doors.dropped(Reason::CorruptedHeader);
+    assert_share(dropped, 20_000, 3.0 / 160.0, 1.0);
+    assert_eq!(bench.doors.books.total().corrupted.segments, 20_000);
+}
+
+#[test]
 fn corrupted_segments_are_runs_of_one() {
     let bench = pass(1.0, 2, &[run(0, 0, 0, 44), control(run(1, 1, 0, 2))]);
-    assert_eq!(bench.doors.forward.len(), 45);
+    let (last, corrupted) = bench.doors.forward.split_last().unwrap();
+    assert_eq!(corrupted.len() + bench.doors.lost.len(), 44);
     assert!(
-        bench.doors.forward[..44]
+        corrupted
             .iter()
+            .chain(&bench.doors.lost)
             .all(|run| run.count == 1 && run.flip != 0)
     );
-    assert_eq!(bench.doors.forward[44], control(run(1, 1, 0, 2)));
+    assert_eq!(*last, control(run(1, 1, 0, 2)));
     assert_eq!(bench.doors.books.total().corrupted.segments, 44);
 }
 
@@ -76,11 +99,13 @@ proptest! {
     #[test]
     fn the_same_bits_flip_whatever_the_grouping((single, grouped) in groupings(), seed: u64) {
         let flips = |bench: &Bench| -> Vec<_> {
-            let forward = &bench.doors.forward;
-            forward.iter().filter(|run| run.flip != 0).map(|run| (run.packet, run.first, run.flip)).collect()
+            let came = bench.doors.forward.iter().chain(&bench.doors.lost);
+            came.filter(|run| run.flip != 0).map(|run| (run.packet, run.first, run.flip)).collect()
         };
         let (one, other) = (pass(0.3, seed, &single), pass(0.3, seed, &grouped));
         prop_assert_eq!(flips(&one), flips(&other));
-        prop_assert_eq!(segments(&other.doors.forward), segments(&grouped));
+        let lost = segments(&other.doors.lost);
+        let kept: Vec<_> = segments(&grouped).into_iter().filter(|each| !lost.contains(each)).collect();
+        prop_assert_eq!(segments(&other.doors.forward), kept);
     }
 }

@@ -6,7 +6,7 @@ mod link_support;
 use link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
 use link_support::{Event, drive};
 use proptest::prelude::*;
-use wavebed_link::{Backlog, Link};
+use wavebed_link::{Backlog, Link, Reason};
 
 /// Every segment and byte that entered is in one place.
 fn assert_conserved(link: &Link) {
@@ -35,6 +35,7 @@ proptest! {
         let mut delivered = Vec::new();
         for event in with_polls(&events, seed) {
             match event {
+                Event::Arrival(run) if run.packet % 7 == 3 => link.refuse(&run, Reason::PacketMemory),
                 Event::Arrival(run) => link.accept(run),
                 Event::Poll(at_ns) => link.poll(at_ns, &mut delivered),
                 Event::Change(at_ns, change) => {

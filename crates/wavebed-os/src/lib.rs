@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod interface;
 pub mod machine_time;
 pub mod memory;
+pub mod memory_limit;
 pub mod mount;
 pub mod namespace;
 pub mod neighbour_socket;

@@ -22,11 +22,12 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Maps `length` bytes.
     ///
+    /// # Errors
+    /// There is no memory left, or `length` is zero.
+    ///
     /// # Panics
-    /// If there is no memory left, as an allocation does, or `length` is zero.
-    #[must_use]
-    pub fn new(length: usize) -> Self {
-        assert!(length > 0, "a region of no bytes");
+    /// If the kernel chose the address 0, which it never does.
+    pub fn new(length: usize) -> io::Result<Self> {
         // SAFETY: a new private mapping without a file touches no memory that exists.
         let address = unsafe {
             libc::mmap(
@@ -38,13 +39,11 @@ impl Region {
                 0,
             )
         };
-        assert!(
-            address != libc::MAP_FAILED,
-            "no memory for {length} bytes: {}",
-            io::Error::last_os_error()
-        );
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
         let start = NonNull::new(address.cast()).expect("mmap(2) never maps address 0 unasked");
-        Self { start, length }
+        Ok(Self { start, length })
     }
 }
 
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_region_is_zeroed_and_keeps_what_is_written() {
-        let mut region = Region::new(100_000);
+        let mut region = Region::new(100_000).unwrap();
         assert_eq!(region.len(), 100_000);
         assert!(region.iter().all(|&byte| byte == 0));
         region[99_999] = 7;
@@ -85,9 +84,15 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_no_memory_for_is_an_error() {
+        assert!(Region::new(usize::MAX / 2).is_err());
+        assert!(Region::new(0).is_err());
+    }
+
+    #[test]
     fn many_regions_come_and_go() {
         for _ in 0..100 {
-            let regions: Vec<Region> = (0..50).map(|_| Region::new(1 << 20)).collect();
+            let regions: Vec<Region> = (0..50).map(|_| Region::new(1 << 20).unwrap()).collect();
             drop(regions);
         }
     }

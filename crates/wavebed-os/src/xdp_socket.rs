@@ -100,7 +100,8 @@ impl XdpTx {
                 .during("open an AF_XDP socket for", interface)?;
             OwnedFd::from_raw_fd(fd)
         };
-        let memory = Region::new(ENTRIES as usize * chunk_bytes as usize);
+        let memory = Region::new(ENTRIES as usize * chunk_bytes as usize)
+            .during("get memory for AF_XDP frames of", interface)?;
         let (tx, completion) = set_up(socket.as_fd(), &memory, chunk_bytes)
             .during("make AF_XDP rings for", interface)?;
         // As for packet sockets.

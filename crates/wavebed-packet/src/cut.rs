@@ -294,18 +294,10 @@ pub fn complete_segment(
     }
 }
 
-/// Flips bit `word % bits` of a complete segment, counted from the first bit on the wire. The segment must then
-/// leave with an empty virtio-net header.
-pub fn flip_bit(segment: &mut [u8], word: u32) {
-    let bits = segment.len() as u64 * 8;
-    if bits == 0 {
-        return;
-    }
-    let bit = u64::from(word) % bits;
-    if let Some(byte) = usize::try_from(bit / 8)
-        .ok()
-        .and_then(|at| segment.get_mut(at))
-    {
+/// Flips a bit of a complete segment, counted from the first bit on the wire. The segment must then leave with an empty
+/// virtio-net header.
+pub fn flip_bit(segment: &mut [u8], bit: u32) {
+    if let Some(byte) = segment.get_mut((bit / 8) as usize) {
         *byte ^= 0x80 >> (bit % 8);
     }
 }

@@ -151,8 +151,8 @@ fn write_all(
         for index in run.first..run.end() {
             segment.clear();
             complete_segment(&vnet, ip, &shape, index, marked, &mut segment);
-            if run.flip != 0 {
-                flip_bit(&mut segment, run.flip);
+            if let Some(bit) = run.flipped_bit() {
+                flip_bit(&mut segment, bit);
             }
             write_segment(file, origin_unix_ns + run.at_ns, &segment).map_err(|source| {
                 CaptureError {

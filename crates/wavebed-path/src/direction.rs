@@ -2,14 +2,13 @@
 
 use std::io::IoSlice;
 
-use wavebed_link::{Backlog, Ecn, Link, Run, RunFlags};
-use wavebed_packet::{HeaderBuf, VnetHeader, complete_segment, flip_bit, inspect, piece};
+use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
+use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 use crate::capture::Capture;
 use crate::join::{Group, Join, Joiner};
 use crate::lateness::Lateness;
 use crate::packets::Packets;
-use crate::pool::Span;
 use crate::port::Port;
 use crate::series::DepartureRow;
 
@@ -28,8 +27,6 @@ pub struct NamedLink {
 pub struct DeviceBooks {
     /// Packets (super-packets count once) read from the device.
     pub packets_read: u64,
-    /// Packets read whose headers do not add up; they are lost.
-    pub malformed: u64,
     /// Packets written to the device.
     pub packets_written: u64,
     /// Wire segments in packets that the device refused.
@@ -71,39 +68,25 @@ impl Direction {
         }
     }
 
-    /// Takes the packet that was read into `span` at `now_ns`, and had waited in the device for up to `waited_ns`.
+    /// Takes the packet of `length` bytes that was read into the pool's room at `now_ns`, and had waited in the device
+    /// for up to `waited_ns`.
     pub fn accept(
         &mut self,
         now_ns: u64,
         waited_ns: u64,
-        span: Span,
+        length: usize,
         packets: &mut Packets,
         capture: Option<&mut Capture>,
     ) {
         self.devices.packets_read += 1;
-        let bytes = packets.pool.bytes(span);
-        let shape = VnetHeader::split(bytes).and_then(|(vnet, ip)| inspect(&vnet, ip).ok());
-        let Some(shape) = shape else {
-            self.devices.malformed += 1;
-            packets.pool.release(span);
-            return;
-        };
-        let key = packets.add(span, shape, waited_ns);
-        let run = Run {
-            at_ns: now_ns,
-            packet: key,
-            first: 0,
-            count: shape.segments,
-            segment_bytes: shape.segment_bytes,
-            last_bytes: shape.last_bytes,
-            flow: shape.flow,
-            flip: 0,
-            ecn: Ecn::from_bits(shape.ecn),
-            flags: if shape.control {
-                RunFlags::CONTROL
-            } else {
-                RunFlags::default()
-            },
+        let run = match keep(now_ns, waited_ns, length, packets) {
+            Ok(run) => run,
+            Err((run, reason)) => {
+                if let Some(first) = self.links.first_mut() {
+                    first.link.refuse(&run, reason);
+                }
+                return;
+            }
         };
         if let Some(first) = self.links.first_mut() {
             if let (Some(capture), Some((way_in, _))) = (capture, first.points) {
@@ -188,7 +171,7 @@ impl Direction {
         let Some((vnet, ip)) = VnetHeader::split(bytes) else {
             return false;
         };
-        if run.flip != 0 {
+        if let Some(bit) = run.flipped_bit() {
             self.segment.clear();
             complete_segment(
                 &vnet,
@@ -198,7 +181,7 @@ impl Direction {
                 marked,
                 &mut self.segment,
             );
-            flip_bit(&mut self.segment, run.flip);
+            flip_bit(&mut self.segment, bit);
             // No virtio-net flags: the receiver has to check the checksum, and finds it wrong.
             return port
                 .write(&[
@@ -279,6 +262,56 @@ impl Direction {
             total += named.link.backlog();
         }
         total
+    }
+}
+
+/// Keeps the packet of `length` bytes that is in the pool's room, or says why not.
+fn keep(
+    now_ns: u64,
+    waited_ns: u64,
+    length: usize,
+    packets: &mut Packets,
+) -> Result<Run, (Run, Reason)> {
+    let bytes = packets.pool.read(length);
+    let shape = VnetHeader::split(bytes)
+        .and_then(|(vnet, ip)| inspect(&vnet, ip).ok())
+        .filter(|shape| shape.network != Network::Unknown);
+    let Some(shape) = shape else {
+        let ip_bytes = length.saturating_sub(VnetHeader::LEN);
+        let ip_bytes = u16::try_from(ip_bytes).unwrap_or(u16::MAX);
+        return Err((one_segment(now_ns, ip_bytes), Reason::Malformed));
+    };
+    let run = Run {
+        count: shape.segments,
+        segment_bytes: shape.segment_bytes,
+        flow: shape.flow,
+        ecn: Ecn::from_bits(shape.ecn),
+        flags: if shape.control {
+            RunFlags::CONTROL
+        } else {
+            RunFlags::default()
+        },
+        ..one_segment(now_ns, shape.last_bytes)
+    };
+    match packets.add(length, shape, waited_ns) {
+        Some(packet) => Ok(Run { packet, ..run }),
+        None => Err((run, Reason::PacketMemory)),
+    }
+}
+
+/// A run of one segment of `bytes`, of which nothing else is known.
+const fn one_segment(at_ns: u64, bytes: u16) -> Run {
+    Run {
+        at_ns,
+        packet: 0,
+        first: 0,
+        count: 1,
+        segment_bytes: bytes,
+        last_bytes: bytes,
+        flow: 0,
+        flip: 0,
+        ecn: Ecn::NotEct,
+        flags: RunFlags(0),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::event_loop::{Command, Ended, Loop, LoopState, Way};
 use crate::host_books::HostBooks;
 use crate::join::Join;
 use crate::lane::Lane;
+use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
@@ -54,6 +55,8 @@ pub struct Setup {
     pub origin_ns: u64,
     /// Which departures are joined.
     pub join: Join,
+    /// Memory that packets in flight may take, bytes.
+    pub packet_memory_bytes: usize,
     /// The hops.
     pub hops: Vec<HopSetup>,
     /// The hosts' own counters.
@@ -115,6 +118,7 @@ struct RunningLoop {
 pub struct Engine {
     loops: Vec<RunningLoop>,
     hosts: Vec<HostBooks>,
+    memory: Arc<PacketMemory>,
     series: Option<SeriesWriter>,
     sampler: Option<Sampler>,
     began: Option<MachineTime>,
@@ -148,6 +152,7 @@ impl Engine {
         let mut engine = Self {
             loops: Vec::new(),
             hosts: setup.hosts,
+            memory: Arc::new(PacketMemory::new(setup.packet_memory_bytes)),
             series,
             sampler: None,
             began: MachineTime::now().ok(),
@@ -164,6 +169,7 @@ impl Engine {
                     lane,
                     setup.origin_ns,
                     setup.join,
+                    &engine.memory,
                     series,
                     setup.pcap_dir.as_ref(),
                 )?);
@@ -242,7 +248,7 @@ impl Engine {
     /// # Errors
     /// The first error of a loop. What could not be written to a disk is a doubt of the summary: packets went on.
     pub fn stop(self) -> Result<Summary, EngineError> {
-        let mut summary = Summary::new(&self.hosts);
+        let mut summary = Summary::new(&self.hosts, self.memory.limit_bytes());
         let mut captures = Vec::new();
         if let Some(sampler) = self.sampler {
             summary.add_sampler(sampler.finish());
@@ -345,6 +351,7 @@ fn make_way(
     setup: LaneSetup,
     origin_ns: u64,
     join: Join,
+    memory: &Arc<PacketMemory>,
     series: Option<(SeriesSender, usize, usize)>,
     pcap_dir: Option<&PathBuf>,
 ) -> Result<(Way, Option<CaptureWriter>), EngineError> {
@@ -361,7 +368,11 @@ fn make_way(
         }
         None => (None, None),
     };
-    let lane = build_lane(setup.links, join, series.is_some(), capture);
+    let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Lane {
+        lane: setup.name.clone(),
+        source,
+    })?;
+    let lane = build_lane(setup.links, join, series.is_some(), packets, capture);
     let way = Way {
         name: setup.name,
         lane,
@@ -418,6 +429,7 @@ fn build_lane(
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
     join: Join,
     with_series: bool,
+    packets: Packets,
     capture: Option<Capture>,
 ) -> Lane {
     let named = links
@@ -431,7 +443,7 @@ fn build_lane(
     let direction = Direction::new(named.collect(), join, with_series);
     Lane {
         direction,
-        packets: Packets::default(),
+        packets,
         empty_ns: 0,
         capture,
     }

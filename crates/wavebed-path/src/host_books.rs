@@ -1,19 +1,23 @@
-//! The hosts' own counters: what the devices and sockets at the ends of a hop lost.
+//! The hosts' own counters: what the devices and sockets at the ends of a hop lost since the laboratory was made.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The counters of one host. The files belong to the network namespace in which they were opened, whoever reads
-/// them later.
+/// them later. A host may be this machine, with devices of its own and counters that run since it was started: only the
+/// laboratory's devices count, and only differences.
 pub struct HostBooks {
     name: String,
+    device_names: Vec<String>,
     devices: File,
     sockets: File,
     sockets6: Option<File>,
+    start: HostLosses,
 }
 
-/// What a host lost.
+/// What a host lost in the laboratory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct HostLosses {
     /// Packets that the TUN devices dropped because the event loop had not read them yet (`tx_dropped`).
@@ -23,17 +27,25 @@ pub struct HostLosses {
 }
 
 impl HostBooks {
-    /// The counters of the network namespace of the calling thread.
+    /// The counters of the network namespace of the calling thread, from now on, with those of these devices in it.
     ///
     /// # Errors
     /// When `/proc` is not there.
-    pub fn of_this_thread(name: &str) -> io::Result<Self> {
-        Ok(Self {
+    pub fn of_this_thread(name: &str, device_names: Vec<String>) -> io::Result<Self> {
+        Self::in_folder(Path::new("/proc/thread-self/net"), name, device_names)
+    }
+
+    fn in_folder(folder: &Path, name: &str, device_names: Vec<String>) -> io::Result<Self> {
+        let mut books = Self {
             name: name.to_owned(),
-            devices: File::open("/proc/thread-self/net/dev")?,
-            sockets: File::open("/proc/thread-self/net/snmp")?,
-            sockets6: File::open("/proc/thread-self/net/snmp6").ok(),
-        })
+            device_names,
+            devices: File::open(folder.join("dev"))?,
+            sockets: File::open(folder.join("snmp"))?,
+            sockets6: File::open(folder.join("snmp6")).ok(),
+            start: HostLosses::default(),
+        };
+        books.start = books.counters()?;
+        Ok(books)
     }
 
     /// The host's name.
@@ -42,18 +54,31 @@ impl HostBooks {
         &self.name
     }
 
-    /// What was lost so far.
+    /// What was lost since these books were opened.
     ///
     /// # Errors
     /// When the counters cannot be read.
     pub fn losses(&self) -> io::Result<HostLosses> {
+        let (now, start) = (self.counters()?, &self.start);
+        let lost = |now: u64, start: u64| now.saturating_sub(start);
+        Ok(HostLosses {
+            device_dropped_packets: lost(now.device_dropped_packets, start.device_dropped_packets),
+            udp_receive_buffer_errors: lost(
+                now.udp_receive_buffer_errors,
+                start.udp_receive_buffer_errors,
+            ),
+        })
+    }
+
+    /// The counters as they stand.
+    fn counters(&self) -> io::Result<HostLosses> {
         let udp4 = table_value(&text(&self.sockets)?, "Udp:", "RcvbufErrors").unwrap_or(0);
         let udp6 = match &self.sockets6 {
             Some(file) => line_value(&text(file)?, "Udp6RcvbufErrors").unwrap_or(0),
             None => 0,
         };
         Ok(HostLosses {
-            device_dropped_packets: device_drops(&text(&self.devices)?),
+            device_dropped_packets: device_drops(&text(&self.devices)?, &self.device_names),
             udp_receive_buffer_errors: udp4 + udp6,
         })
     }
@@ -77,11 +102,11 @@ fn text(file: &File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Sum of the transmit drops of all devices but `lo` (`/proc/net/dev`, fourth transmit column).
-fn device_drops(text: &str) -> u64 {
+/// Sum of the transmit drops of the devices of these names (`/proc/net/dev`, fourth transmit column).
+fn device_drops(text: &str, names: &[String]) -> u64 {
     text.lines()
         .filter_map(|line| line.split_once(':'))
-        .filter(|(name, _)| name.trim() != "lo")
+        .filter(|(name, _)| names.iter().any(|ours| ours == name.trim()))
         .filter_map(|(_, values)| values.split_whitespace().nth(11)?.parse::<u64>().ok())
         .sum()
 }
@@ -105,15 +130,41 @@ fn line_value(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostBooks, device_drops, line_value, table_value};
+    use super::{HostBooks, HostLosses, device_drops, line_value, table_value};
 
     #[test]
-    fn drops_of_all_devices_but_loopback_are_summed() {
+    fn what_was_lost_before_and_at_other_devices_is_not_the_laboratorys() {
+        let folder = std::env::temp_dir().join(format!("wavebed-books-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let write = |eth0: u64, ours: u64, udp: u64, udp6: u64| {
+            let device = |name, drops| format!("{name}: 9 9 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
+            let devices = device("eth0", eth0) + &device("wavebed0", ours);
+            std::fs::write(folder.join("dev"), devices).unwrap();
+            let sockets = format!("Udp: InDatagrams RcvbufErrors\nUdp: 7 {udp}\n");
+            std::fs::write(folder.join("snmp"), sockets).unwrap();
+            std::fs::write(folder.join("snmp6"), format!("Udp6RcvbufErrors {udp6}\n")).unwrap();
+        };
+        write(1_000, 3, 498, 20);
+        let books = HostBooks::in_folder(&folder, "server", vec!["wavebed0".into()]).unwrap();
+        assert_eq!(books.losses().unwrap(), HostLosses::default());
+        write(1_700, 8, 500, 21);
+        let lost = HostLosses {
+            device_dropped_packets: 5,
+            udp_receive_buffer_errors: 3,
+        };
+        assert_eq!(books.losses().unwrap(), lost);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn drops_of_the_named_devices_are_summed() {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed \
                     multicast|bytes packets errs drop fifo colls carrier compressed\n\
                     lo: 1 1 0 0 0 0 0 0 1 1 0 99 0 0 0 0\n\
                     wb0: 10 2 0 0 0 0 0 0 10 2 0 7 0 0 0 0\n wb1: 10 2 0 0 0 0 0 0 10 2 0 5 0 0 0 0\n";
-        assert_eq!(device_drops(text), 12);
+        let names = ["wb0", "wb1"].map(String::from);
+        assert_eq!(device_drops(text, &names), 12);
+        assert_eq!(device_drops(text, &names[..1]), 7);
     }
 
     #[test]
@@ -128,7 +179,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_the_counters() {
-        let books = HostBooks::of_this_thread("here").unwrap();
+        let books = HostBooks::of_this_thread("here", Vec::new()).unwrap();
         assert!(
             super::text(&books.sockets)
                 .unwrap()

@@ -47,12 +47,11 @@ impl Lane {
                     more: false,
                 });
             };
-            let span = self.packets.pool.keep(length);
             read_ns = clock();
             self.direction.accept(
                 read_ns,
                 read_ns.saturating_sub(self.empty_ns),
-                span,
+                length,
                 &mut self.packets,
                 self.capture.as_mut(),
             );

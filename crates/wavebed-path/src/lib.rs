@@ -14,6 +14,7 @@ pub mod join;
 pub mod lane;
 pub mod lateness;
 pub mod on_time;
+pub mod packet_memory;
 pub mod packets;
 pub mod pool;
 pub mod port;

@@ -1,8 +1,20 @@
-//! The packets in flight: each is kept until its last segment has left through a door.
+//! The packets in flight: each is kept until its last segment has been delivered or dropped.
 
+use std::io;
+use std::sync::Arc;
+
+use wavebed_link::Run;
 use wavebed_packet::Shape;
 
+use crate::packet_memory::PacketMemory;
 use crate::pool::{Pool, Span};
+
+/// What a segment in flight takes beside its bytes: its packet's place in the table, and a run of its own in a stage
+/// whose list is up to twice as long as what is in it. Most runs hold many segments, so this is what it takes at most.
+const BESIDE_BYTES: usize = size_of::<Packet>() + size_of::<u32>() + 2 * size_of::<Run>();
+
+/// The memory beside packets is taken for so many segments at a time. It is not given back: lists keep their length.
+const SEGMENTS_AT_A_TIME: u64 = 4_096;
 
 /// A packet in flight.
 #[derive(Clone, Copy)]
@@ -20,23 +32,52 @@ pub struct Packet {
 }
 
 /// A table of packets by key, and the pool that holds their bytes.
-#[derive(Default)]
 pub struct Packets {
     slots: Vec<Packet>,
     free: Vec<u32>,
     /// The bytes.
     pub pool: Pool,
+    memory: Arc<PacketMemory>,
     in_flight_bytes: u64,
+    in_flight_segments: u64,
+    /// For how many segments memory beside their packets was taken.
+    covered_segments: u64,
     added: u64,
 }
 
 impl Packets {
-    /// Adds a packet with all its segments, which waited `waited_ns` to be read, and returns its key.
+    /// No packets; those to come count as `memory`.
     ///
-    /// # Panics
-    /// If there are 2³² packets in flight, which no memory holds.
-    pub fn add(&mut self, span: Span, shape: Shape, waited_ns: u64) -> u32 {
-        self.in_flight_bytes += self.pool.bytes(span).len() as u64;
+    /// # Errors
+    /// There is no memory for the first packet.
+    pub fn new(memory: Arc<PacketMemory>) -> io::Result<Self> {
+        Ok(Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            pool: Pool::new(Arc::clone(&memory))?,
+            memory,
+            in_flight_bytes: 0,
+            in_flight_segments: 0,
+            covered_segments: 0,
+            added: 0,
+        })
+    }
+
+    /// Adds the packet of `length` bytes that was read into the pool's room, with all its segments, and returns its
+    /// key. It waited up to `waited_ns` to be read. `None` if there is no memory for it.
+    pub fn add(&mut self, length: usize, shape: Shape, waited_ns: u64) -> Option<u32> {
+        let segments = u64::from(shape.segments);
+        let wanted = self.in_flight_segments + segments;
+        if wanted > self.covered_segments && !self.cover(wanted) {
+            return None;
+        }
+        let key = match self.free.last() {
+            Some(&key) => key,
+            None => self.next_key()?,
+        };
+        let span = self.pool.keep(length)?;
+        self.in_flight_bytes += length as u64;
+        self.in_flight_segments = wanted;
         self.added += 1;
         let packet = Packet {
             span,
@@ -45,13 +86,32 @@ impl Packets {
             waited_ns,
             refs: u32::from(shape.segments),
         };
-        if let Some(key) = self.free.pop() {
+        if self.free.pop().is_some() {
             self.slots[key as usize] = packet;
-            key
         } else {
             self.slots.push(packet);
-            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets fit memory")
         }
+        Some(key)
+    }
+
+    /// The key of one more packet than there ever were. Both lists get room for it, so that letting go needs no memory.
+    fn next_key(&mut self) -> Option<u32> {
+        self.slots.try_reserve(1).ok()?;
+        self.free.try_reserve(self.slots.len() + 1).ok()?;
+        u32::try_from(self.slots.len()).ok()
+    }
+
+    /// Takes memory for what so many segments need beside their packets.
+    #[cold]
+    fn cover(&mut self, segments: u64) -> bool {
+        let more = (segments - self.covered_segments).next_multiple_of(SEGMENTS_AT_A_TIME);
+        let bytes =
+            usize::try_from(more).map_or(usize::MAX, |more| more.saturating_mul(BESIDE_BYTES));
+        let taken = self.memory.take(bytes);
+        if taken {
+            self.covered_segments += more;
+        }
+        taken
     }
 
     /// The packet of this key.
@@ -69,6 +129,7 @@ impl Packets {
     /// Copies were made of `segments` of its segments.
     pub fn retain(&mut self, key: u32, segments: u16) {
         self.slots[key as usize].refs += u32::from(segments);
+        self.in_flight_segments += u64::from(segments);
     }
 
     /// `segments` of its segments have left.
@@ -81,6 +142,7 @@ impl Packets {
             .refs
             .checked_sub(u32::from(segments))
             .expect("a segment left twice");
+        self.in_flight_segments -= u64::from(segments);
         if packet.refs == 0 {
             let span = packet.span;
             self.in_flight_bytes -= self.pool.bytes(span).len() as u64;

@@ -4,7 +4,12 @@
 //! packet that nearly fills its buffer stays there, and no byte of it is copied between the two devices. A smaller
 //! one is moved to a chunk, packet behind packet, so that it takes the room of its own length.
 
+use std::io;
+use std::sync::Arc;
+
 use wavebed_os::memory::Region;
+
+use crate::packet_memory::PacketMemory;
 
 /// Room for the largest thing a TUN device hands over: 64 KiB of packet and the virtio-net header, in whole pages.
 pub const LARGEST_READ: usize = 17 * 4_096;
@@ -55,27 +60,45 @@ impl Blocks {
         }
     }
 
-    /// A block without packets.
-    fn take(&mut self) -> u32 {
+    /// A block without packets; `None` if the packets may not take more, or there is no more.
+    fn take(&mut self, memory: &PacketMemory) -> Option<u32> {
         if let Some(block) = self.free.pop() {
-            return block;
+            return Some(block);
         }
-        let bytes = Some(Region::new(self.size));
+        if !memory.take(self.size) {
+            return None;
+        }
+        let block = self.make();
+        if block.is_none() {
+            memory.give_back(self.size);
+        }
+        block
+    }
+
+    /// A block with new memory. Both lists of blocks get room for all of them, so that giving back needs no memory.
+    fn make(&mut self) -> Option<u32> {
+        let count = self.all.len() + 1;
+        self.all.try_reserve(1).ok()?;
+        self.free.try_reserve(count - self.free.len()).ok()?;
+        self.vacant.try_reserve(count - self.vacant.len()).ok()?;
+        let bytes = Some(Region::new(self.size).ok()?);
         if let Some(block) = self.vacant.pop() {
             self.all[block as usize].bytes = bytes;
-            return block;
+            return Some(block);
         }
+        let block = u32::try_from(self.all.len()).ok()?;
         self.all.push(Block { bytes, live: 0 });
-        u32::try_from(self.all.len() - 1).expect("fewer than 2^32 blocks fit memory")
+        Some(block)
     }
 
     /// Takes back a block whose last packet has left.
-    fn give_back(&mut self, block: u32) {
+    fn give_back(&mut self, block: u32, memory: &PacketMemory) {
         if self.free.len() * self.size < KEPT_FREE_BYTES {
             self.free.push(block);
         } else {
             self.all[block as usize].bytes = None;
             self.vacant.push(block);
+            memory.give_back(self.size);
         }
     }
 
@@ -105,6 +128,7 @@ const LARGE: u32 = 1 << 31;
 pub struct Pool {
     large: Blocks,
     chunks: Blocks,
+    memory: Arc<PacketMemory>,
     /// The buffer into which the next packet is read.
     room: u32,
     /// The chunk that is being filled, and how far it is.
@@ -113,18 +137,23 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without packets.
-    #[must_use]
-    pub fn new() -> Self {
+    /// A pool without packets, whose blocks count as `memory`.
+    ///
+    /// # Errors
+    /// There is no memory for the first packet.
+    pub fn new(memory: Arc<PacketMemory>) -> io::Result<Self> {
         let (mut large, mut chunks) = (Blocks::new(LARGEST_READ), Blocks::new(CHUNK_BYTES));
-        let (room, chunk) = (large.take(), chunks.take());
-        Self {
+        let (Some(room), Some(chunk)) = (large.take(&memory), chunks.take(&memory)) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        Ok(Self {
             large,
             chunks,
+            memory,
             room,
             chunk,
             filled: 0,
-        }
+        })
     }
 
     /// Room to read the next packet into. Nothing is taken until [`Pool::keep`].
@@ -132,24 +161,31 @@ impl Pool {
         self.large.bytes_mut(self.room)
     }
 
-    /// Keeps the first `length` bytes that were read into [`Pool::room`].
+    /// The first `length` bytes that were read into [`Pool::room`].
+    #[must_use]
+    pub fn read(&self, length: usize) -> &[u8] {
+        &self.large.bytes(self.room)[..length]
+    }
+
+    /// Keeps the first `length` bytes that were read into [`Pool::room`]; `None` if there is no memory for the packets
+    /// after it, and then the next one is read in its place.
     ///
     /// # Panics
     /// If `length` is larger than the room.
-    pub fn keep(&mut self, length: usize) -> Span {
+    pub fn keep(&mut self, length: usize) -> Option<Span> {
         let kept = u32::try_from(length).expect("a packet is shorter than its buffer");
         if length >= STAYS_BYTES {
-            let block = self.room;
+            let next = self.large.take(&self.memory)?;
+            let block = std::mem::replace(&mut self.room, next);
             self.large.all[block as usize].live = 1;
-            self.room = self.large.take();
-            return Span {
+            return Some(Span {
                 block: block | LARGE,
                 offset: 0,
                 length: kept,
-            };
+            });
         }
         if self.filled + length > CHUNK_BYTES {
-            self.chunk = self.chunks.take();
+            self.chunk = self.chunks.take(&self.memory)?;
             self.filled = 0;
         }
         let chunk = self.chunks.bytes_mut(self.chunk);
@@ -158,11 +194,11 @@ impl Pool {
         self.chunks.all[self.chunk as usize].live += 1;
         let offset = u32::try_from(self.filled).expect("a chunk is smaller than 4 GiB");
         self.filled = (self.filled + length).next_multiple_of(ALIGN);
-        Span {
+        Some(Span {
             block: self.chunk,
             offset,
             length: kept,
-        }
+        })
     }
 
     /// The bytes of a packet that is kept.
@@ -181,7 +217,7 @@ impl Pool {
         if span.block & LARGE != 0 {
             let block = span.block & !LARGE;
             self.large.all[block as usize].live = 0;
-            self.large.give_back(block);
+            self.large.give_back(block, &self.memory);
             return;
         }
         let chunk = &mut self.chunks.all[span.block as usize];
@@ -192,7 +228,7 @@ impl Pool {
         if span.block == self.chunk {
             self.filled = 0;
         } else {
-            self.chunks.give_back(span.block);
+            self.chunks.give_back(span.block, &self.memory);
         }
     }
 
@@ -203,24 +239,25 @@ impl Pool {
     }
 }
 
-impl Default for Pool {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::{CHUNK_BYTES, KEPT_FREE_BYTES, LARGEST_READ, Pool};
+    use crate::packet_memory::PacketMemory;
+
+    fn pool(limit_bytes: usize) -> Pool {
+        Pool::new(Arc::new(PacketMemory::new(limit_bytes))).unwrap()
+    }
 
     fn put(pool: &mut Pool, length: usize, fill: u8) -> super::Span {
         pool.room()[..length].fill(fill);
-        pool.keep(length)
+        pool.keep(length).unwrap()
     }
 
     #[test]
     fn packets_keep_their_bytes_until_released() {
-        let mut pool = Pool::new();
+        let mut pool = pool(usize::MAX);
         let mut spans = std::collections::VecDeque::new();
         for round in 0..3_000usize {
             let length = 1 + (round * 7_919) % 65_546;
@@ -239,7 +276,7 @@ mod tests {
     #[test]
     fn memory_follows_what_is_in_flight() {
         for length in [40, 1_500, 9_000, 30_000, 57_999, 58_000, 65_546] {
-            let mut pool = Pool::new();
+            let mut pool = pool(usize::MAX);
             let count = 120_000_000 / length;
             let held: Vec<_> = (0..count).map(|_| put(&mut pool, length, 1)).collect();
             let in_flight = count * length;
@@ -258,7 +295,7 @@ mod tests {
     #[test]
     fn a_lone_packet_uses_one_block_again_and_again() {
         for length in [1_500, 65_000] {
-            let mut pool = Pool::new();
+            let mut pool = pool(usize::MAX);
             for _ in 0..10_000 {
                 let span = put(&mut pool, length, 1);
                 pool.release(span);
@@ -269,12 +306,36 @@ mod tests {
 
     #[test]
     fn the_buffer_that_was_let_go_last_is_used_first() {
-        let mut pool = Pool::new();
+        let mut pool = pool(usize::MAX);
         let first = put(&mut pool, 60_000, 1);
         let second = put(&mut pool, 60_000, 2);
         pool.release(first);
         pool.release(second);
         let _ = put(&mut pool, 60_000, 3);
         assert_eq!(put(&mut pool, 60_000, 4).block, second.block);
+    }
+
+    #[test]
+    fn no_block_is_made_beyond_the_limit_and_the_packets_that_are_there_stay() {
+        for length in [1_500, 65_000] {
+            let mut pool = pool(20 << 20);
+            let mut held = std::collections::VecDeque::new();
+            for round in 0..1_000_000u32 {
+                pool.room()[..length].fill(round.to_le_bytes()[0]);
+                match pool.keep(length) {
+                    Some(span) => held.push_back((span, round.to_le_bytes()[0])),
+                    None => break,
+                }
+            }
+            assert!(pool.memory_bytes() <= 20 << 20);
+            assert!(held.len() * length > 17 << 20, "{}", held.len());
+            assert!(pool.keep(length).is_none());
+            let whole = |&(span, fill)| pool.bytes(span).iter().all(|&byte| byte == fill);
+            assert!(held.iter().all(whole));
+            for (span, _) in held.drain(..) {
+                pool.release(span);
+            }
+            assert!(pool.keep(length).is_some(), "there is room again");
+        }
     }
 }

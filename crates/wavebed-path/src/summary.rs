@@ -1,4 +1,4 @@
-//! The summary of a laboratory: what went in, through which door everything left, and how late.
+//! The summary of a laboratory: packets delivered, and dropped by reason, and how late.
 
 use std::fmt::Write as _;
 
@@ -25,6 +25,8 @@ pub struct Summary {
     pub departures: Vec<DepartureSummary>,
     /// What the hosts lost.
     pub hosts: Vec<HostSummary>,
+    /// Memory that packets in flight might take, bytes.
+    pub packet_memory_bytes: usize,
     /// Wire segments that a capture had to leave out.
     pub capture_dropped_segments: u64,
     /// Processor time of the event loops, seconds.
@@ -83,8 +85,6 @@ pub struct DepartureSummary {
     pub name: String,
     /// Packets read from the device at the other end; a super-packet counts once.
     pub packets_read: u64,
-    /// Packets whose headers do not add up, lost.
-    pub malformed_packets: u64,
     /// Packets written.
     pub packets_written: u64,
     /// Wire segments that the device refused, lost.
@@ -157,10 +157,13 @@ const fn micros(ns: u64) -> f64 {
 }
 
 impl Summary {
-    /// A summary with the hosts' losses.
+    /// A summary with the hosts' losses, of a laboratory whose packets might take so much memory.
     #[must_use]
-    pub fn new(hosts: &[HostBooks]) -> Self {
-        let mut summary = Self::default();
+    pub fn new(hosts: &[HostBooks], packet_memory_bytes: usize) -> Self {
+        let mut summary = Self {
+            packet_memory_bytes,
+            ..Self::default()
+        };
         for host in hosts {
             match host.losses() {
                 Ok(losses) => summary.add_host(host.name(), losses),
@@ -273,6 +276,14 @@ impl Summary {
                 "{name}: {unaccounted} segments are unaccounted for: a bug of wavebed"
             ));
         }
+        let refused = total.dropped[Reason::PacketMemory as usize].segments;
+        if refused > 0 {
+            self.doubts.push(format!(
+                "{name}: {refused} segments dropped at the packet memory limit of {} MiB: the queue was shorter than \
+                 the path says: limit the queue, or raise packet-memory",
+                self.packet_memory_bytes >> 20
+            ));
+        }
         self.links.push(LinkSummary {
             name: name.into(),
             offered_segments: total.offered.segments,
@@ -297,24 +308,15 @@ impl Summary {
         let late = &direction.lateness;
         let p99_ns = late.percentile(0.99);
         self.lateness.push(late.clone());
-        for (count, what) in [
-            (
-                direction.devices.malformed,
-                "packets with headers that do not add up were lost",
-            ),
-            (
-                direction.devices.refused_segments,
-                "segments were refused by the receiving device",
-            ),
-        ] {
-            if count > 0 {
-                self.doubts.push(format!("{name}: {count} {what}"));
-            }
+        let refused = direction.devices.refused_segments;
+        if refused > 0 {
+            self.doubts.push(format!(
+                "{name}: {refused} segments were refused by the receiving device"
+            ));
         }
         self.departures.push(DepartureSummary {
             name: name.into(),
             packets_read: direction.devices.packets_read,
-            malformed_packets: direction.devices.malformed,
             packets_written: direction.devices.packets_written,
             refused_segments: direction.devices.refused_segments,
             late_p50_us: late.percentile(0.5).map(micros),

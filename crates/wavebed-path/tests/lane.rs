@@ -3,16 +3,19 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
+use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::Delay;
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::loss::Loss;
-use wavebed_link::{Link, Luck, Stage, Unit};
+use wavebed_link::{Link, Luck, Reason, Stage, Tally, Unit};
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::direction::{Direction, NamedLink};
 use wavebed_path::join::Join;
 use wavebed_path::lane::Lane;
+use wavebed_path::packet_memory::PacketMemory;
 use wavebed_path::packets::Packets;
 use wavebed_path::port::Port;
 
@@ -113,6 +116,10 @@ struct Bench {
 
 impl Bench {
     fn new(stages: Vec<Box<dyn Stage>>, join: Join) -> Self {
+        Self::with_memory(stages, join, usize::MAX)
+    }
+
+    fn with_memory(stages: Vec<Box<dyn Stage>>, join: Join, memory_bytes: usize) -> Self {
         let link = |name: &str, stages| NamedLink {
             name: name.into(),
             link: Link::new(stages, true),
@@ -121,7 +128,7 @@ impl Bench {
         Self {
             lane: Lane {
                 direction: Direction::new(vec![link("a.down", stages)], join, true),
-                packets: Packets::default(),
+                packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
                 empty_ns: 0,
                 capture: None,
             },
@@ -137,6 +144,21 @@ impl Bench {
         let clock = || now_ns.get();
         while self.lane.read(&mut self.input, &clock).unwrap().packets > 0 {}
         self.lane.advance(&mut self.output, &clock);
+    }
+
+    /// The packet accounting of the link, which has to be whole at any time.
+    fn total(&self) -> &Tally {
+        let link = &self.lane.direction.links[0].link;
+        let total = link.books().total();
+        assert_eq!(
+            total.unaccounted_segments(),
+            i128::from(link.backlog().segments)
+        );
+        total
+    }
+
+    fn dropped(&self, reason: Reason) -> u64 {
+        self.total().dropped[reason as usize].segments
     }
 }
 
@@ -267,15 +289,81 @@ fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
 }
 
 #[test]
-fn malformed_super_packets_are_counted_and_let_go() {
-    let mut bench = Bench::new(Vec::new(), Join::Off);
-    let mut frame = tcp(0, 30_000, 1_448);
-    frame.truncate(2_000);
-    bench.input.incoming.push_back(frame);
-    bench.turn(0);
-    assert_eq!(bench.lane.direction.devices.malformed, 1);
+fn what_a_program_sends_that_is_no_packet_is_dropped_as_malformed() {
+    let mut cut_short = tcp(0, 30_000, 1_448);
+    cut_short.truncate(2_000);
+    let mut version_nine = tcp(0, 100, 1_448);
+    version_nine[VnetHeader::LEN] = 0x95;
+    let half_a_header = [&[0; VnetHeader::LEN][..], &[0x45, 0, 0]].concat();
+    let nothing = vec![0; VnetHeader::LEN];
+    for frame in [cut_short, version_nine, half_a_header, nothing] {
+        let ip_bytes = frame.len() as u64 - VnetHeader::LEN as u64;
+        let mut bench = Bench::new(Vec::new(), Join::Off);
+        bench.input.incoming.push_back(frame);
+        bench.turn(0);
+        let total = bench.total();
+        assert_eq!((total.offered.segments, total.offered.bytes), (1, ip_bytes));
+        assert_eq!(bench.dropped(Reason::Malformed), 1);
+        assert_eq!(bench.lane.direction.devices.refused_segments, 0);
+        assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        assert!(bench.output.written.is_empty());
+    }
+}
+
+#[test]
+fn a_corrupted_segment_of_no_version_of_ip_is_dropped_and_the_others_reach_the_device() {
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, Luck::new(3, 1)))];
+    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    for round in 0..2_000 {
+        bench.input.incoming.push_back(tcp(0, 1, 1_448));
+        bench.turn(round * 1_000_000);
+    }
+    let unreadable = bench.dropped(Reason::CorruptedHeader);
+    // Three bits of the 328 of such a packet.
+    assert!((8..=32).contains(&unreadable), "{unreadable}");
+    assert_eq!(bench.total().corrupted.segments, 2_000);
+    assert_eq!(bench.output.written.len() as u64, 2_000 - unreadable);
+    let version = |frame: &Vec<u8>| frame[VnetHeader::LEN] >> 4;
+    assert!(
+        bench
+            .output
+            .written
+            .iter()
+            .all(|frame| [4, 6].contains(&version(frame)))
+    );
+    assert!(bench.output.written.iter().any(|frame| version(frame) == 6));
     assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
-    assert!(bench.output.written.is_empty());
+}
+
+#[test]
+fn packets_beyond_the_memory_limit_are_dropped_and_come_again_when_there_is_room() {
+    const LIMIT: usize = 16 << 20;
+    for (payload, mss) in [(1, 1_448), (1_000, 1_448), (30_000, 88), (64_000, 1_448)] {
+        let stages: Vec<Box<dyn Stage>> = vec![Box::new(Delay::constant(1_000_000, false))];
+        let mut bench = Bench::with_memory(stages, Join::Slot, LIMIT);
+        let mut sent = 0;
+        while bench.dropped(Reason::PacketMemory) == 0 {
+            bench.input.incoming.push_back(tcp(0, payload, mss));
+            bench.turn(sent);
+            sent += 1;
+        }
+        let in_flight = bench.lane.packets.in_flight_bytes();
+        assert!(in_flight < LIMIT as u64);
+        assert!(bench.lane.packets.pool.memory_bytes() <= LIMIT);
+        let written = bench.output.written.len();
+        bench.turn(10_000_000);
+        assert!(bench.output.written.len() > written);
+        assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        let dropped = bench.dropped(Reason::PacketMemory);
+        bench.input.incoming.push_back(tcp(0, payload, mss));
+        bench.turn(10_000_000);
+        bench.turn(20_000_000);
+        assert_eq!(bench.dropped(Reason::PacketMemory), dropped);
+        assert_eq!(
+            bench.total().offered.segments,
+            bench.total().delivered.segments + dropped
+        );
+    }
 }
 
 #[test]
@@ -300,4 +388,57 @@ fn lateness_is_the_time_after_the_due_departure() {
         (rows.len(), rows[0].segments, rows[0].late_max_ns),
         (1, 1, 30_000)
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn every_segment_is_accounted_for_whatever_comes_and_whatever_the_memory(
+        frames in prop::collection::vec((1usize..64_000, 20u16..1_500, 0u8..8, 0u64..300_000), 1..120),
+        memory_kib in 1_400usize..4_000,
+        refuses: bool,
+        seed: u64,
+    ) {
+        let stages: Vec<Box<dyn Stage>> = vec![
+            Box::new(Delay::constant(1_000_000, false)),
+            Box::new(Loss::independent(0.05, Unit::Packet, Luck::new(seed, 1))),
+            Box::new(Duplicate::new(0.05, Luck::new(seed, 2))),
+            Box::new(Corrupt::new(0.3, Luck::new(seed, 3))),
+        ];
+        let mut bench = Bench::with_memory(stages, Join::Slot, memory_kib << 10);
+        bench.output.refuses = refuses;
+        let (mut at_ns, mut malformed) = (0, 0);
+        for (payload, mss, version, gap_ns) in frames {
+            let mut frame = tcp(0, payload, mss);
+            if version == 0 {
+                frame[VnetHeader::LEN] = 0x15;
+                malformed += 1;
+            }
+            bench.input.incoming.push_back(frame);
+            at_ns += gap_ns;
+            bench.turn(at_ns);
+            bench.total();
+            prop_assert!(bench.lane.packets.pool.memory_bytes() <= memory_kib << 10);
+        }
+        bench.turn(at_ns + 1_000_000);
+        bench.turn(at_ns + 2_000_000);
+        prop_assert_eq!(bench.total().unaccounted_segments(), 0);
+        prop_assert_eq!(bench.dropped(Reason::Malformed), malformed);
+        prop_assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        let delivered = bench.total().delivered.segments;
+        let written: u64 = bench.output.written.iter().map(|frame| segments_of(frame)).sum();
+        let refused = bench.lane.direction.devices.refused_segments;
+        prop_assert_eq!(delivered, written + refused);
+    }
+}
+
+/// Wire segments of a frame that was written, which may have a flipped bit.
+fn segments_of(frame: &[u8]) -> u64 {
+    let (vnet, ip) = VnetHeader::split(frame).unwrap();
+    if vnet.is_gso() {
+        inspect(&vnet, ip).unwrap().segments.into()
+    } else {
+        1
+    }
 }

@@ -99,6 +99,7 @@ def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str,
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "join": join,
+        "packet_memory_bytes": path.packet_memory_bytes,
         "hosts": [
             {"name": host.name, "congestion_control": host.congestion_control, "sysctls": dict(host.sysctls)}
             for host in path.hosts

@@ -251,6 +251,8 @@ class PathModel:
         Bytes of the largest IP packet.
     nat : bool
         Whether the far end is this machine and its network.
+    packet_memory_bytes : int or None
+        Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
     """
 
     hosts: tuple[Host, ...]
@@ -260,3 +262,4 @@ class PathModel:
     seed: int
     mtu: int
     nat: bool
+    packet_memory_bytes: int | None = None

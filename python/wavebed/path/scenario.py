@@ -173,6 +173,7 @@ class _Reader:
             seed=cast("int", self._of_path("seed", DEFAULT_SEED)),
             mtu=cast("int", self._of_path("mtu", DEFAULT_MTU)),
             nat=nat,
+            packet_memory_bytes=cast("int | None", self._of_path("packet-memory", None)),
         )
 
     def _check_keys(self) -> None:

@@ -274,6 +274,13 @@ PATH_KEYS = {
         Key("mtu", values.number(1280, 9000), "N", str(DEFAULT_MTU), "bytes of the largest IP packet"),
         Key("nat", values.boolean, "true|false", "false", "the far end is this machine and its network (root only)"),
         Key(
+            "packet-memory",
+            values.packet_memory,
+            "SIZE",
+            "a quarter of the machine's memory, or of the memory limit of this process if that is less",
+            "memory for packets in flight; a packet that finds no room is dropped as `packet_memory`",
+        ),
+        Key(
             "congestion-control",
             values.text,
             "NAME",

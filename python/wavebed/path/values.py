@@ -41,6 +41,9 @@ SHAPES = ("uniform", "normal", "pareto", "paretonormal")
 TRACE_ENDS: tuple[TraceEnd, ...] = ("repeat", "hold", "stop")
 UNITS = ("packet", "superpacket")
 
+LEAST_PACKET_MEMORY_BYTES = 16 << 20
+"""As in `lab_file.rs`."""
+
 _CODEL_TARGET_NS = 5_000_000
 _CODEL_INTERVAL_NS = 100_000_000
 _FQ_CODEL_FLOWS = 1024
@@ -90,6 +93,14 @@ def number(least: int, most: int) -> Callable[[object], int]:
         return value
 
     return read
+
+
+def packet_memory(value: object) -> int:
+    """Read a memory size that some packets fit in."""
+    size = size_bytes(value)
+    if size < LEAST_PACKET_MEMORY_BYTES:
+        raise Problem(f"{described(value)} is too little: write at least {LEAST_PACKET_MEMORY_BYTES >> 20}mib")
+    return size
 
 
 def word(*choices: str) -> Callable[[object], str]:

@@ -19,7 +19,7 @@ __all__ = ["LinkCourse", "Tables", "bottlenecks", "held", "load_spans"]
 
 Tables: TypeAlias = "Mapping[str, pa.Table]"
 """The tables of one trial, by name."""
-_DROPPED_IN_QUEUE = ("overflow", "aqm", "outage", "ended", "discard")
+_DROPPED_IN_QUEUE = ("overflow", "aqm", "outage", "ended", "discard", "malformed", "packet_memory")
 Floats: TypeAlias = "NDArray[np.float64]"
 
 

@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMAS", "capacity_table", "engine_tables", "events_table", "samples_table", "write_tables"]
 
-_REASONS = ("overflow", "aqm", "loss", "outage", "ended", "block", "discard", "late", "handover")
+_REASONS = (
+    "overflow",
+    "aqm",
+    "loss",
+    "outage",
+    "ended",
+    "block",
+    "discard",
+    "late",
+    "handover",
+    "corrupted_header",
+    "malformed",
+    "packet_memory",
+)
 _LINKS = (
     "time_ms",
     "offered_segments",

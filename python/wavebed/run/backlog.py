@@ -78,4 +78,5 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
 def _lost_after_the_queue(rows: pd.DataFrame) -> np.ndarray:
     """Return about how many bytes were lost behind the bottleneck: they used it."""
     mean = rows["delivered_bytes"].sum() / max(rows["delivered_segments"].sum(), 1)
-    return np.asarray(rows["dropped_loss_segments"].to_numpy() * mean)
+    lost = rows["dropped_loss_segments"].to_numpy() + rows["dropped_corrupted_header_segments"].to_numpy()
+    return np.asarray(lost * mean)

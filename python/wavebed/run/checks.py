@@ -30,6 +30,10 @@ def _sum(rows: Sequence[Mapping[str, Json]], key: str) -> int:
     return sum(cast("int", row.get(key) or 0) for row in rows)
 
 
+def _dropped(links: Sequence[Mapping[str, Json]], reason: str) -> int:
+    return _sum([cast("Mapping[str, Json]", link.get("dropped_segments") or {}) for link in links], reason)
+
+
 def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]:
     """Return the conditions that the engine's books speak of.
 
@@ -48,7 +52,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
     unaccounted = sum(abs(cast("int", link["unaccounted_segments"])) for link in links)
     offered = _sum(links, "offered_segments")
     refused, device = _sum(departures, "refused_segments"), _sum(hosts, "device_dropped_packets")
-    malformed = _sum(departures, "malformed_packets")
+    beyond = _dropped(links, "packet_memory")
     checks = [
         Check(
             "every packet accounted for",
@@ -58,9 +62,15 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
         ),
         Check(
             "no loss outside the links",
-            refused + device + malformed == 0,
+            refused + device == 0,
             "invalid",
-            f"{device} lost at devices, {refused} refused by devices, {malformed} malformed",
+            f"{device} lost at devices, {refused} refused by devices",
+        ),
+        Check(
+            "queues limited by the path alone",
+            beyond == 0,
+            "doubtful",
+            f"{beyond:,} segments dropped at the packet memory limit",
         ),
         _udp_check(hosts, links),
         *_time_checks(engine),
