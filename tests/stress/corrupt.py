@@ -44,7 +44,7 @@ class Trial:
     reasons : list of str
         Its reasons.
     of_corruption : list of str
-        The names of the checks that did not hold, without those that a busy machine breaks, and the doubts of workloads.
+        The checks that did not hold, without those that a busy machine breaks, and the doubts of workloads.
     corrupted, unreadable : int
         Segments with a flipped bit, and those of them that were dropped because no version of IP was left.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import tempfile
 import time
@@ -13,13 +12,14 @@ from typing import Any
 from tests.stress.family import WAVEBED, engine_of
 from tests.stress.figure import Figure, of_all
 
-__all__ = ["SIZES", "flooded", "measure"]
+__all__ = ["SECONDS", "flooded", "measure"]
 
-ADDRESS_SPACE_BYTES = 700_000_000
+ADDRESS_SPACE_KIB = 700_000_000 // 1024
 PACKET_MEMORY_BYTES = 400 << 20
 ENGINE_BYTES = 24 << 20
 """What the engine has in memory beside packets: its program, threads and output."""
-SIZES = (20, 200, 1400)
+SECONDS = {20: 2.5, 200: 3.0, 1400: 5.0}
+"""Bytes of the datagrams, and for how long those of 1 Gbit/s are sent: more than fits."""
 FLOOD = """
 import socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -34,7 +34,7 @@ while due < end:
 """
 
 
-def flooded(size: int, *options: str, seconds: float = 12.0) -> tuple[dict[str, Any], int]:
+def flooded(size: int, *options: str) -> tuple[dict[str, Any], int]:
     """Send datagrams at 1 Gbit/s into an endless queue, in a laboratory whose processes may have 700 MB each.
 
     Returns
@@ -44,13 +44,13 @@ def flooded(size: int, *options: str, seconds: float = 12.0) -> tuple[dict[str, 
     """
     with tempfile.TemporaryDirectory() as folder:
         summary = Path(folder, "summary.json")
-        flood = FLOOD.format(to="server", size=size, seconds=seconds)
-        argv = [*WAVEBED, "shell", "--rate", "1mbit", "--queue", "infinite", "--summary", summary, *options]
+        flood = FLOOD.format(to="server", size=size, seconds=SECONDS[size])
+        limited = ["bash", "-c", f'ulimit -v {ADDRESS_SPACE_KIB}; exec "$@"', "bash"]
+        argv = [*limited, *WAVEBED, "shell", "--rate", "1mbit", "--queue", "infinite", "--summary", summary, *options]
         process = subprocess.Popen(
             [*argv, "--", "python3", "-c", flood],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES)),
         )
         engine, most_bytes = engine_of(process.pid), 0
         while process.poll() is None:
@@ -71,7 +71,7 @@ def measure() -> list[Figure]:
     """Flood with datagrams of several sizes, with the limit that the laboratory chooses and with one that is given."""
     given = ("--packet-memory", f"{PACKET_MEMORY_BYTES >> 20}mib")
     cases, most = [], []
-    for size in SIZES:
+    for size in SECONDS:
         for options in ((), given):
             summary, engine_bytes = flooded(size, *options)
             name = f"{size} B {' '.join(options)}"
