@@ -2,6 +2,7 @@
 
 mod children;
 mod serve;
+mod stops;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,18 +16,18 @@ use wavebed_os::process::{self, Fate, Signals, Spawn};
 use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::SegmentSetup;
 
+use self::stops::Stops;
 use crate::control::Connection;
 use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
 use crate::lab_file::{LabFile, ProcessFile};
+use crate::limits;
 use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::ready;
 use crate::signals;
 
-/// How long the command may take to end after the front process was told to end.
-const COMMAND_GRACE_NS: u64 = 2_000_000_000;
 /// Variables that name a proxy, in small letters: no proxy can be reached from inside.
 const PROXIES: [&str; 5] = [
     "http_proxy",
@@ -66,8 +67,11 @@ struct Init {
     /// Programs started over a connection.
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
+    stops: Stops,
     has_terminal: bool,
     interrupted: bool,
+    /// How often signals asked for the end.
+    asked_to_end: u32,
     end: Option<End>,
     /// When the laboratory ends whatever the command does.
     deadline_ns: Option<u64>,
@@ -144,7 +148,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         Forked::Parent(child) => child,
     };
     drop((theirs, segments, hops, books, sockets));
-    let engine = EngineLink::new(ours).map_err(Problem::failed)?;
+    let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     Ok(Init {
         lab,
         hosts,
@@ -157,8 +161,10 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         next_connection: 0,
         runs: BTreeMap::new(),
         command: None,
+        stops: Stops::default(),
         has_terminal,
         interrupted: false,
+        asked_to_end: 0,
         end: None,
         deadline_ns: None,
     })
@@ -196,6 +202,7 @@ impl Init {
             let pid = self
                 .start(process, &[], None, stdio, false)
                 .map_err(Problem::wrong)?;
+            self.stops.started(pid, process);
             started.entry(&process.host).or_insert((pid, 0)).1 += 1;
         }
         for (pid, programs) in started.into_values() {
@@ -351,11 +358,20 @@ impl Init {
             return;
         };
         self.interrupted |= signal == signals::INT;
+        self.asked_to_end += u32::from(signal == signals::INT || signal == signals::TERM);
         let _ = process::kill(-pid, signal);
-        if signal == signals::TERM || signal == signals::HUP {
-            let deadline_ns = clock::monotonic_ns() + COMMAND_GRACE_NS;
-            self.deadline_ns.get_or_insert(deadline_ns);
-        }
+        let grace_ns = if self.asked_to_end > 1 {
+            limits::COMMAND_AGAIN_NS
+        } else if signal == signals::TERM || signal == signals::HUP {
+            limits::COMMAND_NS
+        } else {
+            return;
+        };
+        let deadline_ns = clock::monotonic_ns() + grace_ns;
+        self.deadline_ns = Some(
+            self.deadline_ns
+                .map_or(deadline_ns, |at| at.min(deadline_ns)),
+        );
     }
 
     fn command_goes_on(&self, foreground: bool) {
@@ -370,7 +386,10 @@ impl Init {
     fn engine_ended(&mut self) {
         let how = process::wait_for(self.engine_child.pid);
         let code = how.map_or(FAILED, Fate::exit_code);
-        eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})");
+        match self.engine.fault() {
+            Some(line) => eprintln!("wavebed-core: {line}"),
+            None => eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})"),
+        }
         std::process::exit(FAILED);
     }
 
@@ -380,8 +399,12 @@ impl Init {
             status: FAILED,
             asked_by: None,
         });
+        let stops = self.stops.all(clock::monotonic_ns());
         self.end_programs();
         let mut summary = self.engine.ask(&Request::Stop);
+        if let Ok(value) = &mut summary {
+            stops::add(value, stops);
+        }
         let mut status = end.status;
         match &mut summary {
             Ok(value) => {

@@ -7,20 +7,19 @@ use wavebed_os::{clock, poll, unix};
 
 use super::Init;
 use crate::front::message;
+use crate::limits;
 use crate::signals;
-
-/// How long programs may take to end when the laboratory does.
-const GRACE_NS: u64 = 200_000_000;
 
 impl Init {
     /// Takes leave of every child that ended: ours, and orphans.
     pub(super) fn reap(&mut self) {
         while self.signals.next().is_some() {}
         while let News::Of(pid, fate) = process::news_of_children() {
+            self.stops.changed(pid, fate, clock::monotonic_ns());
             if self.command == Some(pid) {
                 self.command_changed(fate);
-            } else if matches!(fate, Fate::Stopped(_)) {
-            } else if let Some(id) = self.runs.remove(&pid)
+            } else if fate.is_end()
+                && let Some(id) = self.runs.remove(&pid)
                 && let Some(connection) = self.connections.get_mut(&id)
             {
                 connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
@@ -33,21 +32,22 @@ impl Init {
             if self.has_terminal {
                 let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
             }
-            return;
+        } else if fate.is_end() {
+            self.end_with(fate.exit_code());
         }
-        self.end_with(fate.exit_code());
     }
 
     /// Asks every program to end and waits a little, if there are any.
     pub(super) fn end_programs(&mut self) {
-        let deadline_ns = clock::monotonic_ns() + GRACE_NS;
+        let deadline_ns = clock::monotonic_ns() + limits::PROGRAMS_NS;
         let mut asked = false;
         loop {
             while let News::Of(pid, fate) = process::news_of_children() {
-                if let Some(connection) = self
-                    .runs
-                    .remove(&pid)
-                    .and_then(|id| self.connections.get_mut(&id))
+                if fate.is_end()
+                    && let Some(connection) = self
+                        .runs
+                        .remove(&pid)
+                        .and_then(|id| self.connections.get_mut(&id))
                 {
                     connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
                 }

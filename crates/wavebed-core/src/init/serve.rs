@@ -68,6 +68,7 @@ impl Init {
                 self.start(&process, &environment, directory.as_deref(), fds, false)
                     .map(|pid| {
                         self.runs.insert(pid, id);
+                        self.stops.started(pid, &process);
                         serde_json::json!({"pid": pid})
                     })
             }
