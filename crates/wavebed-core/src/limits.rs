@@ -21,5 +21,6 @@ pub const COMMAND_NS: u64 = 2_000_000_000;
 /// The command, to end after a second signal that asks for the end.
 pub const COMMAND_AGAIN_NS: u64 = 1_000_000_000;
 
-/// Everything, to end after a second signal; then it is killed. Nothing is left 3 s after that signal.
-pub const ALL_AGAIN_NS: u64 = 2_500_000_000;
+/// Everything, to end after a second signal; then it is killed. Nothing is left 3 s after that signal: the kernel takes up
+/// to a second to remove the namespaces.
+pub const ALL_AGAIN_NS: u64 = 2_000_000_000;
