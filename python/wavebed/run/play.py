@@ -109,7 +109,7 @@ def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: 
     for act, thread in zip(acts, threads, strict=True):
         thread.join(max(0.0, end - time.monotonic()))
         if thread.is_alive():
-            act.problem = f"did not open within {OPEN_S:.0f} s"
+            act.problem = f"did not open within {OPEN_S:g} s"
             act.over.set()
     return acts
 
