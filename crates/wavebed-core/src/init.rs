@@ -403,7 +403,7 @@ impl Init {
         self.end_programs();
         let mut summary = self.engine.ask(&Request::Stop);
         if let Ok(value) = &mut summary {
-            stops::add(value, stops);
+            stops::add(value, &stops);
         }
         let mut status = end.status;
         match &mut summary {

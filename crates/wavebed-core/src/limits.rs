@@ -24,3 +24,9 @@ pub const COMMAND_AGAIN_NS: u64 = 1_000_000_000;
 /// Everything, to end after a second signal; then it is killed. Nothing is left 3 s after that signal: the kernel takes up
 /// to a second to remove the namespaces.
 pub const ALL_AGAIN_NS: u64 = 2_000_000_000;
+
+// Whoever waits outside waits longer.
+const _: () = assert!(ENGINE_START.as_secs() < 20 && ENGINE_ANSWER.as_secs() < 10);
+const _: () = assert!(ENGINE_STOP.as_secs() + PROGRAMS_NS.div_ceil(1_000_000_000) < 30);
+const _: () =
+    assert!(COMMAND_AGAIN_NS + PROGRAMS_NS < ALL_AGAIN_NS && ALL_AGAIN_NS < 3_000_000_000);

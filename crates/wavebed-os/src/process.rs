@@ -255,8 +255,8 @@ pub enum News {
 #[must_use]
 pub fn news_of_children() -> News {
     let mut status = 0;
-    // SAFETY: `status` is valid for the call.
     let kinds = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
+    // SAFETY: `status` is valid for the call.
     match unsafe { libc::waitpid(-1, &raw mut status, kinds) } {
         0 => News::Quiet,
         pid if pid > 0 => News::Of(pid, Fate::of(status)),

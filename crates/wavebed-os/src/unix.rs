@@ -11,6 +11,9 @@ use crate::error::{Context, Result, check};
 /// At most this many descriptors travel with one message.
 pub const MAX_DESCRIPTORS: usize = 8;
 
+/// `AF_UNIX`, as an address has it.
+const UNIX_FAMILY: libc::sa_family_t = 1;
+
 /// Listens on the abstract name `name` in the network namespace of the calling thread.
 ///
 /// # Errors
@@ -31,19 +34,22 @@ pub fn listen(name: &str) -> Result<UnixListener> {
 /// Nobody listens there, or whoever listens takes no connection now (`EAGAIN`).
 pub fn connect(name: &str) -> Result<UnixStream> {
     let object = || format!("socket @{name}");
-    // SAFETY: an all-zero sockaddr_un is valid.
-    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
-    if name.len() >= address.sun_path.len() {
+    let mut address = libc::sockaddr_un {
+        sun_family: UNIX_FAMILY,
+        sun_path: [0; 108],
+    };
+    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    let (true, Ok(length)) = (
+        name.len() < address.sun_path.len(),
+        libc::socklen_t::try_from(length),
+    ) else {
         let error = io::Error::from(io::ErrorKind::InvalidInput);
         return Err(error).during("name", object());
-    }
-    address.sun_family = libc::AF_UNIX.unsigned_abs() as libc::sa_family_t;
+    };
     // The first byte stays 0: the name is abstract.
     for (place, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
         *place = byte.cast_signed() as libc::c_char;
     }
-    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-    let length = libc::socklen_t::try_from(length).expect("a short address");
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the new descriptor is owned at once; `address` is valid for `length` bytes during the call.
     let stream = unsafe {

@@ -96,14 +96,14 @@ impl Stops {
 }
 
 /// Adds the stops to a summary: as figures, as doubts, and to its text.
-pub fn add(summary: &mut Value, stops: Vec<Stop>) {
-    for stop in &stops {
+pub fn add(summary: &mut Value, stops: &[Stop]) {
+    for stop in stops {
         let doubt = format!(
             "the program {:?} on {} was stopped for {:.3} s",
             stop.program, stop.host, stop.stopped_s
         );
         if let Some(Value::String(text)) = summary.get_mut(TEXT) {
-            text.push_str(&format!("doubtful: {doubt}\n"));
+            text.extend(["doubtful: ", &doubt, "\n"]);
         }
         if let Some(Value::Array(doubts)) = summary.get_mut("doubts") {
             doubts.push(doubt.into());
@@ -152,14 +152,14 @@ mod tests {
     #[test]
     fn a_summary_says_what_was_stopped() {
         let mut summary = json!({"doubts": [], TEXT: "links\n"});
-        add(&mut summary, Vec::new());
+        add(&mut summary, &[]);
         assert_eq!(summary["stopped_programs"], json!([]));
         let stop = Stop {
             host: "server".to_owned(),
             program: "iperf3".to_owned(),
             stopped_s: 3.2,
         };
-        add(&mut summary, vec![stop]);
+        add(&mut summary, &[stop]);
         let doubt = "the program \"iperf3\" on server was stopped for 3.200 s";
         assert_eq!(summary["doubts"], json!([doubt]));
         assert_eq!(summary[TEXT], format!("links\ndoubtful: {doubt}\n"));
