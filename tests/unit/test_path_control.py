@@ -6,17 +6,20 @@ import json
 import os
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.path.control import Connection, LaboratoryGoneError, socket_address
+from wavebed.path import control
+from wavebed.path.control import Connection, LaboratoryGoneError, LaboratoryHungError, Running, connect_to, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = f"play-{os.getpid()}"
+RANDOM = "0123456789abcdef0123456789abcdef"
 
 
 class Play:
@@ -26,15 +29,12 @@ class Play:
         self.asked: list[object] = []
         self.files: list[int] = []
         self._answer = answer
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(f"\0wavebed/{os.geteuid()}/{NAME}")
-        self._socket.listen()
+        self.client, self._socket = socket.socketpair()
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
     def _serve(self) -> None:
-        connection, _ = self._socket.accept()
-        with connection:
+        with self._socket as connection:
             data, self.files, _, _ = socket.recv_fds(connection, 1 << 16, 8)
             if data:
                 self.asked.append(json.loads(data))
@@ -45,8 +45,8 @@ class Play:
         self._thread.join(5)
 
     def close(self) -> None:
+        self.client.close()
         self.wait()
-        self._socket.close()
         for file in self.files:
             os.close(file)
 
@@ -59,56 +59,101 @@ def play() -> Iterator[list[Play]]:
         each.close()
 
 
+def connect(play: list[Play], answer: bytes) -> Connection:
+    play.append(Play(answer))
+    return Connection(NAME, play[-1].client)
+
+
+def listen(uid: int, name: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(f"\0wavebed/{uid}/{name}/{RANDOM}")
+    listener.listen()
+    return listener
+
+
 def test_an_answer_is_one_line(play: list[Play]) -> None:
-    play.append(Play(b'{"pid": 3}\n{"exit": 0}\n'))
-    with Connection(NAME) as connection:
+    with connect(play, b'{"pid": 3}\n{"exit": 0}\n') as connection:
         assert connection.ask({"do": "run"}, [0, 1, 2]) == {"pid": 3}
         assert connection.answer(1) == {"exit": 0}
-        assert connection.listener_pid == os.getpid()
-    play[0].close()
+    play[0].wait()
     assert play[0].asked == [{"do": "run"}]
     assert len(play[0].files) == 3
-    play[0].files.clear()
 
 
 def test_a_refusal_names_the_laboratory(play: list[Play]) -> None:
-    play.append(Play(b'{"error": "no such link"}\n'))
-    with Connection(NAME) as connection, pytest.raises(UserError, match=f"{NAME}: no such link"):
+    with connect(play, b'{"error": "no such link"}\n') as connection, pytest.raises(UserError) as refusal:
         connection.ask({"do": "set"})
+    assert str(refusal.value) == f"{NAME}: no such link"
 
 
 def test_an_end_in_the_middle_is_said(play: list[Play]) -> None:
-    play.append(Play(b'{"half'))
-    with Connection(NAME) as connection, pytest.raises(LaboratoryGoneError, match="has ended"):
+    with connect(play, b'{"half') as connection, pytest.raises(LaboratoryGoneError, match="has ended"):
         connection.ask({"do": "show"})
+
+
+def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> None:
+    ours, theirs = socket.socketpair()
+    heard: list[str] = []
+    began = time.monotonic()
+    with theirs, Connection(NAME, ours, 0.05, heard.append) as connection:
+        with pytest.raises(LaboratoryHungError, match=r"did not answer 'show' within 0\.05 s"):
+            connection.ask({"do": "show"})
+        # What is sent waits no longer than what is received: nobody reads these 8 MB.
+        with pytest.raises(LaboratoryHungError, match="did not answer 'set'"):
+            connection.ask({"do": "set", "value": "x" * (8 << 20)})
+    assert len(heard) == 2
+    assert time.monotonic() - began < 5
 
 
 def test_nobody_there_is_said() -> None:
     with pytest.raises(UserError, match="'nobody-here' is no running laboratory"):
-        Connection("nobody-here")
+        connect_to("nobody-here")
 
 
-def test_an_address_belongs_to_a_user() -> None:
-    assert socket_address("x") == f"\0wavebed/{os.geteuid()}/x"
+def test_a_laboratory_is_found_by_the_user_who_listens() -> None:
+    uid = os.geteuid()
+    with listen(uid, NAME), listen(uid + 1, NAME), listen(uid + 1, f"{NAME}-stolen"):
+        mine = [lab for lab in running() if lab.name.startswith(NAME)]
+        assert mine == [Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")]
+        connect_to(NAME).close()
+        with pytest.raises(UserError, match="is no running laboratory"):
+            connect_to(f"{NAME}-stolen")
+
+
+def test_a_name_that_changed_hands_since_it_was_listed_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.geteuid()
+    stolen = Running(NAME, uid + 1, f"wavebed/{uid + 1}/{NAME}/{RANDOM}")
+    monkeypatch.setattr(control, "running", lambda: [stolen])
+    with listen(uid + 1, NAME), pytest.raises(UserError, match="is no running laboratory"):
+        connect_to(NAME)
+
+
+def test_a_name_of_several_users_is_ambiguous_and_ones_own_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.geteuid()
+    others = [Running(NAME, uid + 1, "x"), Running(NAME, uid + 2, "x")]
+    monkeypatch.setattr(control, "running", lambda: others)
+    with pytest.raises(UserError, match=rf"the users {uid + 1}, {uid + 2} run laboratories of this name"):
+        connect_to(NAME)
+    own = Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")
+    monkeypatch.setattr(control, "running", lambda: [*others, own])
+    with listen(uid, NAME):
+        connect_to(NAME).close()
 
 
 def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> None:
-    play.append(Play(b'{"pid": 3}\n'))
-
     def send_and_wait_for_the_end(*arguments: object) -> int:
         sent = send_fds(*arguments)  # type: ignore[arg-type]
         play[0].wait()
         return sent
 
     send_fds = socket.send_fds
-    with Connection(NAME) as connection, pytest.MonkeyPatch.context() as patch:
+    with connect(play, b'{"pid": 3}\n') as connection, pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "send_fds", send_and_wait_for_the_end)
         assert connection.ask({"do": "run"}, [0]) == {"pid": 3}
 
 
 def test_a_conversation_that_was_ended_here_says_that_the_laboratory_is_gone(play: list[Play]) -> None:
-    play.append(Play(b""))
-    connection = Connection(NAME)
+    connection = connect(play, b"")
     connection.close()
     with pytest.raises(LaboratoryGoneError):
         connection.answer(0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -83,6 +84,10 @@ class Waiter(Workload):
             raise WavebedError("no such browser")
         if self.fault == "breaks on opening":
             raise KeyError("port")
+        if self.fault == "its helper hangs":
+            raise subprocess.TimeoutExpired(["ip", "address"], 10.0)
+        if self.fault == "opens slowly":
+            time.sleep(0.5)
         return Wait(self)
 
 
@@ -135,6 +140,7 @@ def test_a_workload_is_stopped_at_its_limit(tmp_path: Path) -> None:
         ("breaks", "a fault of wavebed: ZeroDivisionError: a bug"),
         ("does not open", "no such browser"),
         ("breaks on opening", "a fault of wavebed: KeyError: 'port'"),
+        ("its helper hangs", "ip did not end within 10 s"),
         ("garbage", "its output cannot be read: ValueError: no JSON"),
         ("uneven series", "its output cannot be read: ValueError: series rtt: 2 times, 1 values"),
         ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is no number"),
@@ -144,6 +150,17 @@ def test_a_fault_in_one_leaves_the_others_alone(tmp_path: Path, fault: str, reas
     acts = performed(tmp_path, Waiter("bad", 0.1, fault=fault), Waiter("good", 0.1))
     bad, good = outcomes(list(acts.values()))
     assert (bad.status, bad.reason) == ("failed", reason)
+    assert good.status == "ok"
+
+
+def test_one_that_does_not_open_in_time_fails_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(play, "OPEN_S", 0.1)
+    acts = acts_of(tmp_path, Waiter("slow", 0.1, fault="opens slowly"), Waiter("good", 0.1))
+    perform(acts, lambda: True, lambda: None)
+    slow, good = outcomes(acts)
+    assert (slow.status, slow.reason) == ("failed", "did not open within 0.1 s")
     assert good.status == "ok"
 
 

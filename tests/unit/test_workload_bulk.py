@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wavebed.path.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.bulk import Bulk
-from wavebed.workload.iperf3 import read_end
+from wavebed.workload.iperf3 import read_end, shortfall
 
 
 def bulk(**keys: object) -> Bulk:
@@ -96,6 +96,16 @@ def test_what_is_no_report_is_an_error() -> None:
     assert read_end("").error == "iperf3 printed nothing"
     assert read_end("iperf3: error - unable to connect\n").error == "iperf3: error - unable to connect"
     assert read_end(document(error="the server is busy")).error == "the server is busy"
+
+
+def test_streams_that_are_missing_or_end_early_are_a_shortfall() -> None:
+    streams = [interval(socket, start, start + 1, 10, sender=False) for socket in (5, 7) for start in range(socket - 3)]
+    received = read_end(document(*streams)).received
+    assert shortfall(received[:1], 1, 2) == ""
+    assert shortfall(received, 2, 2.4) == ""
+    assert shortfall(received, 2, 4) == "2.0 of 4 s"
+    assert shortfall(received, 3, 2) == "2 of 3 streams"
+    assert shortfall([], 1, 2) == "0 of 1 streams"
 
 
 @given(st.text(max_size=300) | st.text(max_size=100).map(lambda inner: '{"start": {' + inner + "}}"))

@@ -15,6 +15,7 @@ use wavebed_os::process::{self, Fate, News, Signals};
 use wavebed_os::{mount, poll, unix};
 
 use self::pin::PinService;
+use crate::ending::Ending;
 use crate::problem::{FAILED, Problem};
 use crate::signals;
 
@@ -76,6 +77,7 @@ pub fn run(command: &[String]) -> Result<i32, Problem> {
                 init_pid: child.pid,
                 pidfd: child.pidfd,
                 pins: PinService::new(pin_outside),
+                ending: Ending::default(),
             };
             Ok(front.attend())
         }
@@ -88,6 +90,7 @@ struct Front {
     init_pid: i32,
     pidfd: OwnedFd,
     pins: PinService,
+    ending: Ending,
 }
 
 impl Front {
@@ -101,8 +104,13 @@ impl Front {
                 self.pins.as_fd(),
             ];
             let fds: Vec<_> = fds.into_iter().flatten().collect();
-            if poll::wait(&fds, &mut readable, None).is_err() {
+            if poll::wait(&fds, &mut readable, self.ending.left_ns()).is_err() {
                 return FAILED;
+            }
+            if self.ending.is_due() {
+                let _ = process::kill(self.init_pid, signals::KILL);
+                let _ = process::wait_for(self.init_pid);
+                return self.ending.status();
             }
             if readable[1] {
                 self.pass_signals();
@@ -117,8 +125,9 @@ impl Front {
     }
 
     /// What the kernel sent, as a terminal does, the command has had already.
-    fn pass_signals(&self) {
+    fn pass_signals(&mut self) {
         while let Some(signal) = self.signals.next_received() {
+            self.ending.hear(signal.number);
             if !signal.from_kernel {
                 let number = u8::try_from(signal.number).unwrap_or(0);
                 let _ = unix::send(self.init.as_fd(), &[number], &[]);
@@ -186,7 +195,7 @@ fn live(
 fn reap(signals: &Signals, command: i32) -> Option<i32> {
     while signals.next().is_some() {}
     while let News::Of(pid, fate) = process::news_of_children() {
-        if pid == command && !matches!(fate, Fate::Stopped(_)) {
+        if pid == command && fate.is_end() {
             return Some(fate.exit_code());
         }
     }

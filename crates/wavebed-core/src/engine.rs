@@ -3,7 +3,7 @@
 //! The engine has threads and may hold gigabytes, so it lives in a process of its own beside the laboratory's
 //! init: starting a program stays cheap, and init never waits for it but here.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -12,13 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wavebed_os::{poll, process, sched};
 
+use crate::limits;
 use crate::signals;
-
-/// How long the engine may take to answer init.
-const ANSWER_TIME: Duration = Duration::from_secs(20);
-
-/// How long it may take to stop: captures and series are written to the end.
-const STOP_TIME: Duration = Duration::from_secs(120);
 
 /// How often the engine's process looks whether the engine still runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;
@@ -164,54 +159,126 @@ fn say(stream: &mut UnixStream, answer: &Result<Value, String>) -> std::io::Resu
 /// Init's end of the conversation with the engine's process.
 pub struct EngineLink {
     reader: BufReader<UnixStream>,
+    pid: i32,
+    fault: Option<String>,
 }
 
 impl EngineLink {
-    /// A conversation over `stream`; waits until the engine runs.
+    /// A conversation over `stream` with the process `pid`; waits until the engine runs.
     ///
     /// # Errors
     /// The engine could not start.
-    pub fn new(stream: UnixStream) -> Result<Self, String> {
-        stream
-            .set_read_timeout(Some(ANSWER_TIME))
-            .map_err(|error| error.to_string())?;
+    pub fn new(stream: UnixStream, pid: i32) -> Result<Self, String> {
         let mut link = Self {
             reader: BufReader::new(stream),
+            pid,
+            fault: None,
         };
-        link.answer().map(|_| link)
+        link.answer(limits::ENGINE_START).map(|_| link)
     }
 
-    /// Asks and waits for the answer.
+    /// Asks and waits for the answer. An engine that does not answer in time is killed.
     ///
     /// # Errors
-    /// The engine refuses, or is gone.
+    /// The engine refuses, is gone, or did not answer.
     pub fn ask(&mut self, request: &Request) -> Result<Value, String> {
-        let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
-        line.push(b'\n');
-        let patience = if matches!(request, Request::Stop) {
-            STOP_TIME
-        } else {
-            ANSWER_TIME
+        let limit = match request {
+            Request::Stop => limits::ENGINE_STOP,
+            _ => limits::ENGINE_ANSWER,
         };
-        let stream = self.reader.get_mut();
-        stream
-            .set_read_timeout(Some(patience))
-            .map_err(|error| error.to_string())?;
-        stream.write_all(&line).map_err(|_| gone())?;
-        self.answer()
+        self.ask_within(request, limit)
     }
 
-    fn answer(&mut self) -> Result<Value, String> {
+    /// Why the engine was killed, if it was.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Value, String> {
+        let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        let stream = self.reader.get_mut();
+        stream
+            .set_write_timeout(Some(limit))
+            .map_err(|error| error.to_string())?;
+        match stream.write_all(&line) {
+            Ok(()) => self.answer(limit),
+            Err(error) => Err(self.lost(&error, limit)),
+        }
+    }
+
+    fn answer(&mut self, limit: Duration) -> Result<Value, String> {
+        self.reader
+            .get_ref()
+            .set_read_timeout(Some(limit))
+            .map_err(|error| error.to_string())?;
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
             Ok(count) if count > 0 => {
                 serde_json::from_str::<Result<Value, String>>(&line).map_err(|_| gone())?
             }
-            _ => Err(gone()),
+            Ok(_) => Err(gone()),
+            Err(error) => Err(self.lost(&error, limit)),
         }
+    }
+
+    /// The conversation broke off. A late answer would be taken for that to another request, so the engine is killed.
+    fn lost(&mut self, error: &std::io::Error, limit: Duration) -> String {
+        if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return gone();
+        }
+        let line = format!(
+            "the link engine did not answer within {} s and was killed",
+            limit.as_secs_f64()
+        );
+        let _ = process::kill(self.pid, signals::KILL);
+        self.fault = Some(line.clone());
+        line
     }
 }
 
 fn gone() -> String {
-    "the link engine does not answer".to_owned()
+    "the link engine has ended".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A process in the engine's place that says that it runs, and then nothing.
+    fn silent() -> (std::process::Child, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("pair");
+        let child = Command::new("sh")
+            .args(["-c", "echo '{\"Ok\":null}'; exec sleep 1000"])
+            .stdout(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .spawn()
+            .expect("starts");
+        (child, ours)
+    }
+
+    #[test]
+    fn an_engine_that_does_not_answer_is_killed() {
+        let (mut child, stream) = silent();
+        let pid = i32::try_from(child.id()).expect("a pid");
+        let mut link = EngineLink::new(stream, pid).expect("it runs");
+        assert_eq!(link.fault(), None);
+        let began = Instant::now();
+        let answer = link.ask_within(&Request::Show, Duration::from_millis(50));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let refusal = answer.expect_err("no answer");
+        assert_eq!(
+            refusal,
+            "the link engine did not answer within 0.05 s and was killed"
+        );
+        assert_eq!(link.fault(), Some(refusal.as_str()));
+        assert!(!child.wait().expect("it was killed").success());
+        assert_eq!(
+            link.ask(&Request::Show),
+            Err("the link engine has ended".to_owned())
+        );
+    }
 }

@@ -2,13 +2,15 @@
 //! signals and connections, looks after the terminal, and ends with the laboratory's status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::process::{self, Fate, Signals};
 use wavebed_os::terminal::{self, Settings};
 use wavebed_os::{poll, unix};
 
+use crate::directory;
+use crate::ending::Ending;
 use crate::init::{self, Birth};
 use crate::lab_file::LabFile;
 use crate::path_engine;
@@ -46,16 +48,18 @@ struct Front {
     init: OwnedFd,
     init_pid: i32,
     pidfd: OwnedFd,
-    leash: Option<OwnedFd>,
+    /// Over which the owner sends connections; its hang-up means that the owner is gone.
+    owner: Option<OwnedFd>,
     user: u32,
     terminal: Option<Settings>,
+    ending: Ending,
 }
 
 /// Runs the laboratory of the file at `path` and returns the exit status.
 ///
 /// # Errors
 /// The file is wrong, or the machine cannot do it.
-pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
+pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
     let lab = LabFile::read(path)?;
     let segments = path_engine::build_segments(&lab)
         .map_err(|line| Problem::wrong(format!("{path}: {line}")))?;
@@ -65,7 +69,7 @@ pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
             "nat: only root can join a laboratory to the machine's network",
         ));
     }
-    let leash = leash
+    let owner = control
         .map(process::adopt_descriptor)
         .transpose()
         .map_err(|error| Problem::wrong(error.to_string()))?;
@@ -74,7 +78,7 @@ pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
     } else {
         None
     };
-    let listener = listen(&lab.name, user)?;
+    let listener = directory::listen(&lab.name, user)?;
     let (init, front_end) = unix::message_pair()?;
     let stdin = std::io::stdin();
     let terminal = if terminal::is_ours(stdin.as_fd()) {
@@ -97,7 +101,7 @@ pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
     }
     match forked.map_err(|error| no_namespaces(&error))? {
         Forked::Child => {
-            drop((init, listener, signals, leash));
+            drop((init, listener, signals, owner));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
             let has_terminal = terminal.is_some();
             let birth = Birth {
@@ -118,31 +122,14 @@ pub fn run(path: &str, leash: Option<i32>) -> Result<i32, Problem> {
                 init,
                 init_pid: child.pid,
                 pidfd: child.pidfd,
-                leash,
+                owner,
                 user,
                 terminal,
+                ending: Ending::default(),
             };
             Ok(front.attend())
         }
     }
-}
-
-/// The name of the control socket of `user`'s laboratory `name`.
-#[must_use]
-pub fn socket_name(user: u32, name: &str) -> String {
-    format!("wavebed/{user}/{name}")
-}
-
-fn listen(name: &str, user: u32) -> Result<UnixListener, Problem> {
-    unix::listen(&socket_name(user, name)).map_err(|error| {
-        if error.source.kind() == std::io::ErrorKind::AddrInUse {
-            Problem::wrong(format!(
-                "name: a laboratory {name:?} runs already: stop it, or choose another name"
-            ))
-        } else {
-            error.into()
-        }
-    })
 }
 
 fn no_namespaces(error: &wavebed_os::Error) -> Problem {
@@ -154,7 +141,7 @@ fn no_namespaces(error: &wavebed_os::Error) -> Problem {
 
 impl Front {
     /// Waits on everything until init has ended.
-    fn attend(self) -> i32 {
+    fn attend(mut self) -> i32 {
         loop {
             let mut readable = [false; 5];
             let mut fds: Vec<BorrowedFd<'_>> = vec![
@@ -163,15 +150,18 @@ impl Front {
                 self.listener.as_fd(),
                 self.init.as_fd(),
             ];
-            fds.extend(self.leash.as_ref().map(AsFd::as_fd));
-            if poll::wait(&fds, &mut readable, None).is_err() {
+            fds.extend(self.owner.as_ref().map(AsFd::as_fd));
+            if poll::wait(&fds, &mut readable, self.ending.left_ns()).is_err() {
                 return self.end(FAILED);
+            }
+            if self.ending.is_due() {
+                return self.kill_init(self.ending.status());
             }
             if readable[1] {
                 self.pass_signals();
             }
             if readable[2] {
-                self.pass_connection();
+                self.pass_visitor();
             }
             if readable[0] {
                 return self.init_ended();
@@ -179,32 +169,53 @@ impl Front {
             if readable[3] {
                 self.hear_init();
             }
-            if readable[4] {
-                // The other end of the leash is closed: whoever wanted the laboratory is gone.
-                let _ = process::kill(self.init_pid, signals::KILL);
-                let _ = process::wait_for(self.init_pid);
-                return self.end(FAILED);
+            if readable[4] && !self.hear_owner() {
+                return self.kill_init(FAILED);
             }
         }
     }
 
-    fn pass_signals(&self) {
+    /// Kills init, and with it everything inside, whatever hangs there.
+    fn kill_init(&self, status: i32) -> i32 {
+        let _ = process::kill(self.init_pid, signals::KILL);
+        let _ = process::wait_for(self.init_pid);
+        self.end(status)
+    }
+
+    fn pass_signals(&mut self) {
         while let Some(number) = self.signals.next() {
+            self.ending.hear(number);
             let number = u8::try_from(number).unwrap_or(0);
             let _ = unix::send(self.init.as_fd(), &[message::SIGNAL, number], &[]);
         }
     }
 
-    /// Takes a connection and hands it to init, if its other end is ours or root's. Only here, outside the
+    /// Takes a connection to the name and hands it to init, if its other end is ours or root's. Only here, outside the
     /// laboratory's user namespace, are users what they are.
-    fn pass_connection(&self) {
-        let Ok((stream, _)) = self.listener.accept() else {
-            return;
+    fn pass_visitor(&self) {
+        if let Ok((stream, _)) = self.listener.accept()
+            && let Ok(peer) = unix::peer_user(&stream)
+            && (peer == self.user || peer == 0)
+        {
+            self.pass_connection(&stream);
+        }
+    }
+
+    /// Hands init the connections that the owner sent. Returns whether the owner is still there.
+    fn hear_owner(&self) -> bool {
+        let Some(owner) = &self.owner else {
+            return true;
         };
-        let Ok(peer) = unix::peer_user(&stream) else {
-            return;
-        };
-        if (peer == self.user || peer == 0) && stream.set_nonblocking(true).is_ok() {
+        let mut descriptors = Vec::new();
+        let count = unix::receive(owner.as_fd(), &mut [0; 8], &mut descriptors);
+        for descriptor in descriptors {
+            self.pass_connection(&UnixStream::from(descriptor));
+        }
+        count.is_ok_and(|count| count > 0)
+    }
+
+    fn pass_connection(&self, stream: &UnixStream) {
+        if stream.set_nonblocking(true).is_ok() {
             let _ = unix::send(self.init.as_fd(), &[message::CONNECTION], &[stream.as_fd()]);
         }
     }

@@ -1,5 +1,9 @@
 //! The laboratory's init: process 1 of its PID namespace. When it ends, the kernel ends everything inside.
 
+mod children;
+mod serve;
+mod stops;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,25 +12,22 @@ use std::os::unix::net::UnixStream;
 use serde_json::Value;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
-use wavebed_os::process::{self, Fate, News, Signals, Spawn};
+use wavebed_os::process::{self, Fate, Signals, Spawn};
 use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::SegmentSetup;
-use wavebed_path::config::SegmentKind;
 
-use crate::control::{Connection, Demand};
+use self::stops::Stops;
+use crate::control::Connection;
 use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
 use crate::lab_file::{LabFile, ProcessFile};
+use crate::limits;
 use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::ready;
 use crate::signals;
 
-/// How long programs may take to end when the laboratory does.
-const GRACE_NS: u64 = 200_000_000;
-/// How long the command may take to end after the front process was told to end.
-const COMMAND_GRACE_NS: u64 = 2_000_000_000;
 /// Variables that name a proxy, in small letters: no proxy can be reached from inside.
 const PROXIES: [&str; 5] = [
     "http_proxy",
@@ -66,8 +67,11 @@ struct Init {
     /// Programs started over a connection.
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
+    stops: Stops,
     has_terminal: bool,
     interrupted: bool,
+    /// How often signals asked for the end.
+    asked_to_end: u32,
     end: Option<End>,
     /// When the laboratory ends whatever the command does.
     deadline_ns: Option<u64>,
@@ -144,7 +148,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         Forked::Parent(child) => child,
     };
     drop((theirs, segments, hops, books, sockets));
-    let engine = EngineLink::new(ours).map_err(Problem::failed)?;
+    let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     Ok(Init {
         lab,
         hosts,
@@ -157,8 +161,10 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         next_connection: 0,
         runs: BTreeMap::new(),
         command: None,
+        stops: Stops::default(),
         has_terminal,
         interrupted: false,
+        asked_to_end: 0,
         end: None,
         deadline_ns: None,
     })
@@ -184,13 +190,6 @@ fn replace_names(lab: &LabFile, network: &Network) {
     }
 }
 
-const fn kind_name(kind: SegmentKind) -> &'static str {
-    match kind {
-        SegmentKind::Wired => "wired",
-        SegmentKind::Radio => "radio",
-    }
-}
-
 impl Init {
     fn start_programs(&mut self) -> Result<(), Problem> {
         let nothing =
@@ -203,6 +202,7 @@ impl Init {
             let pid = self
                 .start(process, &[], None, stdio, false)
                 .map_err(Problem::wrong)?;
+            self.stops.started(pid, process);
             started.entry(&process.host).or_insert((pid, 0)).1 += 1;
         }
         for (pid, programs) in started.into_values() {
@@ -329,31 +329,6 @@ impl Init {
         });
     }
 
-    /// Takes leave of every child that ended: ours, and orphans.
-    fn reap(&mut self) {
-        while self.signals.next().is_some() {}
-        while let News::Of(pid, fate) = process::news_of_children() {
-            if self.command == Some(pid) {
-                self.command_changed(fate);
-            } else if matches!(fate, Fate::Stopped(_)) {
-            } else if let Some(id) = self.runs.remove(&pid)
-                && let Some(connection) = self.connections.get_mut(&id)
-            {
-                connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
-            }
-        }
-    }
-
-    fn command_changed(&mut self, fate: Fate) {
-        if matches!(fate, Fate::Stopped(_)) {
-            if self.has_terminal {
-                let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
-            }
-            return;
-        }
-        self.end_with(fate.exit_code());
-    }
-
     fn hear_front(&mut self) {
         let mut buffer = [0; 8];
         let mut descriptors = Vec::new();
@@ -383,11 +358,20 @@ impl Init {
             return;
         };
         self.interrupted |= signal == signals::INT;
+        self.asked_to_end += u32::from(signal == signals::INT || signal == signals::TERM);
         let _ = process::kill(-pid, signal);
-        if signal == signals::TERM || signal == signals::HUP {
-            let deadline_ns = clock::monotonic_ns() + COMMAND_GRACE_NS;
-            self.deadline_ns.get_or_insert(deadline_ns);
-        }
+        let grace_ns = if self.asked_to_end > 1 {
+            limits::COMMAND_AGAIN_NS
+        } else if signal == signals::TERM || signal == signals::HUP {
+            limits::COMMAND_NS
+        } else {
+            return;
+        };
+        let deadline_ns = clock::monotonic_ns() + grace_ns;
+        self.deadline_ns = Some(
+            self.deadline_ns
+                .map_or(deadline_ns, |at| at.min(deadline_ns)),
+        );
     }
 
     fn command_goes_on(&self, foreground: bool) {
@@ -402,101 +386,11 @@ impl Init {
     fn engine_ended(&mut self) {
         let how = process::wait_for(self.engine_child.pid);
         let code = how.map_or(FAILED, Fate::exit_code);
-        eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})");
+        match self.engine.fault() {
+            Some(line) => eprintln!("wavebed-core: {line}"),
+            None => eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})"),
+        }
         std::process::exit(FAILED);
-    }
-
-    fn hear_connection(&mut self, id: u64) {
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        let demands = connection.receive();
-        for demand in demands {
-            self.serve(id, demand);
-        }
-        if self.connections.get(&id).is_none_or(Connection::is_closed) {
-            self.connections.remove(&id);
-            // What was started over a connection ends with it.
-            let orphans: Vec<i32> = self
-                .runs
-                .iter()
-                .filter(|(_, owner)| **owner == id)
-                .map(|(pid, _)| *pid)
-                .collect();
-            for pid in orphans {
-                self.runs.remove(&pid);
-                let _ = process::kill(-pid, signals::TERM);
-            }
-        }
-    }
-
-    fn serve(&mut self, id: u64, demand: Result<Demand, String>) {
-        let answer = match demand {
-            Ok(Demand::Show) => self.show(),
-            Ok(Demand::Begin) => self
-                .engine
-                .ask(&Request::Begin)
-                .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
-            Ok(Demand::Set { link, setting }) => self
-                .engine
-                .ask(&Request::Set { link, setting })
-                .map(|_| serde_json::json!({"ok": true})),
-            Ok(Demand::Run {
-                process,
-                environment,
-                directory,
-                stdio,
-            }) => {
-                // Nobody types into a program that was given no input.
-                let nothing = File::open("/dev/null").ok();
-                let mut fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
-                fds[0] = fds[0].or(nothing.as_ref().map(AsFd::as_fd));
-                self.start(&process, &environment, directory.as_deref(), fds, false)
-                    .map(|pid| {
-                        self.runs.insert(pid, id);
-                        serde_json::json!({"pid": pid})
-                    })
-            }
-            Ok(Demand::Kill { pid, signal }) => self.kill_run(pid, signal),
-            Ok(Demand::Stop) => {
-                self.end.get_or_insert(End {
-                    status: 0,
-                    asked_by: Some(id),
-                });
-                return;
-            }
-            Err(line) => Err(line),
-        };
-        let answer = answer.unwrap_or_else(|line| serde_json::json!({"error": line}));
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.answer(&answer);
-        }
-    }
-
-    fn show(&mut self) -> Result<Value, String> {
-        let mut value = self.engine.ask(&Request::Show)?;
-        let hosts: Vec<Value> = self
-            .hosts
-            .iter()
-            .map(|host| serde_json::json!({"name": host.name, "ipv4": host.v4, "ipv6": host.v6}))
-            .collect();
-        value["name"] = self.lab.name.clone().into();
-        value["hosts"] = hosts.into();
-        let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
-        value["segments"] = segments
-            .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
-            .collect();
-        Ok(value)
-    }
-
-    fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {
-        if !self.runs.contains_key(&pid) {
-            return Err(format!(
-                "pid: {pid} was not started over a control socket, or has ended"
-            ));
-        }
-        process::kill(-pid, signal).map_err(|error| format!("signal: {signal}: {error}"))?;
-        Ok(serde_json::json!({"ok": true}))
     }
 
     /// Ends every program, stops the engine, writes the summary. Returns the exit status.
@@ -505,8 +399,12 @@ impl Init {
             status: FAILED,
             asked_by: None,
         });
+        let stops = self.stops.all(clock::monotonic_ns());
         self.end_programs();
         let mut summary = self.engine.ask(&Request::Stop);
+        if let Ok(value) = &mut summary {
+            stops::add(value, &stops);
+        }
         let mut status = end.status;
         match &mut summary {
             Ok(value) => {
@@ -534,42 +432,6 @@ impl Init {
             });
         }
         status
-    }
-
-    /// Asks every program to end and waits a little, if there are any.
-    fn end_programs(&mut self) {
-        let deadline_ns = clock::monotonic_ns() + GRACE_NS;
-        let mut asked = false;
-        loop {
-            while let News::Of(pid, fate) = process::news_of_children() {
-                if let Some(connection) = self
-                    .runs
-                    .remove(&pid)
-                    .and_then(|id| self.connections.get_mut(&id))
-                {
-                    connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
-                }
-            }
-            // The engine's process is no part of this: it tells of its end by descriptor only.
-            if process::news_of_children() == News::NoChildren {
-                return;
-            }
-            if !asked {
-                asked = true;
-                let _ = process::kill(-1, signals::TERM);
-                let _ = process::kill(-1, signals::CONT);
-            }
-            let now_ns = clock::monotonic_ns();
-            if now_ns >= deadline_ns {
-                return;
-            }
-            let _ = poll::wait(
-                &[self.signals.as_fd()],
-                &mut [false],
-                Some(deadline_ns - now_ns),
-            );
-            while self.signals.next().is_some() {}
-        }
     }
 
     fn write_summary(&self, summary: &Value) -> Result<(), String> {

@@ -269,14 +269,19 @@ impl LabFile {
     }
 }
 
-/// Names stand in socket names, host names and file names.
-fn check_name(key: &str, name: &str) -> Result<(), String> {
+/// Whether `name` may stand in socket names, host names and file names.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let first = name
         .bytes()
         .next()
         .is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if first && name.len() <= 32 && name.bytes().all(fits) {
+    first && name.len() <= 32 && name.bytes().all(fits)
+}
+
+fn check_name(key: &str, name: &str) -> Result<(), String> {
+    if is_name(name) {
         return Ok(());
     }
     Err(format!(

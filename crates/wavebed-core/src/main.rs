@@ -3,12 +3,14 @@
 mod cell;
 mod control;
 mod device;
+mod directory;
 mod doctor;
+mod ending;
 mod engine;
 mod front;
 mod init;
 mod lab_file;
-mod list;
+mod limits;
 mod network;
 mod path_engine;
 mod port;
@@ -35,9 +37,10 @@ enum Job {
     Lab {
         /// The laboratory file; `-` for standard input.
         file: String,
-        /// A pipe's descriptor: the laboratory ends when its other end closes.
+        /// The descriptor of a socket over which the owner sends connections; the laboratory ends when its other end
+        /// closes.
         #[arg(long)]
-        leash: Option<i32>,
+        control: Option<i32>,
     },
     /// Run a command in namespaces of its own, of which nothing is left afterwards.
     Cell {
@@ -71,7 +74,7 @@ enum Job {
 
 fn main() {
     let status = match Arguments::parse().job {
-        Job::Lab { file, leash } => front::run(&file, leash),
+        Job::Lab { file, control } => front::run(&file, control),
         Job::Cell { command } => cell::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(wish) => device::run(&wish),
@@ -86,7 +89,7 @@ fn main() {
 
 #[expect(clippy::unnecessary_wraps, reason = "every job answers alike")]
 fn list_running(json: bool) -> Result<i32, Problem> {
-    let running = list::running();
+    let running = directory::running();
     if json {
         println!("{}", serde_json::json!({"laboratories": running}));
     } else {

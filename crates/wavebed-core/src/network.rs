@@ -23,6 +23,9 @@ use crate::sysctl;
 /// Addresses that programs may add to the server: 198.19.0.0/16. Every host knows the way to them, except with NAT.
 const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
+/// What the names of the machine's devices into laboratories begin with.
+const MACHINE_DEVICES: &str = "wavebed";
+
 /// Largest third number of an address that a laboratory with NAT may begin with.
 const LAST_BASE: u8 = 248;
 
@@ -252,7 +255,7 @@ impl Builder<'_> {
     /// Gives the machine a device into the laboratory, and a table that hides the laboratory behind it.
     fn join_machine(&mut self) -> Result<(Tun, Masquerade), Problem> {
         let netlink = Netlink::route()?;
-        let device = Tun::create("wavebed%d", self.lab.mtu)?;
+        let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.mtu)?;
         let name = device.name().to_owned();
         sysctl::quiet_device(&name);
         netlink
@@ -274,7 +277,7 @@ impl Builder<'_> {
                 .add_address(device.index(), address, bits)
                 .map_err(|error| refused(&address.to_string(), &error))?;
         }
-        let table = Masquerade::new(&name, device.index())?;
+        let table = Masquerade::new(&name, device.index(), MACHINE_DEVICES)?;
         if let Some(remark) = sysctl::forwarding_remark(self.has_v6) {
             self.remarks.push(remark);
         }

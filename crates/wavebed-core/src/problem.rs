@@ -47,6 +47,12 @@ impl Problem {
 
 impl From<wavebed_os::Error> for Problem {
     fn from(error: wavebed_os::Error) -> Self {
+        if error.is_out_of_descriptors() {
+            return Self {
+                status: CANNOT,
+                line: format!("{error}: raise the limit of open files: ulimit -n 1024"),
+            };
+        }
         Self::cannot(error.to_string())
     }
 }

@@ -10,13 +10,7 @@ use support::{ask, assert_clean, lab, on_own_machine, start, text_of, traces, wa
 use wavebed_os::unix;
 
 fn connect(name: &str) -> std::os::unix::net::UnixStream {
-    let socket = format!("wavebed/0/{name}");
-    let mut found = None;
-    wait_until("the laboratory listens", || {
-        found = unix::connect(&socket).ok();
-        found.is_some()
-    });
-    found.expect("just found")
+    support::connect(0, name)
 }
 
 #[test]
@@ -139,38 +133,16 @@ fn the_list_names_running_laboratories() {
         let stream = connect("listed");
         let text = support::run_quietly(support::CORE, &["list", "--json"]);
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let listed = &value["laboratories"];
+        assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
         assert_eq!(
-            value,
-            json!({"laboratories": [{"name": "listed", "uid": 0}]})
+            (&listed[0]["name"], &listed[0]["uid"]),
+            (&json!("listed"), &json!(0))
         );
+        let socket = listed[0]["socket"].as_str().expect("its socket");
+        assert!(socket.starts_with("wavebed/0/listed/"), "{socket}");
         ask(&stream, r#"{"do":"stop"}"#);
         text_of(&running.end(), 0);
-    });
-}
-
-#[test]
-fn a_leash_that_is_let_go_ends_the_laboratory() {
-    on_own_machine("a_leash_that_is_let_go_ends_the_laboratory", || {
-        let before = traces();
-        let file = support::write(&lab("leash", 2, &[]));
-        // The shell holds the other end of the leash until it is killed.
-        let script = format!(
-            "sleep 1000 | {} lab {} --leash 3 3<&0 </dev/null",
-            support::CORE,
-            file.display()
-        );
-        let mut shell = std::process::Command::new("sh")
-            .args(["-c", &script])
-            .spawn()
-            .expect("starts");
-        wait_until("it listens", || !traces().sockets.is_empty());
-        wait_until("it is held", || {
-            support::process_with("sleep 1000").is_some()
-        });
-        let holder = support::process_with("sleep 1000").expect("holds the leash");
-        wavebed_os::process::kill(holder, 9).expect("kill");
-        assert_eq!(shell.wait().expect("wait").code(), Some(1));
-        assert_clean(&before, "a laboratory on a leash");
     });
 }
 

@@ -125,6 +125,34 @@ fn two_laboratories_with_nat_have_their_own_addresses() {
 }
 
 #[test]
+fn laboratories_with_nat_do_not_reach_each_other_where_the_machine_forwards() {
+    on_own_machine(
+        "laboratories_with_nat_do_not_reach_each_other_where_the_machine_forwards",
+        || {
+            run_quietly(
+                "sysctl",
+                &[
+                    "-qw",
+                    "net.ipv4.ip_forward=1",
+                    "net.ipv6.conf.all.forwarding=1",
+                ],
+            );
+            let first = start(&nat_lab("one", 2, &["sleep", "1000"]));
+            wait_until("the first one runs", || {
+                support::process_with("sleep 1000").is_some()
+            });
+            // The machine itself and the own addresses answer; the client of the other laboratory does not.
+            let script = "ping -c1 -W2 198.18.0.1 && ping -c1 -W2 fd77:6176:6562:0::1 && \
+                          ! ping -c1 -W0.3 198.18.0.2 && ! ping -c1 -W0.3 fd77:6176:6562:0::2";
+            text_of(&run(&nat_lab("two", 2, &["sh", "-c", script])), 0);
+            let sleep = support::process_with("sleep 1000").expect("it runs");
+            wavebed_os::process::kill(sleep, 9).expect("kill");
+            first.end();
+        },
+    );
+}
+
+#[test]
 fn killing_a_laboratory_with_nat_takes_its_table_and_device_along() {
     on_own_machine(
         "killing_a_laboratory_with_nat_takes_its_table_and_device_along",

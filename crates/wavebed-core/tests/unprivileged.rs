@@ -102,8 +102,7 @@ fn root_may_speak_with_the_laboratory_of_nobody() {
             ],
         );
         let mut child = as_nobody().arg("lab").arg(&path).spawn().expect("starts");
-        support::wait_until("it listens", || !traces().sockets.is_empty());
-        let stream = wavebed_os::unix::connect("wavebed/65534/theirs").expect("connects");
+        let stream = support::connect(65534, "theirs");
         let answer = support::ask(&stream, r#"{"do":"stop"}"#);
         assert_eq!(answer["ok"], true, "{answer}");
         assert_eq!(child.wait().expect("ends").code(), Some(0));

@@ -33,6 +33,12 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
+
+    /// Whether this process has all the files open that it may have.
+    #[must_use]
+    pub fn is_out_of_descriptors(&self) -> bool {
+        self.errno() == Some(libc::EMFILE)
+    }
 }
 
 /// Gives an I/O result its operation and object.

@@ -7,7 +7,8 @@ use std::mem;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::error::{Context, Error, Result, check};
+use crate::error::{Context, Result, check};
+use crate::tun::{interface_request, ioctl};
 
 pub(crate) const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 0x1;
@@ -316,14 +317,18 @@ impl Netlink {
 /// # Errors
 /// There is no such interface.
 pub fn interface_index(name: &str) -> Result<u32> {
-    let text = std::ffi::CString::new(name)
-        .map_err(io::Error::from)
+    // Not if_nametoindex(3): where it gets no socket, it says that there is no such interface.
+    // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
+    let socket = unsafe {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        let fd = check(libc::socket(libc::AF_UNIX, kind, 0)).during("find the interface", name)?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    let mut request = interface_request(name)?;
+    ioctl(&socket, libc::SIOCGIFINDEX as libc::Ioctl, &mut request)
         .during("find the interface", name)?;
-    // SAFETY: `text` is a valid string for the call.
-    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
-        0 => Err(Error::last("find the interface", name)),
-        index => Ok(index),
-    }
+    // SAFETY: SIOCGIFINDEX has just filled in this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex }.unsigned_abs())
 }
 
 /// struct ifinfomsg that changes the flags in `flags` to set.

@@ -206,13 +206,22 @@ pub enum Fate {
     Killed(i32),
     /// It was stopped by this signal and can go on.
     Stopped(i32),
+    /// It goes on after it was stopped.
+    Continued,
 }
 
 impl Fate {
+    /// Whether it is the end of the process.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Exited(_) | Self::Killed(_))
+    }
+
     /// The status that a shell would report: 128 + number for a signal.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {
+            Self::Continued => 0,
             Self::Exited(code) => code,
             Self::Killed(signal) | Self::Stopped(signal) => 128 + signal,
         }
@@ -223,6 +232,8 @@ impl Fate {
             Self::Exited(libc::WEXITSTATUS(status))
         } else if libc::WIFSTOPPED(status) {
             Self::Stopped(libc::WSTOPSIG(status))
+        } else if libc::WIFCONTINUED(status) {
+            Self::Continued
         } else {
             Self::Killed(libc::WTERMSIG(status))
         }
@@ -244,8 +255,9 @@ pub enum News {
 #[must_use]
 pub fn news_of_children() -> News {
     let mut status = 0;
+    let kinds = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
     // SAFETY: `status` is valid for the call.
-    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) } {
+    match unsafe { libc::waitpid(-1, &raw mut status, kinds) } {
         0 => News::Quiet,
         pid if pid > 0 => News::Of(pid, Fate::of(status)),
         _ => News::NoChildren,

@@ -228,8 +228,8 @@ fn set_offload(file: &File, flags: libc::c_uint) -> io::Result<()> {
 }
 
 /// An ioctl whose argument is a pointer to `argument`.
-fn ioctl<T>(fd: &impl AsRawFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-    // SAFETY: every number used in this file takes a pointer to the type passed with it, and keeps none.
+pub(crate) fn ioctl<T>(fd: &impl AsRawFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+    // SAFETY: every number that this crate uses with it takes a pointer to the type passed with it, and keeps none.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(argument)) }).map(drop)
 }
 

@@ -11,6 +11,9 @@ use crate::error::{Context, Result, check};
 /// At most this many descriptors travel with one message.
 pub const MAX_DESCRIPTORS: usize = 8;
 
+/// `AF_UNIX`, as an address has it.
+const UNIX_FAMILY: libc::sa_family_t = 1;
+
 /// Listens on the abstract name `name` in the network namespace of the calling thread.
 ///
 /// # Errors
@@ -25,14 +28,41 @@ pub fn listen(name: &str) -> Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects to the abstract name `name`.
+/// Connects to the abstract name `name` without waiting.
 ///
 /// # Errors
-/// Nobody listens there.
+/// Nobody listens there, or whoever listens takes no connection now (`EAGAIN`).
 pub fn connect(name: &str) -> Result<UnixStream> {
     let object = || format!("socket @{name}");
-    let address = SocketAddr::from_abstract_name(name).during("name", object())?;
-    UnixStream::connect_addr(&address).during("connect to", object())
+    let mut address = libc::sockaddr_un {
+        sun_family: UNIX_FAMILY,
+        sun_path: [0; 108],
+    };
+    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    let (true, Ok(length)) = (
+        name.len() < address.sun_path.len(),
+        libc::socklen_t::try_from(length),
+    ) else {
+        let error = io::Error::from(io::ErrorKind::InvalidInput);
+        return Err(error).during("name", object());
+    };
+    // The first byte stays 0: the name is abstract.
+    for (place, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *place = byte.cast_signed() as libc::c_char;
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the new descriptor is owned at once; `address` is valid for `length` bytes during the call.
+    let stream = unsafe {
+        let fd = check(libc::socket(libc::AF_UNIX, kind, 0)).during("make", "a socket")?;
+        let stream = UnixStream::from_raw_fd(fd);
+        let pointer = (&raw const address).cast();
+        check(libc::connect(fd, pointer, length)).during("connect to", object())?;
+        stream
+    };
+    stream
+        .set_nonblocking(false)
+        .during("connect to", object())?;
+    Ok(stream)
 }
 
 /// The user at the other end, as seen from the caller's user namespace.
@@ -82,10 +112,10 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd)> {
 #[repr(align(8))]
 struct ControlRoom([u8; 64]);
 
-/// Sends `bytes`, and `descriptors` with them.
+/// Sends `bytes`, and `descriptors` with them, without waiting.
 ///
 /// # Errors
-/// What sendmsg(2) answers; never `SIGPIPE`.
+/// What sendmsg(2) answers (`EAGAIN`: there is no room now); never `SIGPIPE`.
 ///
 /// # Panics
 /// There are more than [`MAX_DESCRIPTORS`] descriptors.
@@ -123,7 +153,8 @@ pub fn send(
                 std::ptr::copy_nonoverlapping(number.as_ptr(), data.add(index * 4), 4);
             }
         }
-        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, flags)
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -214,6 +245,27 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "x");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_listener_that_takes_no_connections() {
+        let name = format!("wavebed-test/full/{}", std::process::id());
+        let _listener = listen(&name).expect("listen");
+        let mut taken = Vec::new();
+        let refused = loop {
+            match connect(&name) {
+                Ok(stream) => taken.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.source.kind(), io::ErrorKind::WouldBlock);
+        assert!(connect(&"x".repeat(108)).is_err());
+    }
+
+    #[test]
+    fn a_message_that_finds_no_room_is_not_waited_for() {
+        let (left, _right) = message_pair().expect("pair");
+        while send(left.as_fd(), b"x", &[]).is_ok() {}
     }
 
     #[test]

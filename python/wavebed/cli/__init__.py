@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wavebed import __version__
 from wavebed.errors import UserError, WavebedError
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _dispatch(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except WavebedError as error:
-        print(f"wavebed: {error}", file=sys.stderr)
+        print(f"wavebed: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

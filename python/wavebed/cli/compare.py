@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(comparison_json(comparison), allow_nan=False, ensure_ascii=False))
     else:
-        print(comparison_text(comparison))
+        print(printable(comparison_text(comparison), keep="\n"))
         if args.output is not None:
             print(f"page: {args.output}")
     return 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING, cast
 
-from wavebed._core import find_core
-from wavebed.errors import MachineError, UserError
-from wavebed.path.control import Connection
+from wavebed.errors import UserError
+from wavebed.path.control import connect_to, running
 from wavebed.path.live import apply_change, change_request
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -45,28 +45,24 @@ def run(args: argparse.Namespace) -> int:
     else:
         if args.changes:
             raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
-        with Connection(args.lab) as connection:
+        with connect_to(args.lab) as connection:
             answer = connection.ask({"do": "show"})
-        print(json.dumps(answer) if args.json else _table(answer))
+        print(json.dumps(answer) if args.json else printable(_table(answer), keep="\n"))
     return 0
 
 
 def _list(*, as_json: bool) -> None:
-    arguments = [find_core(), "list", "--json"]
-    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MachineError(done.stderr.strip() or f"wavebed-core list ended with {done.returncode}")
+    found = running()
     if as_json:
-        print(done.stdout, end="")
+        print(json.dumps({"laboratories": [dataclasses.asdict(lab) for lab in found]}))
         return
-    running = cast("list[dict[str, Json]]", json.loads(done.stdout)["laboratories"])
-    if not running:
+    if not found:
         print("no laboratory runs", file=sys.stderr)
         return
-    width = max(len("laboratory"), *(len(str(lab["name"])) for lab in running))
+    width = max(len("laboratory"), *(len(lab.name) for lab in found))
     print(f"{'laboratory'.ljust(width)}  user")
-    for lab in running:
-        print(f"{str(lab['name']).ljust(width)}  {_user(cast('int', lab['uid']))}")
+    for lab in found:
+        print(printable(f"{lab.name.ljust(width)}  {_user(lab.uid)}"))
 
 
 def _user(uid: int) -> str:
@@ -87,8 +83,9 @@ def _set(lab: str, changes: list[str]) -> None:
         if not equals:
             raise UserError(f"{change!r}: has no '=': write KEY=VALUE, such as rate=50mbit")
         requests.append((key, change_request(key, value)))
-    for key, request in requests:
-        apply_change(lab, key, request)
+    with connect_to(lab) as connection:
+        for key, request in requests:
+            apply_change(connection, key, request)
 
 
 def _table(answer: dict[str, Json]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.signals import end_on_signals
 from wavebed.errors import WavebedError
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -130,8 +131,7 @@ def run(args: argparse.Namespace) -> int:
     order = parse_wish(_wish(args))
     if isinstance(order.target, MadeDevice):
         enter(sys.argv[1:])
-    # As Ctrl-C: what was begun is cleared away.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_signals()
     from wavebed.cli.progress import Progress
     from wavebed.forward.run import run_order
 
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(outcome.as_json())
     else:
-        print(outcome.as_text())
+        print(printable(outcome.as_text(), keep="\n"))
     if outcome.interrupted:
         raise KeyboardInterrupt
     return 0 if outcome.measured else WavebedError.exit_status

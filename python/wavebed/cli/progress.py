@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+from wavebed.printable import printable
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -58,7 +60,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Say a line that stays."""
         begin = "\r\x1b[K" if self._terminal else ""
-        print(f"{begin}{self._command}: {text}", file=sys.stderr, flush=True)
+        print(f"{begin}{self._command}: {printable(text)}", file=sys.stderr, flush=True)
 
     def go_on(self, text: str, left_s: float) -> None:
         """Take note of one of many small steps; it is said when it is time for a word."""
@@ -74,7 +76,7 @@ class Progress:
         if now < self._speak_s:
             return
         left_s = max(0.0, self._end_s - now)
-        line = f"{self._command}: {self._step} (about {left_s:.0f} s left)"
+        line = f"{self._command}: {printable(self._step)} (about {left_s:.0f} s left)"
         if self._terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         elif force or now - self._said >= _PLAIN_EVERY_S:

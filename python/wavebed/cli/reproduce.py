@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
 from wavebed.path.problems import at
 from wavebed.path.values import number
@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     seed = 1 if args.seed is None else at("--seed", number(0, 2**32 - 1), args.seed)
     folder = args.output if args.output is not None else _new_folder(study)
     enter(sys.argv[1:])
-    # As Ctrl-C: what was begun is cleared away.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_signals()
     from wavebed.cli.progress import Progress
     from wavebed.reproduce.small_packets import repeat, said_plan
     from wavebed.result.disk import make_new

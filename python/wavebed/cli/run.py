@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
 from wavebed.path.problems import at
 from wavebed.path.values import number
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -56,8 +57,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the scenario, run it, say what came out."""
-    # As Ctrl-C: what was begun is cleared away.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_signals()
     from wavebed.run.change import parse_change
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     folder = args.output if args.output is not None else _new_folder(plan.scenario.stem)
     command_line = ["wavebed", *sys.argv[1:]]
     outcome = run_plan(plan, folder, command_line, live)
-    print(_json(folder, outcome) if args.json else _text(folder, outcome))
+    print(_json(folder, outcome) if args.json else printable(_text(folder, outcome), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 

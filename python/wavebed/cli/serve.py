@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from typing import TYPE_CHECKING
+
+from wavebed.cli.signals import end_on_signals
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_signals()
     from wavebed.forward.command import DEFAULT_PEER_PORT
     from wavebed.forward.server import serve
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wavebed.printable import printable
+
 if TYPE_CHECKING:
     import argparse
 
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.workload.tools import cache_folder
 
     built = load_site(args.site, cache_folder())
-    print(json.dumps(_plain(built), indent=2) if args.json else _table(built))
+    print(json.dumps(_plain(built), indent=2) if args.json else printable(_table(built), keep="\n"))
     return 0
 
 

@@ -139,8 +139,7 @@ def run_study_command(
         output = _run_client(client.command(command), seconds + _BEYOND_S)
         after = _settled(counters)
     finally:
-        listening.kill()
-        listening.communicate()
+        _end(listening)
     told = _told(output)
     frames = after.rx_packets - before.rx_packets
     size = _size((after.rx_bytes - before.rx_bytes) / frames, payload) if frames else None
@@ -204,10 +203,17 @@ def _start_server(server: Host) -> subprocess.Popen[bytes]:
             more = os.read(process.stdout.fileno(), 4096) if ready.select(max(0.0, end_s - time.monotonic())) else b""
             said += more
             if not more:
-                process.kill()
-                process.communicate()
+                _end(process)
                 raise _unusable(said.decode("utf-8", "replace"))
     return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    assert process.stdout is not None, "it was asked for"
+    # Not communicate(), which would wait for whatever else holds the pipe.
+    process.stdout.close()
+    process.wait()
 
 
 def _unusable(said: str) -> WavebedError:

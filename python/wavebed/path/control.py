@@ -1,42 +1,109 @@
-"""Speak with a running laboratory: JSON lines on an abstract unix socket that only its owner's processes reach."""
+"""Speak with a running laboratory: JSON lines over a stream socket.
+
+The owner of a laboratory makes each connection as a pair of sockets and sends one end over a channel that
+``wavebed-core`` inherited (`wavebed.path.core`): no name is involved, so nobody can come between. Other terminals find
+a laboratory by the name of its abstract socket. Anybody may bind any name, so both ends ask the kernel who the other
+one is: the laboratory serves its owner's user and root, and a client speaks only with a listener of the user in the
+name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import struct
-from pathlib import Path
+import subprocess
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, cast
 
-from wavebed.errors import UserError, WavebedError
+from wavebed._core import find_core
+from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.path.limits import LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from wavebed.path.laboratory import Json
 
-__all__ = ["Connection", "LaboratoryGoneError", "socket_address"]
+__all__ = ["Connection", "LaboratoryGoneError", "LaboratoryHungError", "Running", "connect_to", "running"]
 
 
 class LaboratoryGoneError(WavebedError):
     """The laboratory ended while it was spoken to."""
 
 
-def socket_address(name: str) -> str:
-    """Return the abstract address of the laboratory called `name`: this user's, or for root anybody's."""
-    user = os.geteuid()
-    if user == 0:
-        table = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace")
-        addresses = {line.split()[-1] for line in table.splitlines()}
-        owners = {
-            address.split("/")[1] for address in addresses if re.fullmatch(rf"@wavebed/\d+/{re.escape(name)}", address)
-        }
-        if owners and "0" not in owners:
-            user = int(min(owners))
-    return f"\0wavebed/{user}/{name}"
+class LaboratoryHungError(WavebedError):
+    """The laboratory did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running laboratory: its name, the number of its user, the abstract name of its socket."""
+
+    name: str
+    uid: int
+    socket: str
+
+
+def running() -> list[Running]:
+    """Return the running laboratories of this user, or for root everybody's; nobody else can pretend to be one.
+
+    Raises
+    ------
+    MachineError
+        If they cannot be listed.
+    """
+    arguments = [find_core(), "list", "--json"]
+    try:
+        done = subprocess.run(
+            arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=LIMITS.answer_s
+        )
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"wavebed-core list did not end within {LIMITS.answer_s:g} s") from None
+    if done.returncode != 0:
+        told = done.stderr.decode(errors="replace").strip()
+        raise MachineError(told or f"wavebed-core list ended with {done.returncode}")
+    return [Running(lab["name"], lab["uid"], lab["socket"]) for lab in json.loads(done.stdout)["laboratories"]]
+
+
+def connect_to(name: str) -> Connection:
+    """Return a connection to the laboratory called `name`: this user's, or for root the only one of that name.
+
+    Raises
+    ------
+    UserError
+        If there is none, or more than one.
+    """
+    found = [lab for lab in running() if lab.name == name]
+    mine = [lab for lab in found if lab.uid == os.geteuid()] or found
+    if len(mine) > 1:
+        users = ", ".join(str(lab.uid) for lab in mine)
+        raise UserError(f"{name!r}: the users {users} run laboratories of this name: run `wavebed ctl` as one of them")
+    stream = _connected(mine[0]) if mine else None
+    if stream is None:
+        raise UserError(f"{name!r} is no running laboratory: `wavebed ctl` lists those that are")
+    return Connection(name, stream)
+
+
+def _connected(lab: Running) -> socket.socket | None:
+    """Return a stream to the laboratory, if it is its user who listens."""
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        stream.connect(f"\0{lab.socket}")
+        if _peer_uid(stream) == lab.uid:
+            return stream
+    except OSError:
+        pass
+    stream.close()
+    return None
+
+
+def _peer_uid(stream: socket.socket) -> int:
+    credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid
 
 
 class Connection:
@@ -46,22 +113,26 @@ class Connection:
     ----------
     name : str
         The laboratory's name.
-
-    Raises
-    ------
-    UserError
-        If no laboratory of this user has this name.
+    stream : socket
+        To the laboratory; the connection owns it.
+    answer_s : float
+        How long an answer may take, seconds.
+    hung : callable, optional
+        Called with a line when the laboratory does not answer.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: socket.socket,
+        answer_s: float = LIMITS.answer_s,
+        hung: Callable[[str], None] | None = None,
+    ) -> None:
         self.name = name
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = stream
+        self._answer_s = answer_s
+        self._hung = hung
         self._rest = b""
-        try:
-            self._socket.connect(socket_address(name))
-        except OSError:
-            self._socket.close()
-            raise UserError(f"{name!r} is no running laboratory: `wavebed ctl` lists those that are") from None
 
     def __enter__(self) -> Self:
         return self
@@ -71,19 +142,19 @@ class Connection:
     ) -> None:
         self.close()
 
-    @property
-    def listener_pid(self) -> int:
-        """The number of the process that made the laboratory's socket."""
-        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        pid: int = struct.unpack("3i", credentials)[0]
-        return pid
-
     def close(self) -> None:
         """End the conversation."""
         self._socket.close()
 
-    def ask(self, request: Mapping[str, Json], files: Sequence[int] = ()) -> dict[str, Json]:
+    def ask(
+        self, request: Mapping[str, Json], files: Sequence[int] = (), limit_s: float | None = None
+    ) -> dict[str, Json]:
         """Send a request, with open files if it needs them, and return the answer.
+
+        Parameters
+        ----------
+        limit_s : float, optional
+            How long this answer may take, seconds.
 
         Raises
         ------
@@ -91,17 +162,26 @@ class Connection:
             If the laboratory refuses the request.
         LaboratoryGoneError
             If it ended.
+        LaboratoryHungError
+            If it did not answer in time.
         """
+        limit_s = self._answer_s if limit_s is None else limit_s
         line = json.dumps(request).encode() + b"\n"
         try:
+            self._socket.settimeout(limit_s)
             if files:
                 line = line[socket.send_fds(self._socket, [line], list(files)) :]
             # Nothing is sent when nothing is left: the peer may have answered and gone, and its answer still counts.
             if line:
                 self._socket.sendall(line)
+            return self.answer(limit_s)
+        except TimeoutError:
+            told = f"laboratory {self.name!r} hangs: it did not answer {request['do']!r} within {limit_s:g} s"
+            if self._hung is not None:
+                self._hung(told)
+            raise LaboratoryHungError(told) from None
         except OSError:
-            raise LaboratoryGoneError(f"laboratory {self.name!r} has ended") from None
-        return self.answer()
+            raise self._gone() from None
 
     def answer(self, timeout_s: float | None = None) -> dict[str, Json]:
         """Wait for the next answer.
@@ -129,10 +209,13 @@ class Connection:
             except OSError:
                 data = b""
             if not data:
-                raise LaboratoryGoneError(f"laboratory {self.name!r} has ended")
+                raise self._gone()
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         answer = cast("dict[str, Json]", json.loads(line))
         if "error" in answer:
             raise UserError(f"{self.name}: {answer['error']}")
         return answer
+
+    def _gone(self) -> LaboratoryGoneError:
+        return LaboratoryGoneError(f"laboratory {self.name!r} has ended")

@@ -7,11 +7,12 @@ import subprocess
 import time
 from typing import IO, TYPE_CHECKING, Self
 
-from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.path.control import Connection, LaboratoryGoneError
+from wavebed.path.control import LaboratoryGoneError, LaboratoryHungError
+from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
+from wavebed.path.limits import LIMITS, Limits
 from wavebed.path.live import apply_change, change_request
 from wavebed.path.process import LabProcess, Pump, pipe_or
 from wavebed.path.traces import Traces
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from wavebed.path.control import Connection
     from wavebed.path.laboratory import Json, LabPlan
     from wavebed.path.model import PathModel
 
 __all__ = ["LabHost", "Laboratory"]
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 10.0
 _STATE = 3
 _LISTEN = "0A"
 Redirect = int | IO[bytes] | IO[str] | None
@@ -80,6 +80,8 @@ class LabHost:
             If there is no such program.
         LaboratoryGoneError
             If the laboratory has ended.
+        LaboratoryHungError
+            If the laboratory did not answer.
         """
         arguments = [os.fspath(argument) for argument in argv]
         if not arguments:
@@ -87,7 +89,7 @@ class LabHost:
         given = {"stdin": subprocess.PIPE if input is not None else stdin, "stdout": stdout, "stderr": stderr}
         theirs: list[int] = []
         ours: dict[str, int] = {}
-        connection = Connection(self.laboratory.name)
+        connection = self.laboratory.connect()
         try:
             for name, default in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
                 end, our_end = pipe_or(_descriptor(given[name], default), "w" if name == "stdin" else "r")
@@ -114,7 +116,7 @@ class LabHost:
         finally:
             for end in theirs:
                 os.close(end)
-        process = LabProcess(connection, pid, arguments)
+        process = LabProcess(connection, pid, arguments, self.laboratory.connect)
         self.laboratory.adopt(process)
         process.attach(
             {name: Pump(end, (input or "").encode() if name == "stdin" else None) for name, end in ours.items()}
@@ -164,7 +166,7 @@ class LabHost:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(self.laboratory.limits.answer_s)
             output, errors = process.output()
             raise subprocess.TimeoutExpired(process.args, timeout or 0.0, output, errors) from None
         except BaseException:
@@ -185,7 +187,8 @@ class LabHost:
         """
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            tables = self.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True).stdout
+            argv = ["cat", "/proc/net/tcp", "/proc/net/tcp6"]
+            tables = self.run(argv, capture_output=True, timeout=self.laboratory.limits.answer_s).stdout
             for row in map(str.split, tables.splitlines()):
                 if len(row) > _STATE and row[_STATE] == _LISTEN and row[1].endswith(f":{port:04X}"):
                     return
@@ -203,7 +206,7 @@ class Laboratory:
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
     `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
-    books, and `messages` what it printed.
+    books, and `messages` what it printed. A laboratory that does not answer in time is killed, and `problem` says so.
 
     Parameters
     ----------
@@ -211,6 +214,8 @@ class Laboratory:
         The path.
     plan : LabPlan
         Its name, and where its records go.
+    limits : Limits
+        How long its answers, its start and its end may take.
 
     Raises
     ------
@@ -218,10 +223,13 @@ class Laboratory:
         If a pattern is wrong.
     MachineError
         If this machine cannot run it.
+    LaboratoryHungError
+        If it does not start in time.
     """
 
-    def __init__(self, model: PathModel, plan: LabPlan) -> None:
+    def __init__(self, model: PathModel, plan: LabPlan, limits: Limits = LIMITS) -> None:
         self.name = plan.name
+        self.limits = limits
         self._processes: list[LabProcess] = []
         self.model = model
         for folder, option in ((plan.log_dir, "log"), (plan.pcap_dir, "pcap")):
@@ -231,27 +239,9 @@ class Laboratory:
         try:
             descriptor = write_laboratory(laboratory_file(model, plan, traces))
             traces.descriptors.append(descriptor)
-            # The laboratory watches this pipe: however this process ends, its end of the pipe closes.
-            watched, self._leash = os.pipe2(os.O_CLOEXEC)
-            try:
-                self._process = subprocess.Popen(
-                    [find_core(), "lab", f"/proc/self/fd/{descriptor}", "--leash", str(watched)],
-                    stdin=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env=clean_environment(os.environ),
-                    pass_fds=[watched, *traces.descriptors],
-                    start_new_session=True,
-                )
-            except BaseException:
-                os.close(self._leash)
-                raise
-            finally:
-                os.close(watched)
+            self._core = Core(plan.name, descriptor, traces.descriptors, limits)
         finally:
             traces.close()
-        assert self._process.stderr is not None, "it was asked for"
-        self._messages = Pump(os.dup(self._process.stderr.fileno()))
-        self._process.stderr.close()
         self.messages = ""
         self.summary: dict[str, Json] | None = None
         self._hosts = {host.name: LabHost(self, host.name) for host in model.hosts}
@@ -289,9 +279,29 @@ class Laboratory:
         self._processes = [known for known in self._processes if known.returncode is None]
         self._processes.append(process)
 
+    @property
+    def pid(self) -> int:
+        """The number of the process that holds it."""
+        return self._core.pid
+
+    @property
+    def problem(self) -> str:
+        """What went wrong with the laboratory itself: one line, or nothing."""
+        return self._core.problem
+
+    def connect(self) -> Connection:
+        """Return a new connection to it.
+
+        Raises
+        ------
+        LaboratoryGoneError
+            If it has ended.
+        """
+        return self._core.connect()
+
     def show(self) -> dict[str, Json]:
         """Return the counters of all links, as ``wavebed ctl LAB show --json`` prints them."""
-        with Connection(self.name) as connection:
+        with self.connect() as connection:
             return connection.ask({"do": "show"})
 
     def begin(self) -> int:
@@ -302,7 +312,7 @@ class Laboratory:
         UserError
             If time has begun already.
         """
-        with Connection(self.name) as connection:
+        with self.connect() as connection:
             zero_ns = connection.ask({"do": "begin"})["zero_ns"]
         assert isinstance(zero_ns, int), "time zero is a number"
         return zero_ns
@@ -315,7 +325,7 @@ class Laboratory:
 
     def is_alive(self) -> bool:
         """Return whether it still runs."""
-        return self._process.poll() is None
+        return self._core.is_alive()
 
     def set(self, **changes: str) -> None:
         """Change links while they run, from now on, without losing a packet.
@@ -332,7 +342,9 @@ class Laboratory:
             If a value is wrong or no link has such a stage.
         """
         for key, value in changes.items():
-            apply_change(self.name, key, change_request(key, value))
+            request = change_request(key, value)
+            with self.connect() as connection:
+                apply_change(connection, key, request)
 
     def __enter__(self) -> Self:
         return self
@@ -340,54 +352,56 @@ class Laboratory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # After Ctrl-C or SIGTERM nobody waits for what a slow end would bring.
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self._close(self.limits.interrupted_s if interrupted else self.limits.stop_s)
 
     def close(self) -> None:
         """End everything inside and wait until it is gone.
 
         Then `summary` holds the engine's books, and `messages` what it printed.
         """
-        if self._process.poll() is None:
-            try:
-                with Connection(self.name) as connection:
-                    summary = connection.ask({"do": "stop"}).get("summary")
-                self.summary = summary if isinstance(summary, dict) else None
-            except WavebedError:
-                pass  # it is ending already, or never began: the leash ends it
-        if self._leash >= 0:
-            os.close(self._leash)
-            self._leash = -1
+        self._close(self.limits.stop_s)
+
+    def _close(self, limit_s: float) -> None:
+        end = time.monotonic() + limit_s
         try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self.messages = self._messages.result()
-        for process in self._processes:
-            process.let_go()
+            if self._core.is_alive():
+                self._stop(limit_s)
+        except BaseException:
+            self._core.kill()
+            raise
+        finally:
+            self._core.end(max(0.0, end - time.monotonic()))
+            self.messages = self._core.messages()
+            for process in self._processes:
+                process.let_go()
+
+    def _stop(self, limit_s: float) -> None:
+        try:
+            with self.connect() as connection:
+                summary = connection.ask({"do": "stop"}, limit_s=limit_s).get("summary")
+            self.summary = summary if isinstance(summary, dict) else None
+        except UserError as error:
+            self._core.problem = self._core.problem or str(error)
+        except (LaboratoryGoneError, LaboratoryHungError):
+            pass  # it is ending already, or it was killed: the core knows why
 
     def _await_start(self) -> None:
-        end = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < end:
-            try:
-                with Connection(self.name) as connection:
-                    # Another laboratory may have the name; ours ends then, and says so.
-                    if connection.listener_pid == self._process.pid:
-                        connection.ask({"do": "show"})
-                        return
-            except LaboratoryGoneError:
-                self._process.wait(START_TIMEOUT_S)
-            except UserError:
-                pass  # the socket is not there yet
-            try:
-                status = self._process.wait(0.002)
-            except subprocess.TimeoutExpired:
-                continue
-            raise _start_error(status, self._messages.result())
-        raise MachineError(f"laboratory {self.name!r} did not start within {START_TIMEOUT_S:.0f} s: see wavebed doctor")
+        end = time.monotonic() + self.limits.start_s
+        try:
+            with self.connect() as connection:
+                connection.ask({"do": "show"}, limit_s=self.limits.start_s)
+        except LaboratoryHungError:
+            raise LaboratoryHungError(
+                f"laboratory {self.name!r} did not start within {self.limits.start_s:g} s: see wavebed doctor"
+            ) from None
+        except LaboratoryGoneError:
+            status = self._core.wait(max(0.0, end - time.monotonic()))
+            raise _start_error(status, self._core.messages()) from None
 
 
-def _start_error(status: int, messages: str) -> WavebedError:
+def _start_error(status: int | None, messages: str) -> WavebedError:
     lines = messages.strip().splitlines() or [f"wavebed-core ended with {status}"]
     message = lines[-1].removeprefix("wavebed-core: ")
     if status == UserError.exit_status:

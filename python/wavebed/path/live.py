@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.path import values
-from wavebed.path.control import Connection
 from wavebed.path.model import PatternFile
 from wavebed.path.problems import Problem, at, unknown_key
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
+    from wavebed.path.control import Connection
     from wavebed.path.laboratory import Json
 
 __all__ = ["CHANGES", "apply_change", "change_request"]
@@ -54,19 +54,18 @@ def change_request(key: str, value: str) -> dict[str, Json]:
         raise UserError(str(problem)) from None
 
 
-def apply_change(name: str, key: str, request: dict[str, Json]) -> None:
-    """Make a change in the laboratory called `name`.
+def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> None:
+    """Make a change in a laboratory.
 
     Raises
     ------
     UserError
-        If there is no such laboratory, or no link of it takes the change.
+        If no link of it takes the change.
     """
-    with Connection(name) as connection:
-        try:
-            connection.ask(request)
-        except UserError as error:
-            raise UserError(f"{key}: {error}: `wavebed ctl {name}` lists the links") from None
+    try:
+        connection.ask(request)
+    except UserError as error:
+        raise UserError(f"{key}: {error}: `wavebed ctl {connection.name}` lists the links") from None
 
 
 def _pattern(request: dict[str, Json], key: str, value: str) -> dict[str, Json]:

@@ -9,10 +9,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.path.control import Connection, LaboratoryGoneError
+from wavebed.path.control import LaboratoryGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from wavebed.path.control import Connection
 
 __all__ = ["LabProcess", "Pump"]
 
@@ -44,9 +46,9 @@ class Pump:
         except BrokenPipeError:
             pass  # the program did not want all of it, which is its affair
 
-    def result(self) -> str:
-        """Wait for the end of the pipe and return what came out of it."""
-        self._thread.join()
+    def result(self, limit_s: float | None = None) -> str:
+        """Wait for the end of the pipe, `limit_s` seconds at most, and return what came out of it."""
+        self._thread.join(limit_s)
         return b"".join(self._chunks).decode(errors="replace")
 
 
@@ -61,10 +63,15 @@ class LabProcess:
         Its number inside the laboratory.
     args : sequence of str
         Its command line.
+    connect : callable
+        Makes another connection to its laboratory.
     """
 
-    def __init__(self, connection: Connection, pid: int, args: Sequence[str]) -> None:
+    def __init__(
+        self, connection: Connection, pid: int, args: Sequence[str], connect: Callable[[], Connection]
+    ) -> None:
         self._connection = connection
+        self._connect = connect
         self.pid = pid
         self.args = list(args)
         self.returncode: int | None = None
@@ -122,7 +129,7 @@ class LabProcess:
         if self.poll() is not None:
             return
         try:
-            with Connection(self._connection.name) as connection:
+            with self._connect() as connection:
                 connection.ask({"do": "kill", "pid": self.pid, "signal": int(number)})
         except LaboratoryGoneError:
             return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ __all__ = ["Act", "HungError", "open_all", "outcomes", "perform", "settle"]
 
 STOP_GRACE_S = 10.0
 """A session must end within 5 s of being asked; after twice that the laboratory is ended under it."""
+OPEN_S = 120.0
+"""A session must be open by then: servers take 10 s at most, a browser on a busy machine a minute."""
 FIRST_PORT = 20_000
 PORTS_EACH = 20
 LOOK_EVERY_S = 0.2
@@ -99,21 +101,24 @@ def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: 
             limit_s=workload.common.limit_s,
         )
         acts.append(Act(workload, stage))
-    if len(acts) == 1:
-        _open(acts[0])
-    else:
-        pool = ThreadPoolExecutor(max_workers=len(acts))
-        try:
-            list(pool.map(_open, acts))
-        finally:
-            # After Ctrl-C nobody waits for browsers: the laboratory ends under them.
-            pool.shutdown(wait=False, cancel_futures=True)
+    # Daemons, so that after Ctrl-C nobody waits for browsers: the laboratory ends under them.
+    threads = [threading.Thread(target=_open, args=(act,), name=act.workload.name, daemon=True) for act in acts]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + OPEN_S
+    for act, thread in zip(acts, threads, strict=True):
+        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():
+            act.problem = f"did not open within {OPEN_S:g} s"
+            act.over.set()
     return acts
 
 
 def _open(act: Act) -> None:
     try:
-        act.session = act.workload.open(act.stage)
+        session = act.workload.open(act.stage)
+        if not act.over.is_set():
+            act.session = session
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not end the run
         act.problem = _told(error)
         act.over.set()
@@ -121,6 +126,8 @@ def _open(act: Act) -> None:
 
 def _told(error: Exception) -> str:
     """Return what people read of an error: one line."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"{error.cmd[0]} did not end within {error.timeout:g} s"
     if isinstance(error, WavebedError | TimeoutError | OSError):
         return str(error) or type(error).__name__
     return f"a fault of wavebed: {type(error).__name__}: {error}"

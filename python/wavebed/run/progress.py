@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO, cast
 
+from wavebed.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -86,7 +88,7 @@ class Live:
         """Say a line; on a terminal the next one replaces it."""
         with self._lock:
             self._said = time.monotonic()
-            line = f"{self._command}: {text}"
+            line = f"{self._command}: {printable(text)}"
             if self._terminal:
                 print(f"\r\x1b[K{line}", end="", file=self._stream, flush=True)
             else:
@@ -96,7 +98,7 @@ class Live:
         """Say a line that stays."""
         with self._lock:
             head = "\r\x1b[K" if self._terminal else ""
-            print(f"{head}{self._command}: {text}", file=self._stream, flush=True)
+            print(f"{head}{self._command}: {printable(text)}", file=self._stream, flush=True)
 
     def clear(self) -> None:
         """Take the line away."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.path.control import LaboratoryHungError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.limits import LIMITS, Limits
 from wavebed.path.traces import Traces
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.tables import write_tables
@@ -20,6 +22,7 @@ from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
+from wavebed.run.whole import partial_check, stopped_checks
 from wavebed.workload.model import Clock, Event, Outcome
 
 if TYPE_CHECKING:
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["run_trial"]
 
 
-def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Act]], None]) -> TrialRecord:
+def run_trial(
+    slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Act]], None], limits: Limits = LIMITS
+) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
     Parameters
@@ -50,11 +55,13 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
         An empty folder.
     look : callable
         Called a few times a second while it runs.
+    limits : Limits
+        How long each wait for the laboratory may take.
 
     Raises
     ------
     WavebedError
-        If no laboratory can be made here. What goes wrong later is in the record.
+        If no laboratory can be made here. What goes wrong later, and a laboratory that hangs, is in the record.
     """
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -62,31 +69,20 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps, resolved = _resolve(path)
-    lab = Laboratory(path, LabPlan(name=random_name(), log_dir=log, wait=True, sample=True))
-    acts: list[Act] = []
-    problem, end_s = "", 0.0
-    try:
-        with lab:
-            clock = Clock()
-            acts = open_all(slot.arm.workloads, lab, clock, raw, slot.seed)
-            clock.begin(lab.begin())
-            try:
-                perform(acts, lab.is_alive, lambda: look(lab, acts))
-            finally:
-                end_s = clock.now_s()
-    except WavebedError as error:
-        problem = str(error)
-    settle(acts)
-    (raw / "laboratory.log").write_text(lab.messages, encoding="utf-8")
-    found = outcomes(acts)
-    workloads = _records(acts, found)
-    capacity = [course.until(round(end_s * 1e9)) for course in steps]
-    tables = _write_series(partial, log, capacity, end_s, workloads)
-    checks, transport = _judge(tables, capacity, workloads, engine_checks(lab.summary or {}, lab.messages))
+    plan = LabPlan(name=random_name(), log_dir=log, wait=True, sample=True)
+    course = _perform(slot, path, plan, raw, look, limits)
+    settle(course.acts)
+    (raw / "laboratory.log").write_text(course.messages, encoding="utf-8")
+    found = outcomes(course.acts)
+    workloads = _records(course.acts, found)
+    capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
+    tables = _write_series(partial, log, capacity, course.end_s, workloads)
+    of_engine = [*engine_checks(course.summary, course.messages), *stopped_checks(course.summary)]
+    checks, transport = _judge(tables, capacity, workloads, of_engine)
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)
-    if problem:
-        found_verdict, reasons = "failed", [problem, *reasons]
+    if course.problem:
+        found_verdict, reasons = "failed", [course.problem, *reasons]
     return TrialRecord(
         folder=slot.folder,
         block=slot.block,
@@ -99,9 +95,88 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
         checks=checks,
         workloads=workloads,
         transport=transport,
-        engine=lab.summary or {},
+        engine=course.summary,
         laboratory=resolved,
     )
+
+
+@dataclass(slots=True)
+class _Course:
+    """What became of a trial's laboratory and its workloads.
+
+    Parameters
+    ----------
+    end_s : float
+        When the last workload ended, seconds since time zero.
+    problem : str
+        Why it broke off, if it did.
+    summary, messages
+        Those of the laboratory.
+    """
+
+    acts: list[Act] = field(default_factory=list)
+    end_s: float = 0.0
+    problem: str = ""
+    summary: Mapping[str, Json] = field(default_factory=dict)
+    messages: str = ""
+
+
+def _perform(
+    slot: Slot,
+    path: PathModel,
+    plan: LabPlan,
+    raw: Path,
+    look: Callable[[Laboratory, Sequence[Act]], None],
+    limits: Limits,
+) -> _Course:
+    """Make the laboratory, run the workloads, and end it."""
+    course = _Course()
+    try:
+        lab = Laboratory(path, plan, limits)
+    except LaboratoryHungError as error:
+        course.problem = str(error)
+        return course
+    pulse = _Pulse(lab, limits)
+
+    def watch() -> None:
+        pulse.look()
+        look(lab, course.acts)
+
+    try:
+        with lab:
+            clock = Clock()
+            course.acts = open_all(slot.arm.workloads, lab, clock, raw, slot.seed)
+            clock.begin(lab.begin())
+            try:
+                perform(course.acts, lab.is_alive, watch)
+            finally:
+                course.end_s = clock.now_s()
+    except WavebedError as error:
+        course.problem = str(error)
+    course.problem = lab.problem or course.problem
+    course.summary, course.messages = lab.summary or {}, lab.messages
+    return course
+
+
+class _Pulse:
+    """Asks a laboratory every few seconds whether it still answers; one that does not is killed."""
+
+    def __init__(self, lab: Laboratory, limits: Limits) -> None:
+        self._lab = lab
+        self._every_s = limits.look_s
+        self._next_s = time.monotonic() + self._every_s
+
+    def look(self) -> None:
+        """Ask, if it is time to.
+
+        Raises
+        ------
+        WavebedError
+            If it does not answer.
+        """
+        if time.monotonic() >= self._next_s:
+            self._lab.show()
+            self._next_s = time.monotonic() + self._every_s
 
 
 def _resolve(path: PathModel) -> tuple[list[Steps], dict[str, Json]]:
@@ -148,7 +223,7 @@ def _judge(
     of_engine: Sequence[Check],
 ) -> tuple[list[Check], list[Metric]]:
     spans = {each.name: each.span for each in workloads if each.span is not None}
-    checks = list(of_engine)
+    checks = [*of_engine, partial_check(workloads)]
     cpu = tables["cpu"].to_pandas()
     checks.append(processor_check([float(share) for share in cpu.groupby("time_ns")["busy"].mean()]))
     links = tables["links"].to_pandas()

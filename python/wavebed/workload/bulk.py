@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.path import values
 from wavebed.path.problems import Problem
-from wavebed.workload.iperf3 import End, Stream, read_end
+from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common, WorkloadKey
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.serve import RunningServer
@@ -146,9 +146,18 @@ class _BulkSession(Session):
             return Outcome("failed", failure, series=series, doubts=doubts)
         metrics = [each for flow in flows for each in flow.metrics(self._workload.is_udp, only=len(flows) == 1)]
         is_cut = self._asked.is_set() and self._status != 0
-        status: Status = "partial" if is_cut else "ok"
-        reason = f"stopped at its limit of {self._stage.limit_s:g} s" if is_cut else ""
+        reason = f"stopped at its limit of {self._stage.limit_s:g} s" if is_cut else self._missing(flows)
+        status: Status = "partial" if reason else "ok"
         return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
+
+    def _missing(self, flows: Sequence[_Flows]) -> str:
+        """Return what was planned and did not arrive; empty if all did."""
+        streams = cast("int", self._workload.values["streams"])
+        for flow in flows:
+            short = shortfall(flow.received, streams, self._workload.duration_s)
+            if short:
+                return f"the receiver counted only {short} {flow.towards}"
+        return ""
 
     def _first_s(self, client: End, flows: Sequence[_Flows]) -> float:
         """Return about when the client began to count, which iperf3 says only in whole seconds.

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["End", "Interval", "Stream", "read_end", "read_sums"]
+__all__ = ["End", "Interval", "Stream", "read_end", "read_sums", "shortfall"]
 
+_EARLY_S = 0.5
+"""The last interval of a stream may end so much before the planned duration: it begins with a handshake."""
 _NOT_JSON = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 
 
@@ -105,6 +107,14 @@ def read_end(text: str) -> End:
     for (sender, _), stream in streams.items():
         (end.sent if sender else end.received).append(stream)
     return end
+
+
+def shortfall(received: Sequence[Stream], streams: int, duration_s: float) -> str:
+    """Return what was planned and did not happen at a receiver, one line; empty if all did."""
+    if len(received) < streams:
+        return f"{len(received)} of {streams} streams"
+    counted_s = min(stream[-1].end_s for stream in received)
+    return "" if counted_s >= duration_s - _EARLY_S else f"{counted_s:.1f} of {duration_s:g} s"
 
 
 def read_sums(text: str) -> tuple[str, float | None, float | None]:

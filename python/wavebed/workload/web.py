@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.path import values
+from wavebed.path.limits import LIMITS
 from wavebed.path.problems import Problem, choose
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
@@ -153,7 +154,7 @@ class _WebSession(Session):
         origins = self._workload.built.site.origins
         addresses = {origin.name: f"{self._stage.address}{number}" for number, origin in enumerate(origins, 1)}
         commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
-        self._stage.server.run(["ip", "-batch", "-"], input=commands, check=True)
+        self._stage.server.run(["ip", "-batch", "-"], input=commands, check=True, timeout=LIMITS.answer_s)
         return addresses
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:

@@ -274,6 +274,21 @@ pub fn process_with(words: &str) -> Option<i32> {
     })
 }
 
+/// Connects to the laboratory `name` of `user`, once it listens.
+pub fn connect(user: u32, name: &str) -> std::os::unix::net::UnixStream {
+    let head = format!("@wavebed/{user}/{name}/");
+    let mut found = None;
+    wait_until("the laboratory listens", || {
+        found = traces()
+            .sockets
+            .iter()
+            .filter(|socket| socket.starts_with(&head))
+            .find_map(|socket| wavebed_os::unix::connect(&socket[1..]).ok());
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
 /// Sends a line to a control socket and returns the answer.
 pub fn ask(stream: &std::os::unix::net::UnixStream, line: &str) -> Value {
     use std::io::Write;

@@ -1,0 +1,67 @@
+//! The end that signals ask for: the first one lets everything end in order, the second one sets a time limit.
+
+use wavebed_os::clock;
+
+use crate::{limits, signals};
+
+/// The signals so far that ask for the end.
+#[derive(Debug, Default)]
+pub struct Ending {
+    asked: u32,
+    last: i32,
+    kill_at_ns: Option<u64>,
+}
+
+impl Ending {
+    /// Takes note of a signal.
+    pub fn hear(&mut self, signal: i32) {
+        self.hear_at(signal, clock::monotonic_ns());
+    }
+
+    /// How long everything may take, ns; `None`: as long as it wants.
+    #[must_use]
+    pub fn left_ns(&self) -> Option<u64> {
+        self.kill_at_ns
+            .map(|at| at.saturating_sub(clock::monotonic_ns()))
+    }
+
+    /// Whether the time is over.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.left_ns() == Some(0)
+    }
+
+    /// The exit status of what is killed then.
+    #[must_use]
+    pub const fn status(&self) -> i32 {
+        128 + self.last
+    }
+
+    fn hear_at(&mut self, signal: i32, now_ns: u64) {
+        if signal != signals::INT && signal != signals::TERM {
+            return;
+        }
+        self.asked += 1;
+        self.last = signal;
+        if self.asked > 1 {
+            self.kill_at_ns.get_or_insert(now_ns + limits::ALL_AGAIN_NS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_signal_sets_the_limit_and_no_later_one_moves_it() {
+        let mut ending = Ending::default();
+        ending.hear_at(signals::INT, 10);
+        ending.hear_at(signals::HUP, 20);
+        assert_eq!((ending.left_ns(), ending.is_due()), (None, false));
+        ending.hear_at(signals::TERM, 30);
+        ending.hear_at(signals::INT, 40);
+        assert_eq!(ending.kill_at_ns, Some(30 + limits::ALL_AGAIN_NS));
+        assert_eq!(ending.status(), 130);
+    }
+}

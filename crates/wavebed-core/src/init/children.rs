@@ -1,0 +1,76 @@
+//! The programs of a laboratory: news of them, and their end.
+
+use std::os::fd::AsFd;
+
+use wavebed_os::process::{self, Fate, News};
+use wavebed_os::{clock, poll, unix};
+
+use super::Init;
+use crate::front::message;
+use crate::limits;
+use crate::signals;
+
+impl Init {
+    /// Takes leave of every child that ended: ours, and orphans.
+    pub(super) fn reap(&mut self) {
+        while self.signals.next().is_some() {}
+        while let News::Of(pid, fate) = process::news_of_children() {
+            self.stops.changed(pid, fate, clock::monotonic_ns());
+            if self.command == Some(pid) {
+                self.command_changed(fate);
+            } else if fate.is_end()
+                && let Some(id) = self.runs.remove(&pid)
+                && let Some(connection) = self.connections.get_mut(&id)
+            {
+                connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+            }
+        }
+    }
+
+    fn command_changed(&mut self, fate: Fate) {
+        if matches!(fate, Fate::Stopped(_)) {
+            if self.has_terminal {
+                let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
+            }
+        } else if fate.is_end() {
+            self.end_with(fate.exit_code());
+        }
+    }
+
+    /// Asks every program to end and waits a little, if there are any.
+    pub(super) fn end_programs(&mut self) {
+        let deadline_ns = clock::monotonic_ns() + limits::PROGRAMS_NS;
+        let mut asked = false;
+        loop {
+            while let News::Of(pid, fate) = process::news_of_children() {
+                if fate.is_end()
+                    && let Some(connection) = self
+                        .runs
+                        .remove(&pid)
+                        .and_then(|id| self.connections.get_mut(&id))
+                {
+                    connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+                }
+            }
+            // The engine's process is no part of this: it tells of its end by descriptor only.
+            if process::news_of_children() == News::NoChildren {
+                return;
+            }
+            if !asked {
+                asked = true;
+                let _ = process::kill(-1, signals::TERM);
+                let _ = process::kill(-1, signals::CONT);
+            }
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= deadline_ns {
+                return;
+            }
+            let _ = poll::wait(
+                &[self.signals.as_fd()],
+                &mut [false],
+                Some(deadline_ns - now_ns),
+            );
+            while self.signals.next().is_some() {}
+        }
+    }
+}

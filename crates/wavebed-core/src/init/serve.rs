@@ -1,0 +1,116 @@
+//! What connections to the laboratory ask for.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use serde_json::Value;
+use wavebed_os::process;
+use wavebed_path::config::SegmentKind;
+
+use super::{End, Init};
+use crate::control::{Connection, Demand};
+use crate::engine::Request;
+use crate::signals;
+
+const fn kind_name(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Wired => "wired",
+        SegmentKind::Radio => "radio",
+    }
+}
+
+impl Init {
+    pub(super) fn hear_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let demands = connection.receive();
+        for demand in demands {
+            self.serve(id, demand);
+        }
+        if self.connections.get(&id).is_none_or(Connection::is_closed) {
+            self.connections.remove(&id);
+            // What was started over a connection ends with it.
+            let orphans: Vec<i32> = self
+                .runs
+                .iter()
+                .filter(|(_, owner)| **owner == id)
+                .map(|(pid, _)| *pid)
+                .collect();
+            for pid in orphans {
+                self.runs.remove(&pid);
+                let _ = process::kill(-pid, signals::TERM);
+            }
+        }
+    }
+
+    fn serve(&mut self, id: u64, demand: Result<Demand, String>) {
+        let answer = match demand {
+            Ok(Demand::Show) => self.show(),
+            Ok(Demand::Begin) => self
+                .engine
+                .ask(&Request::Begin)
+                .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
+            Ok(Demand::Set { link, setting }) => self
+                .engine
+                .ask(&Request::Set { link, setting })
+                .map(|_| serde_json::json!({"ok": true})),
+            Ok(Demand::Run {
+                process,
+                environment,
+                directory,
+                stdio,
+            }) => {
+                // Nobody types into a program that was given no input.
+                let nothing = File::open("/dev/null").ok();
+                let mut fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
+                fds[0] = fds[0].or(nothing.as_ref().map(AsFd::as_fd));
+                self.start(&process, &environment, directory.as_deref(), fds, false)
+                    .map(|pid| {
+                        self.runs.insert(pid, id);
+                        self.stops.started(pid, &process);
+                        serde_json::json!({"pid": pid})
+                    })
+            }
+            Ok(Demand::Kill { pid, signal }) => self.kill_run(pid, signal),
+            Ok(Demand::Stop) => {
+                self.end.get_or_insert(End {
+                    status: 0,
+                    asked_by: Some(id),
+                });
+                return;
+            }
+            Err(line) => Err(line),
+        };
+        let answer = answer.unwrap_or_else(|line| serde_json::json!({"error": line}));
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.answer(&answer);
+        }
+    }
+
+    fn show(&mut self) -> Result<Value, String> {
+        let mut value = self.engine.ask(&Request::Show)?;
+        let hosts: Vec<Value> = self
+            .hosts
+            .iter()
+            .map(|host| serde_json::json!({"name": host.name, "ipv4": host.v4, "ipv6": host.v6}))
+            .collect();
+        value["name"] = self.lab.name.clone().into();
+        value["hosts"] = hosts.into();
+        let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
+        value["segments"] = segments
+            .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
+            .collect();
+        Ok(value)
+    }
+
+    fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {
+        if !self.runs.contains_key(&pid) {
+            return Err(format!(
+                "pid: {pid} was not started over a control socket, or has ended"
+            ));
+        }
+        process::kill(-pid, signal).map_err(|error| format!("signal: {signal}: {error}"))?;
+        Ok(serde_json::json!({"ok": true}))
+    }
+}

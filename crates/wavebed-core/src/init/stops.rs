@@ -1,0 +1,167 @@
+//! Programs that somebody stopped for a while (SIGSTOP): what they measured or served meanwhile is no property of the path.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+use wavebed_os::process::Fate;
+
+use crate::engine::TEXT;
+use crate::lab_file::ProcessFile;
+
+/// A program that was stopped.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stop {
+    /// Its host.
+    host: String,
+    /// The name of its file.
+    program: String,
+    /// How long it was stopped, in all, s.
+    stopped_s: f64,
+}
+
+#[derive(Debug)]
+struct Program {
+    host: String,
+    name: String,
+    stopped_at_ns: Option<u64>,
+    stopped_ns: u64,
+}
+
+impl Program {
+    fn go_on(&mut self, now_ns: u64) {
+        if let Some(at) = self.stopped_at_ns.take() {
+            self.stopped_ns += now_ns.saturating_sub(at);
+        }
+    }
+
+    fn stop(self) -> Option<Stop> {
+        (self.stopped_ns > 0).then(|| Stop {
+            host: self.host,
+            program: self.name,
+            stopped_s: std::time::Duration::from_nanos(self.stopped_ns).as_secs_f64(),
+        })
+    }
+}
+
+/// Watches the programs of a laboratory, apart from the command of a terminal, whose user may stop it.
+#[derive(Debug, Default)]
+pub struct Stops {
+    running: BTreeMap<i32, Program>,
+    found: Vec<Stop>,
+}
+
+impl Stops {
+    /// Takes note of a new program.
+    pub fn started(&mut self, pid: i32, process: &ProcessFile) {
+        let argv0 = process.argv.first().map_or("", String::as_str);
+        let name = Path::new(argv0).file_name().unwrap_or_default();
+        self.running.insert(
+            pid,
+            Program {
+                host: process.host.clone(),
+                name: name.to_string_lossy().into_owned(),
+                stopped_at_ns: None,
+                stopped_ns: 0,
+            },
+        );
+    }
+
+    /// Takes note of what happened to a process.
+    pub fn changed(&mut self, pid: i32, fate: Fate, now_ns: u64) {
+        let Some(program) = self.running.get_mut(&pid) else {
+            return;
+        };
+        if matches!(fate, Fate::Stopped(_)) {
+            program.stopped_at_ns.get_or_insert(now_ns);
+            return;
+        }
+        program.go_on(now_ns);
+        if fate.is_end() {
+            let ended = self.running.remove(&pid);
+            self.found.extend(ended.and_then(Program::stop));
+        }
+    }
+
+    /// Every stop until now.
+    pub fn all(&mut self, now_ns: u64) -> Vec<Stop> {
+        let mut all = std::mem::take(&mut self.found);
+        for mut program in std::mem::take(&mut self.running).into_values() {
+            program.go_on(now_ns);
+            all.extend(program.stop());
+        }
+        all
+    }
+}
+
+/// Adds the stops to a summary: as figures, as doubts, and to its text.
+pub fn add(summary: &mut Value, stops: &[Stop]) {
+    for stop in stops {
+        let doubt = format!(
+            "the program {:?} on {} was stopped for {:.3} s",
+            stop.program, stop.host, stop.stopped_s
+        );
+        if let Some(Value::String(text)) = summary.get_mut(TEXT) {
+            text.extend(["doubtful: ", &doubt, "\n"]);
+        }
+        if let Some(Value::Array(doubts)) = summary.get_mut("doubts") {
+            doubts.push(doubt.into());
+        }
+    }
+    summary["stopped_programs"] = serde_json::json!(stops);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn process(host: &str, argv0: &str) -> ProcessFile {
+        ProcessFile {
+            host: host.to_owned(),
+            argv: vec![argv0.to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_times_of_a_program_add_up_and_end_with_it() {
+        let mut stops = Stops::default();
+        stops.started(7, &process("server", "/usr/bin/iperf3"));
+        stops.started(8, &process("client", "ping"));
+        stops.started(9, &process("client", "curl"));
+        stops.changed(7, Fate::Stopped(19), SECOND);
+        stops.changed(7, Fate::Stopped(19), 2 * SECOND);
+        stops.changed(7, Fate::Continued, 3 * SECOND);
+        stops.changed(7, Fate::Stopped(19), 4 * SECOND);
+        stops.changed(7, Fate::Killed(9), 5 * SECOND);
+        stops.changed(8, Fate::Exited(0), 5 * SECOND);
+        stops.changed(9, Fate::Stopped(19), 5 * SECOND);
+        stops.changed(10, Fate::Stopped(19), 5 * SECOND);
+        let told = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
+        let wanted = json!([
+            {"host": "server", "program": "iperf3", "stopped_s": 3.0},
+            {"host": "client", "program": "curl", "stopped_s": 1.0}
+        ]);
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn a_summary_says_what_was_stopped() {
+        let mut summary = json!({"doubts": [], TEXT: "links\n"});
+        add(&mut summary, &[]);
+        assert_eq!(summary["stopped_programs"], json!([]));
+        let stop = Stop {
+            host: "server".to_owned(),
+            program: "iperf3".to_owned(),
+            stopped_s: 3.2,
+        };
+        add(&mut summary, &[stop]);
+        let doubt = "the program \"iperf3\" on server was stopped for 3.200 s";
+        assert_eq!(summary["doubts"], json!([doubt]));
+        assert_eq!(summary[TEXT], format!("links\ndoubtful: {doubt}\n"));
+    }
+}

@@ -1,0 +1,32 @@
+//! How long each wait of a laboratory may take. Python's are in `wavebed/path/limits.py` and stand above these: whoever
+//! waits for the laboratory waits longer than the laboratory waits inside.
+
+use std::time::Duration;
+
+/// Until the engine runs. The start of a laboratory may take 20 s in all.
+pub const ENGINE_START: Duration = Duration::from_secs(15);
+
+/// Until the engine answers a request. An answer of the control socket may take 10 s.
+pub const ENGINE_ANSWER: Duration = Duration::from_secs(8);
+
+/// Until the engine has written captures and series to their end. The stop of a laboratory may take 30 s in all.
+pub const ENGINE_STOP: Duration = Duration::from_secs(20);
+
+/// Programs, to end when the laboratory does.
+pub const PROGRAMS_NS: u64 = 200_000_000;
+
+/// The command, to end after SIGTERM or SIGHUP.
+pub const COMMAND_NS: u64 = 2_000_000_000;
+
+/// The command, to end after a second signal that asks for the end.
+pub const COMMAND_AGAIN_NS: u64 = 1_000_000_000;
+
+/// Everything, to end after a second signal; then it is killed. Nothing is left 3 s after that signal: the kernel takes up
+/// to a second to remove the namespaces.
+pub const ALL_AGAIN_NS: u64 = 2_000_000_000;
+
+// Whoever waits outside waits longer.
+const _: () = assert!(ENGINE_START.as_secs() < 20 && ENGINE_ANSWER.as_secs() < 10);
+const _: () = assert!(ENGINE_STOP.as_secs() + PROGRAMS_NS.div_ceil(1_000_000_000) < 30);
+const _: () =
+    assert!(COMMAND_AGAIN_NS + PROGRAMS_NS < ALL_AGAIN_NS && ALL_AGAIN_NS < 3_000_000_000);

@@ -1,0 +1,224 @@
+//! The end that an owner or signals ask for, whatever hangs inside.
+
+mod support;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use support::{ask, assert_clean, lab, on_own_machine, pids, process_with, traces, wait_until};
+use wavebed_os::process::kill;
+use wavebed_os::unix;
+
+const INT: i32 = 2;
+const KILL: i32 = 9;
+const TERM: i32 = 15;
+const STOP: i32 = 19;
+
+/// Starts a laboratory without a command that belongs to whoever holds the returned socket.
+fn owned(name: &str) -> (Child, OwnedFd) {
+    let (ours, theirs) = unix::message_pair().expect("pair");
+    let file = support::write(&lab(name, 2, &[]));
+    let script = format!(
+        "exec {} lab {} --control 3 3<&0 </dev/null",
+        support::CORE,
+        file.display()
+    );
+    let child = Command::new("sh")
+        .args(["-c", &script])
+        .stdin(theirs)
+        .spawn()
+        .expect("starts");
+    (child, ours)
+}
+
+fn connect(owner: &OwnedFd) -> UnixStream {
+    let (ours, theirs) = UnixStream::pair().expect("pair");
+    unix::send(owner.as_fd(), b"C", &[theirs.as_fd()]).expect("send");
+    ours
+}
+
+/// The front, init and the engine of the only laboratory.
+fn family() -> [i32; 3] {
+    let mut found = Vec::new();
+    wait_until("front, init and engine run", || {
+        found = pids()
+            .into_iter()
+            .filter(|pid| {
+                std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name.trim() == "wavebed-core")
+            })
+            .collect();
+        found.len() == 3
+    });
+    found.try_into().expect("three")
+}
+
+#[test]
+fn an_owner_needs_no_name_and_its_end_is_that_of_the_laboratory() {
+    on_own_machine(
+        "an_owner_needs_no_name_and_its_end_is_that_of_the_laboratory",
+        || {
+            let before = traces();
+            let (mut child, owner) = owned("owned");
+            let stream = connect(&owner);
+            assert_eq!(ask(&stream, r#"{"do":"show"}"#)["name"], "owned");
+            assert!(ask(&connect(&owner), r#"{"do":"fly"}"#)["error"].is_string());
+            drop(owner);
+            assert_eq!(child.wait().expect("wait").code(), Some(1));
+            assert_clean(&before, "a laboratory whose owner is gone");
+        },
+    );
+}
+
+#[test]
+fn a_stopped_init_does_not_keep_a_laboratory_whose_owner_is_gone() {
+    on_own_machine(
+        "a_stopped_init_does_not_keep_a_laboratory_whose_owner_is_gone",
+        || {
+            let before = traces();
+            let (mut child, owner) = owned("owned");
+            ask(&connect(&owner), r#"{"do":"show"}"#);
+            kill(family()[1], STOP).expect("stop");
+            // More connections than the way to init has room for: the front must not wait.
+            for _ in 0..2000 {
+                let (_ours, theirs) = UnixStream::pair().expect("pair");
+                while unix::send(owner.as_fd(), b"C", &[theirs.as_fd()]).is_err() {
+                    std::thread::yield_now();
+                }
+            }
+            drop(owner);
+            child.wait().expect("wait");
+            assert_clean(&before, "a laboratory whose init was stopped");
+        },
+    );
+}
+
+#[test]
+fn after_the_second_signal_everything_is_gone_within_three_seconds() {
+    on_own_machine(
+        "after_the_second_signal_everything_is_gone_within_three_seconds",
+        || {
+            let before = traces();
+            let stubborn = ["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"];
+            for (signal, stopped, status) in [
+                (INT, None, 130),
+                (TERM, None, 143),
+                (INT, Some(1), 130),
+                (TERM, Some(2), 143),
+            ] {
+                let what = format!("signal {signal}, process {stopped:?} stopped");
+                let mut running = support::start(&lab("stubborn", 2, &stubborn));
+                wait_until("the command runs", || process_with("sleep 1000").is_some());
+                let family = family();
+                if let Some(index) = stopped {
+                    kill(family[index], STOP).expect("stop");
+                }
+                kill(family[0], signal).expect("the first signal");
+                std::thread::sleep(Duration::from_millis(100));
+                assert!(
+                    running.child.try_wait().expect("wait").is_none(),
+                    "{what}: the first signal is for the command"
+                );
+                kill(family[0], signal).expect("the second signal");
+                let began = Instant::now();
+                let output = running.end();
+                assert_eq!(output.status.code(), Some(status), "{what}");
+                assert_clean(&before, &what);
+                let took = began.elapsed();
+                assert!(took < Duration::from_secs(3), "{what}: {took:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn an_orderly_end_after_the_second_signal_gives_its_summary() {
+    on_own_machine(
+        "an_orderly_end_after_the_second_signal_gives_its_summary",
+        || {
+            let script = "trap '' INT; sleep 1000; sleep 1000";
+            let running = support::start(&lab("orderly", 2, &["sh", "-c", script]));
+            wait_until("the command runs", || process_with("sleep 1000").is_some());
+            let front = family()[0];
+            kill(front, INT).expect("the first signal");
+            std::thread::sleep(Duration::from_millis(20));
+            kill(front, INT).expect("the second signal");
+            let output = running.end();
+            assert_eq!(output.status.code(), Some(130));
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(text.contains("s1.down"), "{text}");
+        },
+    );
+}
+
+#[test]
+fn a_program_that_was_stopped_is_in_the_summary() {
+    on_own_machine("a_program_that_was_stopped_is_in_the_summary", || {
+        let (mut child, owner) = owned("stops");
+        let stream = connect(&owner);
+        let sleep = r#"{"do":"run","host":"server","argv":["sleep","1000"],"cwd":null}"#;
+        ask(&stream, sleep);
+        let sleep = process_with("sleep 1000").expect("it runs");
+        kill(sleep, STOP).expect("stop");
+        std::thread::sleep(Duration::from_millis(100));
+        let answer = ask(&connect(&owner), r#"{"do":"stop"}"#);
+        let stops = &answer["summary"]["stopped_programs"];
+        assert_eq!(stops[0]["program"], "sleep", "{answer}");
+        let stopped_s = stops[0]["stopped_s"].as_f64().expect("a time");
+        assert!((0.09..5.0).contains(&stopped_s), "{stops}");
+        child.wait().expect("wait");
+    });
+}
+
+#[test]
+fn a_cell_ends_within_three_seconds_of_the_second_signal() {
+    on_own_machine(
+        "a_cell_ends_within_three_seconds_of_the_second_signal",
+        || {
+            let before = traces();
+            let mut child = Command::new(support::CORE)
+                .args(["cell", "--", "sh", "-c"])
+                .arg("trap '' INT TERM; sleep 1000; sleep 1000")
+                .spawn()
+                .expect("starts");
+            wait_until("the command runs", || process_with("sleep 1000").is_some());
+            let front = i32::try_from(child.id()).expect("a pid");
+            kill(front, TERM).expect("the first signal");
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(child.try_wait().expect("wait").is_none());
+            kill(front, TERM).expect("the second signal");
+            let began = Instant::now();
+            assert_eq!(child.wait().expect("wait").code(), Some(143));
+            assert_clean(&before, "a cell");
+            assert!(began.elapsed() < Duration::from_secs(3));
+            assert!(kill(front, KILL).is_err(), "it is gone");
+        },
+    );
+}
+
+#[test]
+fn too_few_open_files_are_told_with_their_remedy() {
+    on_own_machine("too_few_open_files_are_told_with_their_remedy", || {
+        let file = support::write(&lab("files", 2, &["true"]));
+        let mut told = 0;
+        for limit in 8..=32 {
+            let script = format!(
+                "ulimit -n {limit}; exec {} lab {}",
+                support::CORE,
+                file.display()
+            );
+            let output = Command::new("sh")
+                .args(["-c", &script])
+                .output()
+                .expect("starts");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.code() == Some(3) {
+                told += 1;
+                assert!(text.contains("ulimit -n"), "with {limit}: {text}");
+            }
+        }
+        assert!(told > 10, "so few files are not enough");
+    });
+}
