@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.output import replace_file
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.traces import Traces
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["run_trial"]
 
 
-def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Act]], None]) -> TrialRecord:
+def run_trial(
+    slot: Slot,
+    partial: Path,
+    look: Callable[[Laboratory, Sequence[Act]], None],
+    of_machine: Callable[[], Sequence[Check]] = tuple,
+) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
     Parameters
@@ -50,6 +56,8 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
         An empty folder.
     look : callable
         Called a few times a second while it runs.
+    of_machine : callable, optional
+        Called when it has ended: conditions of its validity that do not lie in the trial.
 
     Raises
     ------
@@ -77,12 +85,13 @@ def run_trial(slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Ac
     except WavebedError as error:
         problem = str(error)
     settle(acts)
-    (raw / "laboratory.log").write_text(lab.messages, encoding="utf-8")
+    replace_file(raw / "laboratory.log", lab.messages.encode())
     found = outcomes(acts)
     workloads = _records(acts, found)
     capacity = [course.until(round(end_s * 1e9)) for course in steps]
     tables = _write_series(partial, log, capacity, end_s, workloads)
     checks, transport = _judge(tables, capacity, workloads, engine_checks(lab.summary or {}, lab.messages))
+    checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)
     if problem:
