@@ -14,6 +14,7 @@ mod path_engine;
 mod port;
 mod problem;
 mod ready;
+mod say;
 mod signals;
 mod sysctl;
 
@@ -75,24 +76,24 @@ fn main() {
         Job::Cell { command } => cell::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(wish) => device::run(&wish),
-        Job::Doctor { json } => Ok(doctor::examine(json)),
+        Job::Doctor { json } => doctor::examine(json),
         Job::List { json } => list_running(json),
     };
     std::process::exit(status.unwrap_or_else(|problem: Problem| {
-        eprintln!("wavebed-core: {problem}");
+        say::say(&problem);
         problem.status
     }));
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "every job answers alike")]
 fn list_running(json: bool) -> Result<i32, Problem> {
     let running = list::running();
-    if json {
-        println!("{}", serde_json::json!({"laboratories": running}));
+    let text = if json {
+        format!("{}\n", serde_json::json!({"laboratories": running}))
     } else {
-        for lab in running {
-            println!("{}\t{}", lab.name, lab.uid);
-        }
-    }
-    Ok(0)
+        running
+            .iter()
+            .map(|lab| format!("{}\t{}\n", lab.name, lab.uid))
+            .collect()
+    };
+    say::print(&text).map(|()| 0)
 }
