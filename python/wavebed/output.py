@@ -59,7 +59,8 @@ def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = 
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = (error.strerror or "cannot be written").lower()
+        reason = error.strerror or "cannot be written"
+        reason = reason[:1].lower() + reason[1:]
         raise UserError(f"{target}: {reason}: name another file with {option}") from None
 
 
