@@ -90,10 +90,10 @@ fn list_running(json: bool) -> Result<i32, Problem> {
     let text = if json {
         format!("{}\n", serde_json::json!({"laboratories": running}))
     } else {
-        running
+        let lines = running
             .iter()
-            .map(|lab| format!("{}\t{}\n", lab.name, lab.uid))
-            .collect()
+            .map(|lab| format!("{}\t{}\n", lab.name, lab.uid));
+        lines.collect::<Vec<_>>().concat()
     };
     say::print(&text).map(|()| 0)
 }

@@ -364,7 +364,6 @@ fn unreadable(what: &str) -> impl FnOnce(io::Error) -> SamplerError {
 mod tests {
     use std::net::SocketAddr;
 
-    use wavebed_os::output::create_regular;
     use wavebed_os::sock_diag::{TcpInfo, TcpSocket};
 
     use super::{FLOWS_HEADER, FlowsNow, Pace, write_flow};
