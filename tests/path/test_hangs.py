@@ -84,7 +84,7 @@ def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tup
             os.kill(family(lab)[index], number)
 
     start = time.monotonic()
-    record = run_trial(slot, raw, look, QUICK)
+    record = run_trial(slot, raw, look, limits=QUICK)
     return record, time.monotonic() - start
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from wavebed.errors import UserError
+from wavebed.run.machine_lock import measuring
 
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
@@ -133,6 +134,15 @@ def test_a_full_disk_is_said_and_what_was_there_stays(tmp_path: Path) -> None:
         assert not list((small / "out/trials").glob(".*"))
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+def test_two_runs_at_once_know_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
+    with measuring():
+        wavebed(tmp_path, KNOWN + '[[workload]]\nkind = "command"\nrun = ["true"]\n')
+    record = trial(tmp_path)
+    assert record["verdict"] == "doubtful"
+    assert any(f"another run measured at the same time (process {os.getpid()})" in each for each in record["reasons"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

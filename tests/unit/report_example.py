@@ -88,7 +88,7 @@ def write_example(folder: Path, plan: Plan | None = None) -> Path:
 def _trial(folder: Path, number: int, block: int, index: int, treatment: str, plan: Plan) -> TrialRecord:
     rng = np.random.default_rng(1000 * block + index)
     name = f"{number:04d}-{treatment}"
-    partial = new_partial(folder, name)
+    partial = new_partial(folder, name, "mark")
     verdict: Verdict = "valid"
     reasons: list[str] = []
     if plan.excluded and (block, index) == (2, 1):

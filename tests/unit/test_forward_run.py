@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -12,15 +13,21 @@ from forward_fakes import FakeDevice, FakePort, fake_ports
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
+from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import PortInfo, Span
+from wavebed.forward.read import read_forward
+from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import Outcome, measure, run_order
 from wavebed.forward.session import Setup, _layout
+from wavebed.forward.verdicts import verdict_of
+from wavebed.forward.write import write_forward
 from wavebed.path.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 WISH = Wish(tx="a", rx="b", link_speed="100mbit", sizes="64,1518", quick=True, name="router")
@@ -213,3 +220,75 @@ def test_test_addresses_are_those_of_the_ports_or_of_rfc_2544() -> None:
 def test_a_gateway_that_no_source_is_a_neighbour_of_is_refused() -> None:
     with pytest.raises(Problem, match="--sources: is missing: a has no IPv4 address of its own"):
         layout_of((), gateway="192.168.1.1")
+
+
+# ---- what is kept of a test that does not reach its end ----
+
+
+def ends_in(part: str, how: Callable[[], None]) -> type[Heard]:
+    """Return a speaker that does this when a part begins."""
+
+    class Ending(Heard):
+        def step(self, text: str, left_s: float) -> None:
+            super().step(text, left_s)
+            if part in text:
+                how()
+
+    return Ending
+
+
+def broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, how: Callable[[], None]) -> None:
+    in_fake(monkeypatch, FakeDevice(capacity_pps=60_000))
+    run_order(order_of(), tmp_path / "run", ["wavebed", "forward"], ends_in(part, how)())
+
+
+def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = os.fork()
+    if child == 0:
+        broken_off(tmp_path, monkeypatch, "search 64", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["raw", "run.json", "series"]
+    result = read_forward(tmp_path / "run").result
+    assert [one.name for one in result.overload] == ["throughput", "overload"]
+    assert all(one.received is not None for one in result.overload)
+    assert verdict_of(result) == "in part"
+    said = "the test did not reach its end"
+    assert main(["report", str(tmp_path / "run")]) == 0
+    assert said in (tmp_path / "run/report.html").read_text()
+    write_forward(tmp_path / "whole", ForwardRecord(replace(result, device="whole", refusals=())))
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "run"), str(tmp_path / "whole")]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_a_test_killed_before_its_first_part_ended_leaves_no_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = os.fork()
+    if child == 0:
+        broken_off(tmp_path, monkeypatch, "throughput", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    result = read_forward(tmp_path / "run").result
+    assert (result.overload, verdict_of(result)) == ((), "refused")
+
+
+def test_a_disk_that_fills_up_leaves_the_parts_that_had_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(WavebedError, match="no space left on device: the parts that had ended can be read"):
+        broken_off(tmp_path, monkeypatch, "search 64", lambda: monkeypatch.setattr("os.fsync", full))
+    result = read_forward(tmp_path / "run").result
+    assert [one.name for one in result.overload] == ["throughput", "overload"]
+
+
+def test_an_error_before_the_first_part_ended_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise WavebedError("the port is gone")
+
+    with pytest.raises(WavebedError, match="the port is gone"):
+        broken_off(tmp_path, monkeypatch, "throughput", fail)
+    assert list(tmp_path.iterdir()) == []

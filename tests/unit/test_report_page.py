@@ -196,6 +196,7 @@ def test_a_run_without_trials_has_a_report(example: Path, tmp_path: Path) -> Non
     folder = shutil.copytree(example, tmp_path / "run")
     record = json.loads((folder / "run.json").read_text())
     record["trials"], record["ended"] = [], None
+    shutil.rmtree(folder / "trials")
     (folder / "run.json").write_text(json.dumps(record))
     read = plain(write_report(folder).read_text(encoding="utf-8"))
     assert "The run did not end" in read

@@ -47,7 +47,7 @@ def made(tmp_path: Path, flows: list[tuple[str, float]], rtt_ms: float | None, t
     open_run(folder, record, "")
     for number in range(1, trials + 1):
         name = f"{number:04}-cubic"
-        partial = new_partial(folder, name)
+        partial = new_partial(folder, name, "mark")
         times = [probe * 0.2 + 0.1 for probe in range(50)]
         pings = {} if rtt_ms is None else {"ping": [Series("rtt", "ms", times, [rtt_ms] * 50)]}
         tables = write_tables(partial / "series", None, capacity=(), samples=pings, events={})

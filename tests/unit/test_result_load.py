@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def run_dir(tmp_path: Path) -> Path:
     open_run(folder, record, "")
     for number, treatment in enumerate(("cubic", "bbr"), start=1):
         name = f"{number:04}-{treatment}"
-        partial = new_partial(folder, name)
+        partial = new_partial(folder, name, "mark")
         write_tables(
             partial / "series",
             None,
@@ -81,6 +82,7 @@ def test_a_table_of_one_trial_and_of_some_columns_is_read_alone(run_dir: Path) -
 def test_a_run_without_trials_has_empty_tables_and_metrics(run_dir: Path) -> None:
     data = json.loads((run_dir / "run.json").read_text())
     (run_dir / "run.json").write_text(json.dumps({**data, "trials": []}))
+    shutil.rmtree(run_dir / "trials")
     run = wavebed.load(run_dir)
     assert len(run.metrics) == len(run.trials) == len(run.table("links")) == 0
     assert list(run.table("cpu").columns) == ["folder", "block", "treatment", "time_ns", "core", "busy", "softirq"]

@@ -85,7 +85,7 @@ def test_a_record_of_a_run_comes_back_as_it_went(tmp_path: Path) -> None:
 
 def test_a_record_of_a_trial_comes_back_as_it_went(tmp_path: Path) -> None:
     run_dir = opened(tmp_path)
-    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic"), trial_record())
+    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic", "mark"), trial_record())
     assert folder == run_dir / "trials/0001-cubic"
     back, went = read_trial(folder), trial_record()
     assert back.workloads[1].outcome.metrics == []
@@ -98,7 +98,7 @@ def test_a_record_of_a_trial_comes_back_as_it_went(tmp_path: Path) -> None:
 
 def test_the_metrics_of_the_path_and_of_workloads_are_one_list(tmp_path: Path) -> None:
     run_dir = opened(tmp_path)
-    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic"), trial_record())
+    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic", "mark"), trial_record())
     metrics = json.loads((folder / "trial.json").read_text())["metrics"]
     assert [(metric["workload"], metric["name"]) for metric in metrics] == [
         ("path", "share of capacity used"),
@@ -109,14 +109,14 @@ def test_the_metrics_of_the_path_and_of_workloads_are_one_list(tmp_path: Path) -
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, np.float64("nan")])
 def test_what_is_not_a_number_is_null_in_the_file(value: float | None, tmp_path: Path) -> None:
     run_dir = opened(tmp_path)
-    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic"), trial_record(value=value))
+    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic", "mark"), trial_record(value=value))
     data = json.loads((folder / "trial.json").read_text(), parse_constant=pytest.fail)
     assert data["metrics"][1]["value"] is None
 
 
 def test_a_trial_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     run_dir = opened(tmp_path)
-    partial = new_partial(run_dir, "0001-cubic")
+    partial = new_partial(run_dir, "0001-cubic", "mark")
     (partial / "raw" / "file").mkdir()
     (partial / "raw" / "file" / "curl.json").write_text("{}")
     assert [path.name for path in (run_dir / "trials").iterdir() if not path.name.startswith(".")] == []
@@ -168,10 +168,10 @@ def no_space(_: int) -> None:
 
 def test_a_full_disk_leaves_the_finished_trials_and_says_so_in_one_line(tmp_path: Path, monkeypatch) -> None:
     run_dir = opened(tmp_path)
-    write_trial(run_dir, new_partial(run_dir, "0001-cubic"), trial_record())
+    write_trial(run_dir, new_partial(run_dir, "0001-cubic", "mark"), trial_record())
     record = run_record(TrialLine("0001-cubic", 1, "cubic", 1, "valid", []))
     write_run(run_dir, record)
-    partial = new_partial(run_dir, "0002-bbr")
+    partial = new_partial(run_dir, "0002-bbr", "mark")
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", no_space)
         with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
@@ -198,7 +198,7 @@ sys.path.insert(0, sys.argv[1])
 from test_result_write import new_partial, trial_record, write_trial
 from wavebed.errors import WavebedError
 run_dir = Path(sys.argv[2])
-partial = new_partial(run_dir, "0002-bbr")
+partial = new_partial(run_dir, "0002-bbr", "mark")
 try:
     write_trial(run_dir, partial, trial_record("0002-bbr"))
 except WavebedError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +15,13 @@ from wavebed.workload.serve import make_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def test_a_draft_takes_the_place_of_its_file_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "file"
     with drafted(file) as draft:
-        draft.write_text("new")
+        draft.write(b"new")
         assert not file.exists()
     assert file.read_text() == "new"
     assert list(file.parent.iterdir()) == [file]
@@ -33,7 +33,7 @@ def test_a_draft_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
     def write() -> None:
         with drafted(file) as draft:
-            draft.write_text("half")
+            draft.write(b"half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -61,9 +61,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "truncate", full)
-    monkeypatch.setattr(Path, "open", full)
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(MachineError, match="cannot be made: no space left on device"):
         make(tmp_path)
     assert [file for file in tmp_path.rglob("*") if not file.is_dir()] == []

@@ -1,6 +1,12 @@
 //! Traffic programs for the benchmarks: UDP with and without segmentation offload, a counting receiver, an
 //! echo and a probe with time stamps of its own, and a processor hog.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is all it is for"
+)]
+
 mod count;
 mod hog;
 mod probe;

@@ -17,6 +17,7 @@ use wavebed_os::{mount, poll, unix};
 use self::pin::PinService;
 use crate::ending::Ending;
 use crate::problem::{FAILED, Problem};
+use crate::say::say;
 use crate::signals;
 
 /// Names the descriptor on which the front is asked to place kernel threads.
@@ -65,7 +66,7 @@ pub fn run(command: &[String]) -> Result<i32, Problem> {
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
             let status = live(command, &front_end, &pin_inside.into(), outer_user);
             std::process::exit(status.unwrap_or_else(|problem| {
-                eprintln!("wavebed-core: {problem}");
+                say(&problem);
                 problem.status
             }))
         }
@@ -139,7 +140,7 @@ impl Front {
         match process::wait_for(self.init_pid) {
             Ok(Fate::Exited(code)) => code,
             Ok(_) => {
-                eprintln!("wavebed-core: the cell was killed");
+                say("the cell was killed");
                 FAILED
             }
             Err(_) => FAILED,

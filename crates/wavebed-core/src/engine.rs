@@ -13,6 +13,7 @@ use serde_json::Value;
 use wavebed_os::{poll, process, sched};
 
 use crate::limits;
+use crate::say::say as tell;
 use crate::signals;
 
 /// How often the engine's process looks whether the engine still runs.
@@ -121,12 +122,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         if poll::wait(&[init.as_fd()], &mut asked, Some(LOOK_EVERY_NS)).is_err()
             || engine.has_failed()
         {
-            return i32::from(
-                engine
-                    .stop()
-                    .map_err(|line| eprintln!("wavebed-core: {line}"))
-                    .is_err(),
-            );
+            return i32::from(engine.stop().map_err(tell).is_err());
         }
         if !asked[0] {
             continue;

@@ -15,6 +15,7 @@ use crate::init::{self, Birth};
 use crate::lab_file::LabFile;
 use crate::path_engine;
 use crate::problem::{FAILED, Problem};
+use crate::say::say;
 use crate::signals;
 
 /// What the front process passes to init, the first byte of a message.
@@ -247,7 +248,7 @@ impl Front {
                     let _ = settings.restore(std::io::stdin().as_fd());
                 }
                 let status = self.end(FAILED);
-                eprintln!("wavebed-core: the laboratory was killed");
+                say("the laboratory was killed");
                 status
             }
             Err(_) => self.end(FAILED),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, Fate, Signals, Spawn};
-use wavebed_os::{clock, mount, poll, terminal, unix};
+use wavebed_os::{clock, mount, output, poll, terminal, unix};
 use wavebed_path::SegmentSetup;
 
 use self::stops::Stops;
@@ -26,6 +26,7 @@ use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::ready;
+use crate::say::{say, say_text};
 use crate::signals;
 
 /// Variables that name a proxy, in small letters: no proxy can be reached from inside.
@@ -94,7 +95,7 @@ pub fn live(birth: Birth) -> i32 {
         Ok(init.finish())
     });
     answer.unwrap_or_else(|problem| {
-        eprintln!("wavebed-core: {problem}");
+        say(&problem);
         problem.status
     })
 }
@@ -123,7 +124,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     namespace::set_hostname("wavebed").map_err(|error| no_rights(&error))?;
     let network = network::build(&lab, machine)?;
     for remark in &network.remarks {
-        eprintln!("wavebed-core: {remark}");
+        say(remark);
     }
     replace_names(&lab, &network);
     let Network {
@@ -181,7 +182,9 @@ fn replace_names(lab: &LabFile, network: &Network) {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let text = network::hosts_file(lab, network.hosts[0].v4.octets()[2], &own);
     if let Err(error) = mount::replace_file("/etc/hosts", &text) {
-        eprintln!("wavebed-core: {error}: names of hosts are not known inside, only addresses");
+        say(format_args!(
+            "{error}: names of hosts are not known inside, only addresses"
+        ));
     }
     // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine itself can reach.
     let upstream = "/run/systemd/resolve/resolv.conf";
@@ -387,8 +390,10 @@ impl Init {
         let how = process::wait_for(self.engine_child.pid);
         let code = how.map_or(FAILED, Fate::exit_code);
         match self.engine.fault() {
-            Some(line) => eprintln!("wavebed-core: {line}"),
-            None => eprintln!("wavebed-core: the link engine ended unexpectedly (status {code})"),
+            Some(line) => say(line),
+            None => say(format_args!(
+                "the link engine ended unexpectedly (status {code})"
+            )),
         }
         std::process::exit(FAILED);
     }
@@ -409,19 +414,18 @@ impl Init {
         match &mut summary {
             Ok(value) => {
                 let text = value.as_object_mut().and_then(|object| object.remove(TEXT));
+                // First the file: printing may fail or wait.
+                let written = self.write_summary(value);
                 if self.command.is_some() {
-                    eprint!(
-                        "{}",
-                        text.as_ref().and_then(Value::as_str).unwrap_or_default()
-                    );
+                    say_text(text.as_ref().and_then(Value::as_str).unwrap_or_default());
                 }
-                if let Err(line) = self.write_summary(value) {
-                    eprintln!("wavebed-core: {line}");
+                if let Err(line) = written {
+                    say(line);
                     status = if status == 0 { FAILED } else { status };
                 }
             }
             Err(line) => {
-                eprintln!("wavebed-core: {line}");
+                say(line);
                 status = if status == 0 { FAILED } else { status };
             }
         }
@@ -442,13 +446,7 @@ impl Init {
         summary["name"] = self.lab.name.clone().into();
         summary["seed"] = self.lab.seed.into();
         let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
-        // Written aside and renamed: no reader ever finds half of it.
-        let aside = path.with_extension("part");
-        fs::write(&aside, text + "\n")
-            .and_then(|()| fs::rename(&aside, path))
-            .map_err(|error| {
-                let _ = fs::remove_file(&aside);
-                format!("summary_file: {}: {error}", path.display())
-            })
+        output::write(path, (text + "\n").as_bytes())
+            .map_err(|error| format!("summary_file: {}: {error}", path.display()))
     }
 }

@@ -16,6 +16,7 @@ mod path_engine;
 mod port;
 mod problem;
 mod ready;
+mod say;
 mod signals;
 mod sysctl;
 
@@ -78,24 +79,24 @@ fn main() {
         Job::Cell { command } => cell::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(wish) => device::run(&wish),
-        Job::Doctor { json } => Ok(doctor::examine(json)),
+        Job::Doctor { json } => doctor::examine(json),
         Job::List { json } => list_running(json),
     };
     std::process::exit(status.unwrap_or_else(|problem: Problem| {
-        eprintln!("wavebed-core: {problem}");
+        say::say(&problem);
         problem.status
     }));
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "every job answers alike")]
 fn list_running(json: bool) -> Result<i32, Problem> {
     let running = directory::running();
-    if json {
-        println!("{}", serde_json::json!({"laboratories": running}));
+    let text = if json {
+        format!("{}\n", serde_json::json!({"laboratories": running}))
     } else {
-        for lab in running {
-            println!("{}\t{}", lab.name, lab.uid);
-        }
-    }
-    Ok(0)
+        let lines = running
+            .iter()
+            .map(|lab| format!("{}\t{}\n", lab.name, lab.uid));
+        lines.collect::<Vec<_>>().concat()
+    };
+    say::print(&text).map(|()| 0)
 }

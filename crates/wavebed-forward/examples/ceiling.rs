@@ -4,6 +4,12 @@
 //! The floor is what the kernel alone needs: a program that only redirects what it is given, and one that only drops. It is
 //! measured in turn with ours, so that both see the same machine.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is all it is for"
+)]
+
 use std::env;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;

@@ -4,6 +4,12 @@
 //! to the segment, one way; `gaps_ns`, from each answer to the next probe. The server probes, the device answers at
 //! once. Writes the round trips as a JSON array, nanoseconds.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is all it is for"
+)]
+
 use std::error::Error;
 use std::path::Path;
 

@@ -20,6 +20,7 @@ pub mod neighbour_socket;
 pub mod netdev;
 pub mod netlink;
 pub mod nft;
+pub mod output;
 pub mod packet_ring;
 pub mod packet_socket;
 pub mod poll;

@@ -38,6 +38,37 @@ const ENTRY: libc::pollfd = libc::pollfd {
     revents: 0,
 };
 
+/// Waits until a descriptor can be written (or has an error, which a write then tells), `timeout_ns` at most.
+///
+/// # Errors
+/// What ppoll(2) answers, apart from `EINTR`.
+pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<bool> {
+    let end_ns = clock::monotonic_ns().saturating_add(timeout_ns);
+    loop {
+        let mut entry = libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
+        let timeout = clock::timespec(left_ns);
+        // SAFETY: one entry and the timeout are valid for the call; a null mask leaves the signals alone.
+        let answer =
+            unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
+        match answer {
+            1.. => return Ok(true),
+            0 if left_ns == 0 => return Ok(false),
+            0 => {}
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
 fn wait_in(
     entries: &mut [libc::pollfd],
     fds: &[BorrowedFd<'_>],

@@ -1,5 +1,11 @@
 //! Prints what the hot functions cost: `cargo run --release -p wavebed-packet --example speed`.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is all it is for"
+)]
+
 use std::hint::black_box;
 use std::time::Instant;
 

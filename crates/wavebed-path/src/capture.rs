@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use wavebed_link::{Ecn, Run};
+use wavebed_os::output::create_regular;
 use wavebed_packet::{Shape, VnetHeader, complete_segment, flip_bit};
 
 use crate::packets::Packets;
@@ -98,7 +99,7 @@ pub fn start(
         let path = dir.join(format!("{point}.pcapng"));
         let mut file = BufWriter::with_capacity(
             1 << 20,
-            File::create(&path).map_err(|error| failed(&path, error))?,
+            create_regular(&path).map_err(|error| failed(&path, error))?,
         );
         write_head(&mut file, point).map_err(|error| failed(&path, error))?;
         files.push((path, file));

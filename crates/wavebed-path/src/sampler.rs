@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use wavebed_os::output::create_regular;
 use wavebed_os::sock_diag::{SockDiag, TcpSocket};
 use wavebed_os::{clock, sched};
 
@@ -322,7 +323,7 @@ struct Out {
 
 impl Out {
     fn open(path: PathBuf, header: &str) -> Result<Self, SamplerError> {
-        let file = match File::create(&path) {
+        let file = match create_regular(&path) {
             Ok(file) => BufWriter::with_capacity(1 << 16, file),
             Err(source) => return Err(SamplerError::Write { path, source }),
         };

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use wavebed_link::{MillisecondRow, Reason};
+use wavebed_os::output::create_regular;
 
 /// One millisecond of what was really handed to a device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +81,7 @@ pub fn start(
     let open = |name: String, header: &str| -> Result<(PathBuf, BufWriter<File>), SeriesError> {
         let path = dir.join(name);
         let write = |path: &Path| {
-            let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+            let mut file = BufWriter::with_capacity(1 << 18, create_regular(path)?);
             file.write_all(header.as_bytes())?;
             Ok(file)
         };

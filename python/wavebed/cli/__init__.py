@@ -10,12 +10,12 @@ Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from wavebed import __version__
+from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
 from wavebed.errors import UserError, WavebedError
 from wavebed.printable import printable
 
@@ -110,16 +110,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
+    prepare_streams()
     try:
-        status = _dispatch(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments)
+    except OutputLostError as error:
+        give_up_output()
+        print(f"wavebed: {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        give_up_output()
+        return EXIT_BROKEN_PIPE
+
+
+def _dispatch_and_print(arguments: Sequence[str]) -> int:
+    try:
+        return _dispatch(arguments)
+    except OutputLostError:
+        raise
     except WavebedError as error:
         print(f"wavebed: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Nothing more can be written; keep the interpreter from trying at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return EXIT_BROKEN_PIPE
-    return status
+    finally:
+        sys.stdout.flush()

@@ -165,11 +165,11 @@ def _write_patterns(args: argparse.Namespace, realisation: Realisation, *, sever
         pattern = to_pattern(realisation, "down")
         if args.study:
             pattern = _study(scene, seed, pattern.header)
-        _write(pattern, _file(args.output, scene.name, seed if several else None))
+        _write(pattern, _file(args.output, scene.name, seed if several else None), "-o")
     if args.up_output is not None:
         folder = several and Path(args.up_output).is_dir()
         name = f"{scene.name}.up" if folder else scene.name
-        _write(to_pattern(realisation, "up"), _file(args.up_output, name, seed if several else None))
+        _write(to_pattern(realisation, "up"), _file(args.up_output, name, seed if several else None), "--up-output")
 
 
 def _study(scene: Scene, seed: int, header: tuple[tuple[str, str], ...]) -> Pattern:
@@ -192,15 +192,15 @@ def _file(output: str, name: str, seed: int | None) -> Path:
     return path.with_name(f"{path.stem}.seed-{seed}{path.suffix or '.csv'}")
 
 
-def _write(pattern: Pattern, path: Path) -> None:
+def _write(pattern: Pattern, path: Path, option: str) -> None:
+    from wavebed.output import write_output
     from wavebed.pattern import to_native
-    from wavebed.pattern.files import write_file
 
-    write_file(path, to_native(pattern).encode())
+    write_output(path, to_native(pattern), option)
 
 
 def _plot(output: str, album: Album) -> None:
-    from wavebed.pattern.files import write_file
+    from wavebed.output import write_output
 
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind == "html":
@@ -211,7 +211,7 @@ def _plot(output: str, album: Album) -> None:
         from wavebed.channel.plot import render_picture
 
         data = render_picture(album.view(), kind)
-    write_file(output, data)
+    write_output(output, data, "--plot")
 
 
 def _print_json(scene: Scene, mode: str, album: Album) -> None:

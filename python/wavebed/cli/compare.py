@@ -41,15 +41,15 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.forward.report.compare import comparison_page
     from wavebed.forward.table_text import comparison_text
     from wavebed.forward.tables import compare, comparison_csv, comparison_json
-    from wavebed.report.document import write_whole
+    from wavebed.output import write_output
 
     if len(args.dirs) < 2:
         raise UserError(f"{args.dirs[0]}: is one test: name two or more folders (wavebed report shows one)")
     comparison = compare([_result(folder) for folder in args.dirs])
     if args.csv is not None:
-        write_whole(args.csv, comparison_csv(comparison), "--csv")
+        write_output(args.csv, comparison_csv(comparison), "--csv")
     if args.output is not None:
-        write_whole(args.output, comparison_page(comparison))
+        write_output(args.output, comparison_page(comparison))
     if args.json:
         print(json.dumps(comparison_json(comparison), allow_nan=False, ensure_ascii=False))
     else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli import COMMANDS, build_parser
+from wavebed.output import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +70,6 @@ def _choices(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ar
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        Path(sys.argv[1]).write_text(command_line_page(), encoding="utf-8")
+        write_output(sys.argv[1], command_line_page(), "FILE")
     else:
         print(command_line_page(), end="")

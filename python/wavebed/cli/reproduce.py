@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     end_on_signals()
     from wavebed.cli.progress import Progress
     from wavebed.reproduce.small_packets import repeat, said_plan
-    from wavebed.result.disk import make_new
+    from wavebed.result.disk import check_new
 
-    make_new(folder)
+    check_new(folder)
     with Progress("wavebed reproduce") as progress:
         progress.note(said_plan(quick=args.quick))
         made = repeat(quick=args.quick, seed=seed, speaker=progress)

@@ -257,8 +257,9 @@ def _as_text(file: str, summary: Summary) -> str:
 
 
 def _rewrite(args: argparse.Namespace, change: Callable[[Pattern], Pattern]) -> None:
+    from wavebed.output import write_output
     from wavebed.pattern import WriteOptions, render
-    from wavebed.pattern.files import format_for_output, write_file
+    from wavebed.pattern.files import format_for_output
 
     folder = Path(args.output) if args.output is not None and Path(args.output).is_dir() else None
     if len(args.files) > 1 and folder is None:
@@ -276,9 +277,9 @@ def _rewrite(args: argparse.Namespace, change: Callable[[Pattern], Pattern]) -> 
             raise _blame(file, error) from None
         _say([f"{file}: {note}" for note in options.notes])
         if folder is not None:
-            write_file(folder / _new_name(file, name), text.encode())
+            write_output(folder / _new_name(file, name), text)
         elif args.output is not None:
-            write_file(args.output, text.encode())
+            write_output(args.output, text)
         else:
             sys.stdout.write(text)
 
@@ -332,8 +333,8 @@ def _scale(args: argparse.Namespace, pattern: Pattern) -> Pattern:
 
 
 def _plot(args: argparse.Namespace) -> None:
+    from wavebed.output import write_output
     from wavebed.pattern.curves import draw
-    from wavebed.pattern.files import write_file
 
     kind = Path(args.output).suffix.lower().removeprefix(".")
     if kind not in PICTURES:
@@ -355,4 +356,4 @@ def _plot(args: argparse.Namespace) -> None:
         from wavebed.pattern.plot import render_picture
 
         data = render_picture(drawings, kind, stacked=args.stack)
-    write_file(args.output, data)
+    write_output(args.output, data)

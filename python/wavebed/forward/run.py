@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 from contextlib import contextmanager
@@ -19,9 +20,10 @@ from wavebed.forward.session import Setup, set_up
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.summary import summary_text
 from wavebed.forward.tester import Tester
+from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import write_forward
-from wavebed.result.disk import make_new
+from wavebed.forward.write import rewrite_forward, write_forward
+from wavebed.result.disk import check_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -159,26 +161,50 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
     WavebedError
         If the device or a port cannot be reached.
     """
-    make_new(folder)
+    check_new(folder)
     raw: dict[str, bytes] = {}
+    kept: DeviceResult | None = None
+
+    def keep(result: DeviceResult) -> None:
+        nonlocal kept
+        write = write_forward if kept is None else rewrite_forward
+        write(folder, ForwardRecord(result, tuple(command_line), _versions(raw)), raw)
+        kept = result
+
     try:
         with set_up(order) as setup:
-            result, interrupted = measure(order, setup, speaker, raw)
+            result, interrupted = measure(order, setup, speaker, raw, lambda found: keep(_unfinished(found)))
     except BaseException:
-        _remove_empty(folder)
+        if kept is not None and not kept.trials:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    record = ForwardRecord(result, tuple(command_line), _versions(raw))
-    write_forward(folder, record, raw)
+    keep(result)
     return Outcome(result, folder, _page(folder), interrupted)
 
 
-def measure(order: Order, setup: Setup, speaker: Speaker, raw: dict[str, bytes]) -> tuple[DeviceResult, bool]:
+def _unfinished(result: DeviceResult) -> DeviceResult:
+    """Return what the record says if the test does not get any further."""
+    refusal = Refusal(
+        "interrupted", "the test did not reach its end: only the parts that had ended are here", "run it again"
+    )
+    return replace(result, refusals=distinct((*result.refusals, refusal)))
+
+
+def measure(
+    order: Order,
+    setup: Setup,
+    speaker: Speaker,
+    raw: dict[str, bytes],
+    keep: Callable[[DeviceResult], None] | None = None,
+) -> tuple[DeviceResult, bool]:
     """Put the device through the whole test.
 
     Parameters
     ----------
     raw : dict
         What other tools printed is put in here, by the name of a file.
+    keep : callable, optional
+        Given what has been found so far, before the first trial and after each part.
 
     Returns
     -------
@@ -197,9 +223,12 @@ def measure(order: Order, setup: Setup, speaker: Speaker, raw: dict[str, bytes])
         watched = Watched(tester, book, setup.overruns)
         about = _about(order, setup, tester)
         watched.listen()
-        result = run_suite(watched, order.settings, about, _Teller(speaker))
-        doubts = (*result.doubts, *setup.doubts, *(book.doubts if book else ()))
-        result = replace(result, doubts=doubts)
+
+        def doubted(found: DeviceResult) -> DeviceResult:
+            return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ())))
+
+        to_keep = None if keep is None else lambda found: keep(doubted(found))
+        result = doubted(run_suite(watched, order.settings, about, _Teller(speaker), keep=to_keep))
         if order.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, speaker, raw)
@@ -285,14 +314,6 @@ def _versions(raw: dict[str, bytes]) -> dict[str, str]:
     from wavebed.run.machine import versions
 
     return versions(["iperf3"] if raw else [])
-
-
-def _remove_empty(folder: Path) -> None:
-    """Leave no empty folder behind where nothing was measured."""
-    try:
-        folder.rmdir()
-    except OSError:
-        return
 
 
 def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         OverloadFinding,
         SizeFinding,
     )
-    from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial
+    from wavebed.forward.model import Binding, FrameSpec, PortInfo, Refusal, Trial
     from wavebed.forward.plan import Plan, Span
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import LoadLimit
@@ -114,6 +114,9 @@ class _Suite:
     refusals: list[Refusal] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     part: str = ""
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    began_s: float = 0.0
+    keep: Callable[[DeviceResult], None] = lambda _: None
 
     def limit(self, sizes_bytes: tuple[int, ...]) -> LoadLimit:
         """Return the highest load at a size; the tester is calibrated for it the first time."""
@@ -158,6 +161,37 @@ class _Suite:
         made = self.log.trials[before:]
         self.times[name] = PartTime(name, span.expected_s, span.at_most_s, self.log.clock() - began_s, len(made))
         self.refusals += [one for trial in made for one in trial.refusals if one.code not in DISTURBED]
+        self.keep(self.result())
+
+    def result(self) -> DeviceResult:
+        """Return what has been found so far."""
+        about = self.about
+        planned = [PartTime(item.name, item.span.expected_s, item.span.at_most_s) for item in self.plan.items]
+        return DeviceResult(
+            device=about.device,
+            kind=about.kind,
+            started=self.started,
+            took_s=self.log.clock() - self.began_s,
+            settings=self.settings,
+            frames=about.frames,
+            link_mbps=self.link_mbps,
+            transmitter=about.transmitter,
+            receiver=about.receiver,
+            sender=about.sender,
+            receiver_kind=about.receiver_kind,
+            probed=about.probed,
+            ceilings=tuple(limit.ceiling for limit in self.limits.values()),
+            sizes=tuple(self.sizes),
+            overload=tuple(self.overload),
+            latency=tuple(self.latency),
+            ladders=tuple(self.ladders),
+            bursts=tuple(self.bursts),
+            trials=tuple(self.log.trials),
+            refusals=distinct(self.refusals),
+            doubts=(*self.doubts, *_doubts(self)),
+            plan=tuple(self.times.get(one.name, one) for one in planned),
+            machine=about.machine,
+        )
 
 
 def run_suite(
@@ -167,6 +201,7 @@ def run_suite(
     say: Callable[[Progress], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
     sample: int = 16,
+    keep: Callable[[DeviceResult], None] | None = None,
 ) -> DeviceResult:
     """Put one device through all parts of the settings.
 
@@ -180,45 +215,19 @@ def run_suite(
         Seconds since whenever; another one in tests.
     sample : int
         Frames kept as they arrived, of the first trial of each size.
+    keep : callable, optional
+        Given what has been found so far, before the first trial and after each part.
     """
-    started, began_s = datetime.now(UTC).isoformat(timespec="seconds"), clock()
     link = link_speed_mbps(settings, about.transmitter, about.receiver)
     suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), say or (lambda _: None), link)
+    suite.began_s = clock()
     suite.log.heard = suite.report
+    suite.keep = keep or suite.keep
+    suite.keep(suite.result())
     suite.warm_up()
     if not suite.refusals:
         _run_parts(suite)
-    _doubt(suite)
-    planned = [PartTime(item.name, item.span.expected_s, item.span.at_most_s) for item in suite.plan.items]
-    return DeviceResult(
-        device=about.device,
-        kind=about.kind,
-        started=started,
-        took_s=clock() - began_s,
-        settings=settings,
-        frames=about.frames,
-        link_mbps=link,
-        transmitter=about.transmitter,
-        receiver=about.receiver,
-        sender=about.sender,
-        receiver_kind=about.receiver_kind,
-        probed=about.probed,
-        ceilings=_ceilings(suite),
-        sizes=tuple(suite.sizes),
-        overload=tuple(suite.overload),
-        latency=tuple(suite.latency),
-        ladders=tuple(suite.ladders),
-        bursts=tuple(suite.bursts),
-        trials=tuple(suite.log.trials),
-        refusals=distinct(suite.refusals),
-        doubts=tuple(suite.doubts),
-        plan=tuple(suite.times.get(one.name, one) for one in planned),
-        machine=about.machine,
-    )
-
-
-def _ceilings(suite: _Suite) -> tuple[Ceiling, ...]:
-    return tuple(limit.ceiling for limit in suite.limits.values())
+    return suite.result()
 
 
 def _run_parts(suite: _Suite) -> None:
@@ -297,11 +306,13 @@ def _run_bursts(suite: _Suite) -> None:
         suite.run_part(f"burst {size}", burst)
 
 
-def _doubt(suite: _Suite) -> None:
-    """Say what to keep in mind."""
-    for size in suite.sizes:
-        if size.in_order is False:
-            suite.doubts.append(f"{size.name}: the rate without loss is above the one with half a percent of loss")
+def _doubts(suite: _Suite) -> list[str]:
+    """Return what to keep in mind."""
+    doubts = [
+        f"{size.name}: the rate without loss is above the one with half a percent of loss"
+        for size in suite.sizes
+        if size.in_order is False
+    ]
     sizes = {size.name: size for size in suite.sizes}
     for burst in suite.bursts:
         held = burst.corrected_buffer_frames
@@ -312,9 +323,10 @@ def _doubt(suite: _Suite) -> None:
                 continue
             hidden = held / (goal.rate.pps * goal.goal.final_trial_s)
             if hidden > HIDDEN_SHARE:
-                suite.doubts.append(
+                doubts.append(
                     f"{burst.name}: the device's buffer of {held:,.0f} frames hides up to"
                     f" {hidden:.1%} of overload from the {goal.goal.final_trial_s:g} s trials of {goal.goal.name}"
                 )
     if suite.latency and all(one.typical_s is None and one.refusal is None for one in suite.latency):
-        suite.doubts.append("delays are not known: the ports have no clock in common")
+        doubts.append("delays are not known: the ports have no clock in common")
+    return doubts

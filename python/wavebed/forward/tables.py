@@ -221,6 +221,9 @@ def _change(ranks: Mapping[Measure, Rank]) -> tuple[int | None, bool | None]:
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
+    for device in comparison.devices:
+        ended = [one.reason for one in device.result.refusals if one.code == "interrupted"]
+        yield from (f"{device.name}: {reason}" for reason in ended)
     results = [device.result for device in comparison.devices]
     links = {result.link_mbps for result in results}
     if len(links) > 1:

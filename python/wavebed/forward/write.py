@@ -1,7 +1,8 @@
-"""Writing a forwarding test: its folder appears whole, with everything in it, or not at all."""
+"""Writing a forwarding test: its record is replaced after each part, so that the parts that have ended are kept."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -27,9 +28,9 @@ from wavebed.forward.record import (
     TRIALS_TABLE,
 )
 from wavebed.forward.verdicts import verdict_of
-from wavebed.result.disk import explained, make_new, sync, sync_tree
+from wavebed.output import replace_file, replacing
+from wavebed.result.disk import explained, make_new, sync
 from wavebed.result.names import RUN_FILE
-from wavebed.result.write import compress_raw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Counters, Sample, Trial
     from wavebed.forward.record import ForwardRecord
 
-__all__ = ["write_forward"]
+__all__ = ["rewrite_forward", "write_forward"]
 
 
 def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
-    """Write the folder of a test.
+    """Make the folder of a test and write its record.
 
     Parameters
     ----------
@@ -56,33 +57,44 @@ def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] 
     WavebedError
         If it cannot be written, as on a full disk; nothing is left behind.
     """
+    new = not folder.exists()
     make_new(folder)
-    whole = folder.resolve()
-    partial = whole.with_name(f".{whole.name}.partial")
     try:
         with explained(folder, "nothing was kept"):
-            _fill(partial, record, raw or {})
-            sync_tree(partial)
-            partial.rename(whole)
-            sync(whole.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            (folder / SERIES_FOLDER).mkdir()
+            (folder / RAW_FOLDER).mkdir()
+            _write(folder, record, raw or {})
+    except BaseException:
+        for made in (folder,) if new else folder.iterdir():
+            shutil.rmtree(made, ignore_errors=True)
+        raise
 
 
-def _fill(partial: Path, record: ForwardRecord, raw: Mapping[str, bytes]) -> None:
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    (partial / SERIES_FOLDER).mkdir()
-    (partial / RAW_FOLDER).mkdir()
+def rewrite_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
+    """Replace the record of a test that goes on by a later one, which has all that the earlier one has.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be written; what was written before can be read.
+    """
+    with explained(folder, "the parts that had ended can be read"):
+        _write(folder, record, raw or {})
+
+
+def _write(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes]) -> None:
+    """Replace every file of the folder; `run.json` last, so that every trial it speaks of is in the tables."""
     for name, text in raw.items():
-        (partial / RAW_FOLDER / name).write_bytes(text)
-    compress_raw(partial / RAW_FOLDER)
+        replace_file(folder / RAW_FOLDER / f"{name}.gz", gzip.compress(text, mtime=0))
     trials = record.result.trials
     samples = shown_samples(trials)
-    (partial / RAW_FOLDER / SAMPLE_FILE).write_bytes(capture(samples, record.result.receiver.interface))
+    replace_file(folder / RAW_FOLDER / SAMPLE_FILE, capture(samples, record.result.receiver.interface))
     for name, table in tables(trials).items():
-        pq.write_table(table, partial / SERIES_FOLDER / f"{name}.parquet", compression="zstd")
-    (partial / RUN_FILE).write_text(run_json(record), encoding="utf-8")
+        with replacing(folder / SERIES_FOLDER / f"{name}.parquet") as stream:
+            pq.write_table(table, stream, compression="zstd")
+    replace_file(folder / RUN_FILE, run_json(record).encode())
+    for place in (folder / SERIES_FOLDER, folder / RAW_FOLDER, folder):
+        sync(place)
 
 
 def run_json(record: ForwardRecord) -> str:
@@ -122,11 +134,11 @@ def tables(trials: Sequence[Trial]) -> dict[str, pa.Table]:
         for low, high, frames in trial.books.latency.counts
     ]
     rows = {
-        TRIALS_TABLE: [_row(place, trial) for place, trial in enumerate(trials)],
         LATENCY_TABLE: latency,
         SIZES_TABLE: sizes,
+        TRIALS_TABLE: [_row(place, trial) for place, trial in enumerate(trials)],
     }
-    return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in SCHEMAS.items()}
+    return {name: pa.Table.from_pylist(found, schema=SCHEMAS[name]) for name, found in rows.items()}
 
 
 def _row(place: int, trial: Trial) -> dict[str, object]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.schema import AIR_KEYS, DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
 from wavebed.run.scenario import RUN_KEYS
@@ -72,6 +72,6 @@ def _kind(name: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")
+        write_output(sys.argv[1], reference_page(), "FILE")
     else:
         print(reference_page(), end="")

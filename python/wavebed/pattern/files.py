@@ -1,14 +1,12 @@
-"""Load a pattern from any trace file, and save one without ever leaving half a file."""
+"""Load a pattern from any trace file, and save one."""
 
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.output import write_output
 from wavebed.pattern.formats import FORMATS, by_file_name, by_name, detect, table
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.source import Source
@@ -16,7 +14,7 @@ from wavebed.pattern.source import Source
 if TYPE_CHECKING:
     from wavebed.pattern.model import Pattern
 
-__all__ = ["format_for_output", "read_source", "read_trace", "render", "to_native", "write_file", "write_trace"]
+__all__ = ["format_for_output", "read_source", "read_trace", "render", "to_native", "write_trace"]
 
 
 def read_source(source: Source, format_name: str | None = None, options: ReadOptions | None = None) -> Pattern:
@@ -114,43 +112,6 @@ def format_for_output(path: str, format_name: str | None) -> str:
     return fitting[0].name
 
 
-def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all: beside its place first, then renamed.
-
-    Raises
-    ------
-    UserError
-        If the place cannot be written.
-    """
-    target = Path(path)
-    temporary: str | None = None
-    try:
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            target.write_bytes(data)
-            return
-        target = target.resolve()
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-        Path(temporary).replace(target)
-        temporary = None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"{os.fspath(path)}: cannot be written: {reason}; choose another -o") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_trace(
     pattern: Pattern,
     path: str | os.PathLike[str],
@@ -165,4 +126,4 @@ def write_trace(
         If the format is not clear, cannot hold the pattern, or the place cannot be written.
     """
     name = format_for_output(os.fspath(path), format_name)
-    write_file(path, render(pattern, name, options).encode())
+    write_output(path, render(pattern, name, options))

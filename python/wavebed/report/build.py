@@ -6,9 +6,10 @@ import json
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.output import write_output
 from wavebed.report.choose import MOST_VIEWS, views
 from wavebed.report.distributions import delay_distributions
-from wavebed.report.document import asset, document, write_whole
+from wavebed.report.document import asset, document
 from wavebed.report.finding import finding
 from wavebed.report.panels import TITLES, workload_figure
 from wavebed.report.path import path_row, scene_map
@@ -17,6 +18,7 @@ from wavebed.report.table import results_section
 from wavebed.report.timeline import timeline
 from wavebed.report.verdicts import repeat_section, verdict_counts, verdict_section
 from wavebed.report.web import web_panel
+from wavebed.result.disk import remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +33,7 @@ REPORT_FILE = "report.html"
 
 
 def write_report(run_dir: Path, file: Path | None = None) -> Path:
-    """Write the report of a run; it appears whole or not at all.
+    """Write the report of a run. What a killed run left of a trial is removed.
 
     Parameters
     ----------
@@ -51,8 +53,9 @@ def write_report(run_dir: Path, file: Path | None = None) -> Path:
         If the folder holds no run, or the file cannot be written.
     """
     results = read_results(run_dir)
+    remove_leftovers(run_dir)
     target = file or run_dir / REPORT_FILE
-    write_whole(target, small_page(results))
+    write_output(target, small_page(results))
     return target
 
 

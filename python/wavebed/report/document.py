@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
 
-from wavebed.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["asset", "document", "write_whole"]
+__all__ = ["asset", "document"]
 
 
 def asset(name: str, package: str = "wavebed.report") -> str:
@@ -48,22 +41,3 @@ def document(title: str, body: str, script: str, style: str = "") -> str:
 </body>
 </html>
 """
-
-
-def write_whole(target: Path, text: str, option: str = "-o") -> None:
-    """Write a file so that it appears whole or not at all; `option` is what names it.
-
-    Raises
-    ------
-    UserError
-        If it cannot be written.
-    """
-    temporary = target.with_name(f".{target.name}.partial")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)  # noqa: PTH105 - both are the same here
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"{target}: {(error.strerror or 'cannot be written').lower()}: name another file with {option}"
-        ) from None

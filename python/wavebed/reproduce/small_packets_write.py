@@ -10,7 +10,7 @@ from wavebed.forward.report.build import write_forward_report
 from wavebed.forward.report.compare import comparison_page
 from wavebed.forward.tables import comparison_csv, comparison_json
 from wavebed.forward.write import write_forward
-from wavebed.report.document import write_whole
+from wavebed.output import write_output
 from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
 from wavebed.run.machine import versions
@@ -43,10 +43,10 @@ def write_reproduction(
         write_forward(device, ForwardRecord(result, tuple(command_line), found), raw)
         write_forward_report(device)
     told = {**tables_json(comparison, made), "seed": seed}
-    write_whole(folder / "tables.json", json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
-    write_whole(folder / "tables.csv", comparison_csv(comparison))
+    write_output(folder / "tables.json", json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
+    write_output(folder / "tables.csv", comparison_csv(comparison))
     page = folder / "report.html"
-    write_whole(page, comparison_page(comparison, beside_sections(comparison)))
+    write_output(page, comparison_page(comparison, beside_sections(comparison)))
     return page
 
 

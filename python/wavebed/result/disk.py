@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.result.names import RUN_FILE
+from wavebed.result.names import PARTIAL, RUN_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["explained", "make_new", "sync", "sync_tree"]
+__all__ = ["check_new", "explained", "held", "make_new", "remove_leftovers", "sync", "sync_tree"]
+
+
+def check_new(folder: Path) -> None:
+    """Check that the folder is empty or not there.
+
+    Raises
+    ------
+    UserError
+        If it holds something, or is no folder.
+    """
+    try:
+        held = next(folder.iterdir(), None)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(folder, error) from None
+    if held is not None:
+        what = "a run" if (folder / RUN_FILE).exists() else f"other files ({held.name})"
+        raise UserError(f"{folder}: holds {what}: name a new folder")
 
 
 def make_new(folder: Path) -> None:
@@ -26,12 +47,45 @@ def make_new(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = next(folder.iterdir(), None)
     except OSError as error:
-        raise UserError(f"{folder}: {(error.strerror or 'cannot be made').lower()}: name a new folder") from None
-    if held is not None:
-        what = "a run" if (folder / RUN_FILE).exists() else f"other files ({held.name})"
-        raise UserError(f"{folder}: holds {what}: name a new folder")
+        raise _refused(folder, error) from None
+    check_new(folder)
+
+
+def _refused(folder: Path, error: OSError) -> UserError:
+    return UserError(f"{folder}: {(error.strerror or 'cannot be made').lower()}: name a new folder")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder of results while the block runs; the kernel lets go of it when the process ends.
+
+    Yields
+    ------
+    bool
+        Whether it is held: not if another process has it, or the file system has no such locks.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove trials that did not end and whose run is gone: it was killed, and its guard with it."""
+    trials = folder / TRIALS_FOLDER
+    if not any(trials.glob(f".*{PARTIAL}")):
+        return
+    with held(folder) as ours:
+        if ours:
+            for partial in trials.glob(f".*{PARTIAL}"):
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def sync_tree(folder: Path) -> None:

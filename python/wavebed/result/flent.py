@@ -13,6 +13,7 @@ import numpy as np
 
 from wavebed import __version__
 from wavebed.errors import UserError
+from wavebed.output import write_output
 from wavebed.result.flows import connections
 from wavebed.result.load import load_run
 from wavebed.result.names import TRIAL_FILE
@@ -96,11 +97,7 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
         raise UserError(f"{source}: trial {trial} has neither TCP flows nor pings: there is nothing flent could plot")
     name, series = _as_test(downs, ups, pings)
     text = json.dumps(_document(run, record, name, series, (len(downs), len(ups))), allow_nan=False)
-    try:
-        with gzip.open(file, "wt", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be written').lower()}") from None
+    write_output(file, gzip.compress(text.encode()))
     return name
 
 

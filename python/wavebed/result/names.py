@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["RUN_FILE", "SCENARIO_FILE", "TABLES", "TRIALS_FOLDER", "TRIAL_FILE"]
+__all__ = ["PARTIAL", "RUN_FILE", "SCENARIO_FILE", "TABLES", "TRIALS_FOLDER", "TRIAL_FILE"]
 
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
 TRIAL_FILE = "trial.json"
 TRIALS_FOLDER = "trials"
+PARTIAL = ".partial"
+"""How the name of the folder of a trial ends while the trial grows; it begins with a dot."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""

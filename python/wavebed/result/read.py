@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from wavebed.errors import UserError
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
-from wavebed.result.names import RUN_FILE, TRIAL_FILE
+from wavebed.result.names import RUN_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read ``run.json`` of a folder of results.
+    """Read ``run.json`` of a folder of results; while the run has not ended, the trials are those that are there.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def read_run(folder: Path) -> RunRecord:
     if data.get("kind") == FORWARD:
         raise UserError(f"{folder}: holds a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     try:
-        return RunRecord(
+        record = RunRecord(
             title=_one(str, data, "title"),
             source=_one(str, data, "source"),
             scenario=_one(str, data, "scenario"),
@@ -67,6 +68,21 @@ def read_run(folder: Path) -> RunRecord:
         )
     except (KeyError, TypeError) as error:
         raise _damaged(file, error) from None
+    if record.ended is None:
+        listed = {line.folder for line in record.trials}
+        record.trials += [line for line in _kept(folder) if line.folder not in listed]
+    return record
+
+
+def _kept(folder: Path) -> list[TrialLine]:
+    """Return the trials whose folders are there, in the order in which they ran."""
+    lines = []
+    for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}"):
+        with suppress(UserError):  # one that cannot be read does not hide the others
+            trial = read_trial(file.parent)
+            reasons = list(trial.reasons)
+            lines.append(TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, reasons))
+    return sorted(lines, key=lambda line: (len(line.folder.partition("-")[0]), line.folder))
 
 
 def _named(data: dict[str, Json]) -> dict[str, Json]:

@@ -1,16 +1,20 @@
-"""Writing results so that what is there is whole: a trial's folder appears at once, `run.json` is replaced at once."""
+"""Writing results so that what is there is whole: a trial's folder appears at once, `run.json` is replaced at once.
+
+`run.json` is written when a run begins and when it ends. Until then the trials are those whose folders are there, so
+that keeping one costs the same however many there are.
+"""
 
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.output import replace_file
 from wavebed.result.disk import explained, make_new, sync, sync_tree
 from wavebed.result.encode import run_json, trial_json
-from wavebed.result.names import RUN_FILE, SCENARIO_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import PARTIAL, RUN_FILE, SCENARIO_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,15 +59,20 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
-def new_partial(run_dir: Path, name: str) -> Path:
+def new_partial(run_dir: Path, name: str, mark: str) -> Path:
     """Make the folder in which trial `name` grows, with ``series`` and ``raw``, out of the readers' sight.
+
+    Parameters
+    ----------
+    mark : str
+        Which run makes it: part of the folder's name, so that the guard of a run knows its own.
 
     Raises
     ------
     WavebedError
         If it cannot be made.
     """
-    partial = run_dir / TRIALS_FOLDER / f".{name}.partial"
+    partial = run_dir / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
     with explained(run_dir, _KEPT):
         partial.mkdir()
         (partial / "series").mkdir()
@@ -82,13 +91,13 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     Raises
     ------
     WavebedError
-        If it cannot be written, as on a full disk. `partial` is gone then, so that the run can say so in ``run.json``.
+        If it cannot be written, as on a full disk. `partial` is gone then.
     """
     whole = run_dir / TRIALS_FOLDER / record.folder
     try:
         with explained(run_dir, _KEPT):
             compress_raw(partial / "raw")
-            (partial / TRIAL_FILE).write_text(trial_json(record), encoding="utf-8")
+            replace_file(partial / TRIAL_FILE, trial_json(record).encode())
             sync_tree(partial)
             partial.rename(whole)
             sync(whole.parent)
@@ -122,15 +131,6 @@ def _compress(path: Path) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    temporary = file.with_name(f".{file.name}.partial")
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Write the file whole or not at all, and wait until it is on the disk."""
+    replace_file(file, text.encode())
     sync(file.parent)

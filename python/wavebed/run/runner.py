@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 from wavebed.result.write import new_partial, open_run, write_run, write_trial
 from wavebed.run.guard import guarded
 from wavebed.run.machine import machine, versions
+from wavebed.run.machine_lock import Neighbours, measuring
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
 from wavebed.run.trial import run_trial
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.path.lab import Laboratory
     from wavebed.path.laboratory import Json
+    from wavebed.run.play import Act
     from wavebed.run.scenario import Arm, Plan
     from wavebed.workload.model import Workload
 
@@ -64,15 +68,15 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
             live.say(f"preparing {workload.name}")
             _prepare(workload, cache)
     estimate = Estimate([expected_s(slot.arm) for slot in slots])
-    with guarded(folder):
+    place = _Place(folder, secrets.token_hex(4), len(slots))
+    with guarded(folder, place.mark), measuring() as neighbours:
         for slot in slots:
             live.new_trial()
-            trial = _one(slot, len(slots), folder, estimate, live)
+            trial = _one(slot, place, estimate, live, neighbours)
             estimate.done(trial.wall_s)
             record.trials.append(
                 TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
             )
-            write_run(folder, record)
             if trial.verdict != "valid":
                 live.note(
                     f"trial {slot.number} of {len(slots)} ({trial.folder}) is {trial.verdict}: {trial.reasons[0]}"
@@ -106,20 +110,31 @@ def _report(folder: Path, live: Live) -> Path | None:
         return None
 
 
-def _one(slot: Slot, count: int, folder: Path, estimate: Estimate, live: Live) -> TrialRecord:
-    partial = new_partial(folder, slot.folder)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the trials go: the folder of the run, the mark of its partial trials, and how many there will be."""
+
+    folder: Path
+    mark: str
+    count: int
+
+
+def _one(slot: Slot, place: _Place, estimate: Estimate, live: Live, neighbours: Neighbours) -> TrialRecord:
+    partial = new_partial(place.folder, slot.folder, place.mark)
     began = time.monotonic()
-    head = f"trial {slot.number} of {count} ({slot.arm.name}, seed {slot.seed})"
+    head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
+
+    def look(lab: Laboratory, acts: Sequence[Act]) -> None:
+        neighbours.look()
+        live.look(head, estimate.left_s(time.monotonic() - began), lab, acts)
+
+    neighbours.look()
     try:
-        trial = run_trial(
-            slot,
-            partial,
-            lambda lab, acts: live.look(head, estimate.left_s(time.monotonic() - began), lab, acts),
-        )
+        trial = run_trial(slot, partial, look, lambda: [neighbours.check()])
     except OSError as error:
         what = (error.strerror or "cannot be written").lower()
-        raise WavebedError(f"{folder}: {what}: the trials that had ended can be read") from error
-    write_trial(folder, partial, trial)
+        raise WavebedError(f"{place.folder}: {what}: the trials that had ended can be read") from error
+    write_trial(place.folder, partial, trial)
     return trial
 
 

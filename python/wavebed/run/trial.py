@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.output import replace_file
 from wavebed.path.control import LaboratoryHungError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
@@ -43,7 +44,11 @@ __all__ = ["run_trial"]
 
 
 def run_trial(
-    slot: Slot, partial: Path, look: Callable[[Laboratory, Sequence[Act]], None], limits: Limits = LIMITS
+    slot: Slot,
+    partial: Path,
+    look: Callable[[Laboratory, Sequence[Act]], None],
+    of_machine: Callable[[], Sequence[Check]] = tuple,
+    limits: Limits = LIMITS,
 ) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
@@ -55,6 +60,8 @@ def run_trial(
         An empty folder.
     look : callable
         Called a few times a second while it runs.
+    of_machine : callable, optional
+        Called when it has ended: conditions of its validity that do not lie in the trial.
     limits : Limits
         How long each wait for the laboratory may take.
 
@@ -72,13 +79,14 @@ def run_trial(
     plan = LabPlan(name=random_name(), log_dir=log, wait=True, sample=True)
     course = _perform(slot, path, plan, raw, look, limits)
     settle(course.acts)
-    (raw / "laboratory.log").write_text(course.messages, encoding="utf-8")
+    replace_file(raw / "laboratory.log", course.messages.encode())
     found = outcomes(course.acts)
     workloads = _records(course.acts, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
     of_engine = [*engine_checks(course.summary, course.messages), *stopped_checks(course.summary)]
     checks, transport = _judge(tables, capacity, workloads, of_engine)
+    checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)
     if course.problem:

@@ -41,7 +41,7 @@ def camera_film(cache: Path, width: int, height: int, fps: int) -> Path:
     coarse = luck.uniform(40, 215, (height // _BLOCK + 1, width // _BLOCK + 1))
     texture = np.kron(coarse, np.ones((_BLOCK, _BLOCK)))[:height, :width]
     chroma = bytes([118]) * (width * height // 4) + bytes([138]) * (width * height // 4)
-    with drafted(file) as draft, draft.open("wb") as film:
+    with drafted(file) as film:
         film.write(f"YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420\n".encode())
         for index in range(_SECONDS * fps):
             moved = np.roll(texture, index * _SPEED, axis=1)

@@ -96,7 +96,7 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
     if file.exists():
         return
     with drafted(file) as draft:
-        os.truncate(draft, size_bytes)
+        os.truncate(draft.fileno(), size_bytes)
 
 
 class _DownloadSession(Session):

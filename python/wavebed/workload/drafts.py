@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from wavebed.errors import MachineError
+from wavebed.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["drafted"]
 
 
 @contextmanager
-def drafted(file: Path) -> Iterator[Path]:
-    """Give an empty file to be written, which takes the place of `file` at the end of the block.
+def drafted(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a new file to be written, which takes the place of `file` at the end of the block.
 
-    If the block fails, nothing of it is left.
+    If the block fails, or the process is killed, nothing of it is left.
+
+    Parameters
+    ----------
+    mode : int
+        Of the file, before the umask.
 
     Raises
     ------
@@ -29,13 +33,7 @@ def drafted(file: Path) -> Iterator[Path]:
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-        os.close(descriptor)
-        draft = Path(name)
-        try:
+        with replacing(file, mode) as draft:
             yield draft
-            draft.replace(file)
-        finally:
-            draft.unlink(missing_ok=True)
     except OSError as error:
         raise MachineError(f"{file}: cannot be made: {(error.strerror or str(error)).lower()}") from None

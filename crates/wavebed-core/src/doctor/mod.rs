@@ -5,7 +5,8 @@ mod probe;
 
 use serde::Serialize;
 
-use crate::problem::CANNOT;
+use crate::problem::{CANNOT, Problem};
+use crate::say::print;
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,30 +60,36 @@ impl Check {
             remedy: Some(remedy.into()),
         }
     }
+
+    fn as_text(&self) -> String {
+        let mark = match self.status {
+            Verdict::Ok => "ok  ",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        };
+        let remedy = self
+            .remedy
+            .as_ref()
+            .map_or(String::new(), |remedy| format!("      {remedy}\n"));
+        format!("{mark}  {}: {}\n{remedy}", self.name, self.found)
+    }
 }
 
 /// Runs every check, prints them, and returns the exit status: 0, or 3 if no laboratory can run.
-#[must_use]
-pub fn examine(json: bool) -> i32 {
+///
+/// # Errors
+/// They cannot be printed.
+pub fn examine(json: bool) -> Result<i32, Problem> {
     let checks = checks::all();
     let can_run = checks.iter().all(|check| check.status != Verdict::Fail);
-    if json {
-        println!(
-            "{}",
+    let text = if json {
+        format!(
+            "{}\n",
             serde_json::json!({"can_run": can_run, "checks": checks})
-        );
+        )
     } else {
-        for check in &checks {
-            let mark = match check.status {
-                Verdict::Ok => "ok  ",
-                Verdict::Warn => "warn",
-                Verdict::Fail => "FAIL",
-            };
-            println!("{mark}  {}: {}", check.name, check.found);
-            if let Some(remedy) = &check.remedy {
-                println!("      {remedy}");
-            }
-        }
-    }
-    if can_run { 0 } else { CANNOT }
+        checks.iter().map(Check::as_text).collect()
+    };
+    print(&text)?;
+    Ok(if can_run { 0 } else { CANNOT })
 }

@@ -11,7 +11,8 @@ from wavebed.forward.report.head import head
 from wavebed.forward.report.proof import proof_section
 from wavebed.forward.report.rates import rates_section
 from wavebed.forward.report.trials import plan_section, repeat_section, trials_section
-from wavebed.report.document import asset, document, write_whole
+from wavebed.output import write_output
+from wavebed.report.document import asset, document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def write_forward_report(folder: Path, file: Path | None = None) -> Path:
     run = read_forward(folder)
     record = ForwardRecord(run.result, run.record.command_line, run.record.versions)
     target = file or folder / REPORT_FILE
-    write_whole(target, small_page(record))
+    write_output(target, small_page(record))
     return target
 
 

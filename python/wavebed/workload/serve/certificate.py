@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
@@ -16,6 +14,7 @@ from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["Certificate", "make_certificate"]
 
@@ -73,15 +72,16 @@ def _is_good(file: Path) -> bool:
 
 
 def _make(file: Path, subjects: Sequence[str]) -> None:
-    with drafted(file) as both, tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
-        key, certificate = (Path(name) / part for part in ("key.pem", "certificate.pem"))
-        _openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256"),
-            *("-days", str(VALID_DAYS), "-keyout", str(key), "-out", str(certificate)),
-            *("-subj", f"/CN={subjects[0].partition(':')[2][:_MAX_COMMON_NAME]}"),
-            *("-addext", f"subjectAltName={','.join(subjects)}"),
+    with drafted(file, 0o600) as both:
+        both.write(
+            # The key and the certificate come through a pipe, so that no killed process leaves a key on a disk.
+            _openssl(
+                *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256"),
+                *("-days", str(VALID_DAYS), "-keyout", "/dev/stdout", "-out", "/dev/stdout"),
+                *("-subj", f"/CN={subjects[0].partition(':')[2][:_MAX_COMMON_NAME]}"),
+                *("-addext", f"subjectAltName={','.join(subjects)}"),
+            )
         )
-        both.write_bytes(key.read_bytes() + certificate.read_bytes())
 
 
 def _spki_sha256(file: Path) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.output import write_output
 from wavebed.workload.site.spec import GROUP_KEYS, MINIMUM_BYTES, MINIMUM_JPEG_BYTES, SITE_KEYS
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ def _default(key: WorkloadKey) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")
+        write_output(sys.argv[1], reference_page(), "FILE")
     else:
         print(reference_page(), end="")

@@ -1,0 +1,231 @@
+//! Files that a user names. A regular file is replaced whole; a device, a FIFO or a symbolic link such as `/dev/stdout` is
+//! opened and written, never replaced. Files inside a folder of logs must be regular ones, and no link is followed there.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::check;
+use crate::poll;
+
+/// How long a FIFO without a reader, or a reader that reads nothing, is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// A pipe that can be written takes so much without waiting: `PIPE_BUF`.
+const PIECE_BYTES: usize = 4_096;
+
+/// Writes a file that the user named: whole or not at all where it is a regular file or not there, else directly.
+///
+/// A FIFO or a pipe that nobody reads is waited for, 10 s at most.
+///
+/// # Errors
+/// If it cannot be written; a regular file that was there is unchanged then.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => write_directly(path, content),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => replace(path, content),
+    }
+}
+
+/// Makes a file of a log: a new one, or a regular one emptied. No symbolic link is followed.
+///
+/// # Errors
+/// If it cannot be made, or something else has its name.
+pub fn create_regular(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(not_regular());
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    // What stands there may have changed since the look at it.
+    if !file.metadata()?.is_file() {
+        return Err(not_regular());
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "something that is not a regular file has this name: remove it, or name another folder",
+    )
+}
+
+/// A new file, which is removed again if nothing takes it over.
+struct Draft {
+    file: File,
+    /// Where it is, if it has a name.
+    path: Option<PathBuf>,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Writes a new file in the same folder and renames it. While it is written it has no name, where the file system can do
+/// that, so that even SIGKILL leaves nothing behind.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let mut draft = new_file(folder)?;
+    draft.file.write_all(content)?;
+    if let Ok(before) = fs::symlink_metadata(path)
+        && before.is_file()
+    {
+        let now = draft.file.metadata()?;
+        if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+            let _ = fchown(&draft.file, Some(before.uid()), Some(before.gid()));
+        }
+        let mode = fs::Permissions::from_mode(before.mode() & 0o777);
+        draft.file.set_permissions(mode)?;
+    }
+    draft.file.sync_all()?;
+    if draft.path.is_none() {
+        let name = random_name(folder);
+        give_name(&draft.file, &name)?;
+        draft.path = Some(name);
+    }
+    if let Some(name) = &draft.path {
+        fs::rename(name, path)?;
+        draft.path = None;
+    }
+    Ok(())
+}
+
+fn new_file(folder: &Path) -> io::Result<Draft> {
+    let unnamed = OpenOptions::new()
+        .write(true)
+        .mode(0o666)
+        .custom_flags(libc::O_TMPFILE)
+        .open(folder);
+    match unnamed {
+        Ok(file) => Ok(Draft { file, path: None }),
+        // What file systems and kernels without O_TMPFILE answer.
+        Err(error)
+            if [libc::EOPNOTSUPP, libc::EISDIR, libc::EINVAL, libc::ENOSYS]
+                .contains(&error.raw_os_error().unwrap_or(0)) =>
+        {
+            let path = random_name(folder);
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o666)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&path)?;
+            Ok(Draft {
+                file,
+                path: Some(path),
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A name that nobody can predict: the keys of `RandomState` come from the kernel.
+fn random_name(folder: &Path) -> PathBuf {
+    let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
+    folder.join(format!(".wavebed-{one:016x}{other:016x}"))
+}
+
+/// Gives a file without a name one that is free; linkat(2) cannot replace a file.
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    let from = c_string(OsStr::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+    let to = c_string(name.as_os_str())?;
+    // SAFETY: both texts end with a zero byte and live until the call returns.
+    check(unsafe {
+        libc::linkat(
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
+    })?;
+    Ok(())
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(io::Error::from)
+}
+
+fn write_directly(path: &Path, content: &[u8]) -> io::Result<()> {
+    let found = fs::metadata(path);
+    // Opened again, what standard output or error go to would be written from its beginning.
+    for own in [io::stdout().as_fd(), io::stderr().as_fd()] {
+        let Ok(own) = own.try_clone_to_owned() else {
+            continue;
+        };
+        let file = File::from(own);
+        if let (Ok(wanted), Ok(ours)) = (&found, file.metadata())
+            && (wanted.dev(), wanted.ino()) == (ours.dev(), ours.ino())
+        {
+            return write_pieces(&file, content);
+        }
+    }
+    write_pieces(&open(path)?, content)
+}
+
+/// Opens for writing as a shell does, but waits for the reader of a FIFO for a bounded time.
+fn open(path: &Path) -> io::Result<File> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path);
+        match opened {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENXIO)
+                    && fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) =>
+            {
+                if Instant::now() >= end {
+                    return Err(unread());
+                }
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Writes without ever waiting longer than [`PATIENCE`] for a reader.
+fn write_pieces(mut file: &File, content: &[u8]) -> io::Result<()> {
+    for piece in content.chunks(PIECE_BYTES) {
+        wait_for_room(file.as_fd())?;
+        file.write_all(piece)?;
+    }
+    Ok(())
+}
+
+fn wait_for_room(file: BorrowedFd<'_>) -> io::Result<()> {
+    let patience_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+    if poll::wait_writable(file, patience_ns)? {
+        Ok(())
+    } else {
+        Err(unread())
+    }
+}
+
+fn unread() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "nothing has read it for 10 s")
+}

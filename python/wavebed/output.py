@@ -1,0 +1,199 @@
+"""The one writer for files that a user names, and for files that must be whole or not there.
+
+A regular file, or one that does not exist yet, is replaced by a new file in the same folder. The new file has no name
+while it is written, where the file system can do that (``O_TMPFILE``), so that even SIGKILL leaves nothing behind.
+Everything else (devices, FIFOs, symbolic links such as ``/dev/stdout``) is opened and written directly, as by ``>`` of
+a shell, and never replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["FIFO_PATIENCE_S", "replace_file", "replacing", "write_output"]
+
+FIFO_PATIENCE_S = 10.0
+"""How long a FIFO without a reader is waited for: enough to start the reader in another terminal."""
+_LOOK_AGAIN_S = 0.02
+_NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
+"""What a file system or a kernel without ``O_TMPFILE`` answers."""
+
+
+def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = "-o") -> None:
+    """Write a file that the user named.
+
+    Parameters
+    ----------
+    data : bytes or str
+        The whole content; text is written as UTF-8.
+    option : str
+        The option that named it, for the error.
+
+    Raises
+    ------
+    UserError
+        If it cannot be written, in one line. A regular file that was there is unchanged then.
+    BrokenPipeError
+        If the reader of a pipe left.
+    """
+    target = Path(path)
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        if _is_replaceable(target):
+            replace_file(target, content)
+        else:
+            _write_directly(target, content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or "cannot be written"
+        reason = reason[:1].lower() + reason[1:]
+        raise UserError(f"{target}: {reason}: name another file with {option}") from None
+
+
+def replace_file(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all, whatever had its name.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there is unchanged.
+    """
+    with replacing(file) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def replacing(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a new file to be written, which takes the place of `file` at the end of the block.
+
+    If the block fails, `file` is unchanged and nothing else is left. The new file is on the disk before it gets its
+    name.
+
+    Parameters
+    ----------
+    mode : int
+        Of a file that was not there, before the umask; a regular file that is replaced keeps its mode.
+
+    Raises
+    ------
+    OSError
+        If the new file cannot be made, written or renamed.
+    """
+    folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    name: str | None = None
+    try:
+        descriptor, name = _new_file(folder, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            _take_after(stream.fileno(), folder, file.name)
+            os.fsync(stream.fileno())
+            if name is None:
+                name = _give_name(stream.fileno(), folder)
+        os.rename(name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        name = None
+    finally:
+        if name is not None:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+        os.close(folder)
+
+
+def _new_file(folder: int, mode: int) -> tuple[int, str | None]:
+    """Make a file for writing, if possible without a name."""
+    try:
+        return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder), None
+    except OSError as error:
+        if error.errno not in _NO_TMPFILE:
+            raise
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    name = _random_name()
+    return os.open(name, flags, mode, dir_fd=folder), name
+
+
+def _give_name(descriptor: int, folder: int) -> str:
+    """Give a file without a name a random one; linkat(2) cannot replace a file, so the last step is a rename."""
+    name = _random_name()
+    # With `dst_dir_fd` Python calls linkat with AT_SYMLINK_FOLLOW, as open(2) says under O_TMPFILE.
+    os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder)
+    return name
+
+
+def _random_name() -> str:
+    return f".wavebed-{secrets.token_hex(8)}"
+
+
+def _take_after(descriptor: int, folder: int, name: str) -> None:
+    """Give the new file the mode, and where that is allowed the owner, of the regular file that it replaces."""
+    try:
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(before.st_mode):
+        return
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        with suppress(OSError):
+            os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
+
+
+def _is_replaceable(target: Path) -> bool:
+    try:
+        return stat.S_ISREG(target.lstat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _write_directly(target: Path, data: bytes) -> None:
+    own = _own_stream(target)
+    descriptor = os.dup(own) if own is not None else _open(target)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+
+
+def _own_stream(target: Path) -> int | None:
+    """Return 1 or 2 if `target` is what standard output or error go to: opened again, a file would begin anew."""
+    try:
+        wanted = target.stat()
+    except OSError:
+        return None
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with suppress(OSError):
+            if os.path.samestat(wanted, os.fstat(number)):
+                if stream is not None:
+                    stream.flush()
+                return number
+    return None
+
+
+def _open(target: Path) -> int:
+    """Open for writing as a shell does, but wait for the reader of a FIFO for a bounded time."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    end_s = time.monotonic() + FIFO_PATIENCE_S
+    while True:
+        try:
+            descriptor = os.open(target, flags, 0o666)
+        except OSError as error:
+            if error.errno != errno.ENXIO or not target.is_fifo():
+                raise
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+        if time.monotonic() >= end_s:
+            raise OSError(errno.ENXIO, f"nothing has read this FIFO for {FIFO_PATIENCE_S:g} s")
+        time.sleep(_LOOK_AGAIN_S)

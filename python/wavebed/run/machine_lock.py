@@ -1,0 +1,90 @@
+"""The lock of this machine: two runs at once disturb each other, so each learns of the other.
+
+Every run holds a shared flock(2) on one file while it measures; the kernel lets go of it when the process ends. The
+kernel's list of locks names the other holders. Nothing is kept in the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.result.model import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["VARIABLE", "Neighbours", "measuring"]
+
+VARIABLE = "WAVEBED_LOCK"
+"""Names another file: that of the host, in a container that shares its processors."""
+
+
+class Neighbours:
+    """Other processes that measure on this machine.
+
+    Parameters
+    ----------
+    descriptor : int or None
+        The locked file; ``None`` if there is none.
+    """
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self._seen: set[int] = set()
+
+    def look(self) -> None:
+        """Take note of who holds the lock now."""
+        if self._descriptor is not None:
+            self._seen |= _holders(self._descriptor) - {os.getpid()}
+
+    def check(self) -> Check:
+        """Return what was seen since the last check, as a condition of a trial."""
+        self.look()
+        seen, self._seen = sorted(self._seen), set()
+        processes = ", ".join(map(str, seen))
+        said = f"another run measured at the same time (process {processes})" if seen else "no other run was seen"
+        return Check("the only run on this machine", not seen, "doubtful", said)
+
+
+@contextmanager
+def measuring() -> Iterator[Neighbours]:
+    """Hold the machine's lock, shared, while the block runs, without waiting for others: they are told of instead."""
+    descriptor = _open()
+    try:
+        if descriptor is not None:
+            with suppress(OSError):  # somebody holds it alone; that one is seen
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield Neighbours(descriptor)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _open() -> int | None:
+    chosen = os.environ.get(VARIABLE)
+    folders = ["/run/lock", os.environ.get("XDG_RUNTIME_DIR")]
+    files = [Path(chosen)] if chosen else [Path(folder) / "wavebed.lock" for folder in folders if folder]
+    for file in files:
+        # First without O_CREAT: with it the kernel refuses to open the file of another user in a folder that everybody
+        # may write (fs.protected_regular).
+        for flags in (0, os.O_CREAT | os.O_EXCL, 0):
+            with suppress(OSError):
+                return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+    return None
+
+
+def _holders(descriptor: int) -> set[int]:
+    """Return the processes that hold a flock on this file, by the kernel's list of all locks."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return set()
+    info = os.fstat(descriptor)
+    file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+    # `1: FLOCK ADVISORY READ 13760 fe:00:9978034 0 EOF`; a line of one that waits has `->` after the number.
+    rows = (line.split() for line in lines)
+    return {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == file and int(row[4]) > 0}

@@ -1,0 +1,106 @@
+"""What a run leaves of a trial that did not end: nothing of its own, and everything of others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from test_result_write import opened, trial_record
+
+from wavebed.report.build import write_report
+from wavebed.result.disk import held, remove_leftovers
+from wavebed.result.write import new_partial, write_trial
+from wavebed.run.guard import guarded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from wavebed.result.write import new_partial
+from wavebed.run.guard import guarded
+folder = Path(sys.argv[1])
+with guarded(folder, "killed"):
+    new_partial(folder, "0001-cubic", "killed")
+    guard = int(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text())
+    print(guard, flush=True)
+    os.kill(guard, signal.Signals[sys.argv[2]])
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def kill_a_run(folder: Path, to_guard: str) -> int:
+    """Kill a run after this signal to its guard, whose process is returned."""
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, folder, to_guard], stdout=subprocess.PIPE, check=False, timeout=60
+    )
+    assert done.returncode == -signal.SIGKILL
+    return int(done.stdout)
+
+
+def partials(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "trials").glob(".*"))
+
+
+def test_the_guard_of_a_killed_run_leaves_the_trial_of_the_next_alone(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    guard = kill_a_run(folder, "SIGSTOP")
+    mine = new_partial(folder, "0002-bbr", "resumed")
+    os.kill(guard, signal.SIGCONT)
+    end_s = time.monotonic() + 5
+    while len(partials(folder)) > 1 and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert partials(folder) == [mine.name]
+
+
+def test_a_run_that_ends_removes_its_partial_trials_only(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    with guarded(folder, "one"):
+        new_partial(folder, "0001-cubic", "one")
+        other = new_partial(folder, "0001-cubic", "other")
+    assert partials(folder) == [other.name]
+
+
+@pytest.mark.parametrize("cleaner", ["run", "report"])
+def test_what_a_run_killed_with_its_guard_left_is_removed_by_the_next_command(tmp_path: Path, cleaner: str) -> None:
+    folder = opened(tmp_path)
+    write_trial(folder, new_partial(folder, "0000-cubic", "whole"), trial_record("0000-cubic"))
+    kill_a_run(folder, "SIGKILL")
+    assert partials(folder) == [".0001-cubic.killed.partial"]
+    if cleaner == "run":
+        with guarded(folder, "next"):
+            assert partials(folder) == []
+    else:
+        write_report(folder)
+        assert partials(folder) == []
+    assert (folder / "trials" / "0000-cubic" / "trial.json").exists()
+
+
+def test_a_partial_trial_whose_run_lives_is_no_leftover(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    with guarded(folder, "lives"):
+        partial = new_partial(folder, "0001-cubic", "lives")
+        remove_leftovers(folder)
+        assert partial.exists()
+        with held(folder) as ours:
+            assert not ours
+    with held(folder) as ours:
+        assert ours
+
+
+def test_a_child_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    with held(folder):
+        child = subprocess.Popen(["sleep", "60"])
+    try:
+        with held(folder) as ours:
+            assert ours
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
