@@ -6,6 +6,8 @@ which are there depends on the machine, so a seed makes a case likely again, not
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import random
 import signal
@@ -16,12 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, State, end_all, family, reap, settled, subtree, wait_until
+from tests.stress.remains import Process, end_all, family, reap, settled, subtree, wait_until
 from tests.stress.sandbox import run_all, wavebed_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tests.stress.figure import State
 
 __all__ = ["KINDS", "QUICK", "SHARES", "measure"]
 
@@ -31,6 +36,8 @@ AMID_SHARE = 0.75
 """Share of the kills that wait until there is something beside the front; the others may come before."""
 ATTEMPTS = 6
 """How often a case is begun again, with earlier moments, because all had ended before the kill."""
+WHOLE = (".site.json",)
+"""Names in the cache that begin with a dot and are no drafts."""
 LABORATORY = ("core", "init", "engine")
 
 _API = """
@@ -99,28 +106,25 @@ def measure(count: int = 200, shares: Mapping[str, int] | None = None, seed: int
     ]
     random.Random(seed).shuffle(cases)
     hands = [{"cases": hand} for place in range(SIDE_BY_SIDE) if (hand := cases[place::SIDE_BY_SIDE])]
-    told = [
-        each for hand in run_all("tests.stress.kills:kill_each", hands, timeout_s=120 + 15 * count) for each in hand
+    told = run_all("tests.stress.kills:kill_each", hands, timeout_s=120 + 15 * count)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for each in itertools.chain.from_iterable(told):
+        by_kind.setdefault(each["kind"], []).append(each)
+    return [figure for kind in parts if kind in by_kind for figure in _figures(kind, by_kind[kind])]
+
+
+def _figures(kind: str, told: list[dict[str, Any]]) -> list[Figure]:
+    cases = [
+        (f"seed {each['seed']}, {each['victim']} at {each['moment_s']:.2f} s: {', '.join(each['left'])}", each["left"])
+        for each in told
     ]
-    figures = []
-    for kind in parts:
-        mine = [each for each in told if each["kind"] == kind]
-        if not mine:
-            continue
-        named = [
-            (
-                f"seed {each['seed']}, {each['victim']} at {each['moment_s']:.2f} s: {', '.join(each['left'])}",
-                not each["left"],
-            )
-            for each in mine
-        ]
-        figures.append(of_all(f"SIGKILL in {kind}, nothing left", named, what="kills"))
-        longest_s = max(each["gone_s"] for each in mine)
-        state = "met" if longest_s <= GONE_WITHIN_S else "missed"
-        figures.append(
-            Figure(f"SIGKILL in {kind}, all gone", f"in {GONE_WITHIN_S:g} s", f"{longest_s:.2f} s at most", state)
-        )
-    return figures
+    longest_s = max(each["gone_s"] for each in told)
+    found = f"{longest_s:.2f} s at most" if longest_s < math.inf else "not all"
+    state: State = "met" if longest_s <= GONE_WITHIN_S else "missed"
+    return [
+        of_all(f"SIGKILL in {kind}, nothing left", [(case, not left) for case, left in cases], what="kills"),
+        Figure(f"SIGKILL in {kind}, all gone", f"in {GONE_WITHIN_S:g} s", found, state),
+    ]
 
 
 def kill_each(cases: list[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -147,7 +151,7 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, lasts_s: float) -> 
     if kind.scenario:
         (folder / "s.toml").write_text(kind.scenario)
     moment_s = chance.uniform(0, lasts_s)
-    before = State.now()
+    before = remains.State.now()
     with (folder / "said").open("wb") as said:
         front = subprocess.Popen(kind.argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     if chance.random() < AMID_SHARE:
@@ -160,13 +164,13 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, lasts_s: float) -> 
         doomed = _doomed(processes, victim.pid, front.pid)
         os.kill(victim.pid, signal.SIGKILL)
         doomed_s = wait_until(lambda: not _alive(doomed, front), GONE_WITHIN_S)
-        gone_s = GONE_WITHIN_S if doomed_s is None else doomed_s
+        gone_s = math.inf if doomed_s is None else doomed_s
         left += [f"{each.role} outlives it" for each in _alive(doomed, front)]
     if wait_until(lambda: _ended(front), kind.ends_within_s) is None:
         left.append(f"the front still runs after {kind.ends_within_s:g} s")
     else:
         settled_s, remained = settled(before, front.pid, GONE_WITHIN_S)
-        gone_s = max(gone_s, GONE_WITHIN_S if settled_s is None else settled_s)
+        gone_s = max(gone_s, math.inf if settled_s is None else settled_s)
         left += remained
     end_all()
     front.wait()
@@ -226,4 +230,4 @@ def _half_made(kind: Kind, folder: Path) -> list[str]:
 
 
 def _drafts(cache: Path) -> list[str]:
-    return sorted(str(path.relative_to(cache)) for path in cache.rglob(".*"))
+    return sorted(str(path.relative_to(cache)) for path in cache.rglob(".*") if path.name not in WHOLE)

@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import wavebed
 from tests.stress.remains import TEMPORARY
+
+import wavebed
 
 __all__ = ["FAILED", "Inside", "inside", "run_all", "start", "wavebed_command"]
 
