@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, end_all, family, reap, settled, subtree, wait_until
+from tests.stress.remains import Process, end_all, ended, family, settled, subtree, wait_until
 from tests.stress.sandbox import run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, lasts_s: float) -> 
         doomed_s = wait_until(lambda: not _alive(doomed, front), GONE_WITHIN_S)
         gone_s = math.inf if doomed_s is None else doomed_s
         left += [f"{each.role} outlives it" for each in _alive(doomed, front)]
-    if wait_until(lambda: _ended(front), kind.ends_within_s) is None:
+    if wait_until(lambda: ended(front), kind.ends_within_s) is None:
         left.append(f"the front still runs after {kind.ends_within_s:g} s")
     else:
         settled_s, remained = settled(before, front.pid, GONE_WITHIN_S)
@@ -189,7 +189,7 @@ def _chosen(processes: list[Process], front: int, chance: random.Random) -> Proc
 
 
 def _begun(front: subprocess.Popen[bytes]) -> bool:
-    return _ended(front) or any(each.pid != front.pid and each.program == "wavebed-core" for each in family())
+    return ended(front) or any(each.pid != front.pid and each.program == "wavebed-core" for each in family())
 
 
 def _role(process: Process, front: int) -> str:
@@ -207,14 +207,9 @@ def _doomed(processes: list[Process], victim: int, front: int) -> list[Process]:
 
 
 def _alive(doomed: list[Process], front: subprocess.Popen[bytes]) -> list[Process]:
-    _ended(front)
+    ended(front)
     now = {(each.pid, each.began) for each in family() if each.state != "Z"}
     return [each for each in doomed if (each.pid, each.began) in now]
-
-
-def _ended(front: subprocess.Popen[bytes]) -> bool:
-    reap(front.pid)
-    return front.poll() is not None
 
 
 def _half_made(kind: Kind, folder: Path) -> list[str]:

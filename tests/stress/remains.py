@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterable
 
-__all__ = ["Process", "State", "end_all", "family", "reap", "settled", "subtree", "wait_until"]
+__all__ = ["Process", "State", "end_all", "ended", "family", "settled", "subtree", "wait_until"]
 
 LOOK_EVERY_S = 0.005
 TEMPORARY = tuple(folder for folder in ("/tmp", "/var/tmp", "/dev/shm") if Path(folder).is_dir())
@@ -53,10 +54,12 @@ def process(pid: int) -> Process | None:
         text = (folder / "stat").read_text()
         fields = text.rpartition(")")[2].split()
         status = (folder / "status").read_text()
-        arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        arguments = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except (OSError, ValueError):
         return None
     numbers = next(line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
+    if len(arguments) == 1:
+        arguments = arguments[0].split(" ")  # as Chromium's zygote writes those of its children
     program = text.partition("(")[2].rpartition(")")[0]
     if arguments and (named := arguments[0].rpartition("/")[2]).startswith(program):
         program = named.partition(" ")[0]
@@ -90,6 +93,12 @@ def reap(front: int) -> None:
                 os.waitpid(each.pid, os.WNOHANG)
 
 
+def ended(front: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process that was started here has ended."""
+    reap(front.pid)
+    return front.poll() is not None
+
+
 def subtree(processes: Iterable[Process], root: int) -> set[int]:
     """Return the numbers of a process and everything below it."""
     known = list(processes)
@@ -99,13 +108,13 @@ def subtree(processes: Iterable[Process], root: int) -> set[int]:
     return found
 
 
-def wait_until(holds: Callable[[], bool], within_s: float) -> float | None:
+def wait_until(holds: Callable[[], bool], within_s: float, every_s: float = LOOK_EVERY_S) -> float | None:
     """Return the seconds after which something held; ``None`` if it did not in time."""
     began = time.monotonic()
     while not holds():
         if time.monotonic() - began > within_s:
             return None
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(every_s)
     return time.monotonic() - began
 
 

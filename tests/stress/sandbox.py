@@ -115,8 +115,8 @@ def furnish() -> None:
         mount("--no-canonicalize", "--bind", f"/proc/self/fd/{descriptor}", path, descriptor=descriptor)
         os.close(descriptor)
     os.environ.update({"TMPDIR": "/tmp", "HOME": "/tmp/home", "WAVEBED_CACHE": "/tmp/cache"})
-    Path("/tmp/home").mkdir()
-    Path("/tmp/work").mkdir()
+    for name in ("home", "cache", "work"):
+        Path("/tmp", name).mkdir()
     os.chdir("/tmp/work")
 
 
