@@ -69,7 +69,7 @@ CRASHES: Sequence[Crash] = (
     Crash("ping", _PING, "ping"),
     Crash("irtt's client", _IRTT, "irtt", "client"),
     Crash("Chromium", _WEB, "chromium", NO_TYPE),
-    Crash("a renderer of Chromium", _WEB, "chromium", "--type=renderer"),
+    Crash("the renderers of Chromium", _WEB, "chromium", "--type=renderer"),
 )
 
 
@@ -131,13 +131,13 @@ def _problem(folder: Path, status: int, words: str) -> str:
 
 
 def _victims(case: Crash) -> list[Process]:
-    """Return the processes to kill, once packets cross the path: before time begins, none do."""
+    """Return the processes to kill (a page has one of several renderers), once packets cross the path: before time begins, none do."""
     found = [each for each in family() if each.program == case.program and each.state != "Z" and each.depth]
     if case.word == NO_TYPE:
         found = [each for each in found if not any(one.startswith("--type=") for one in each.arguments)]
     elif case.word:
         found = [each for each in found if case.word in each.arguments]
-    return [each for each in found if _received(each) >= AMID_PACKETS][:1]
+    return [each for each in found if _received(each) >= AMID_PACKETS]
 
 
 def _received(process: Process) -> int:
