@@ -131,7 +131,10 @@ def _problem(folder: Path, status: int, words: str) -> str:
 
 
 def _victims(case: Crash) -> list[Process]:
-    """Return the processes to kill (a page has one of several renderers), once packets cross the path: before time begins, none do."""
+    """Return the processes to kill, once packets cross the path: before time begins, none do.
+
+    They may be several: a page has one of many renderers.
+    """
     found = [each for each in family() if each.program == case.program and each.state != "Z" and each.depth]
     if case.word == NO_TYPE:
         found = [each for each in found if not any(one.startswith("--type=") for one in each.arguments)]
