@@ -176,7 +176,7 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
 
     record = run_trial(slot, tmp_path / "trial", look)
     assert record.verdict == "invalid"
-    assert any("iperf3 on server was stopped for 0." in reason for reason in record.reasons)
+    assert any('"iperf3" on server was stopped for 0.' in reason for reason in record.reasons)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])

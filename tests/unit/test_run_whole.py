@@ -1,14 +1,12 @@
-"""Programs that were stopped and workloads that did a part of their work mark their trial."""
+"""Workloads that did a part of their work mark their trial."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from wavebed.result.model import WorkloadRecord
 from wavebed.run.checks import verdict
-from wavebed.run.whole import partial_check, stopped_checks
+from wavebed.run.whole import partial_check
 from wavebed.workload.model import Outcome, Span
 
 if TYPE_CHECKING:
@@ -27,12 +25,4 @@ def test_a_partial_workload_makes_its_trial_suspect() -> None:
 
 
 def test_a_trial_whose_workloads_are_whole_is_valid() -> None:
-    assert verdict([partial_check([record("ok")]), *stopped_checks({})], [record("ok")]) == ("valid", [])
-
-
-@pytest.mark.parametrize(("stopped_s", "expected"), [(0.02, "doubtful"), (3.2, "invalid")])
-def test_a_program_that_was_stopped_marks_its_trial(stopped_s: float, expected: str) -> None:
-    engine = {"stopped_programs": [{"host": "server", "program": "iperf3", "stopped_s": stopped_s}]}
-    found, (reason,) = verdict(stopped_checks(engine), [record("ok")])  # type: ignore[arg-type]
-    assert found == expected
-    assert reason == f"not so: no program was stopped: iperf3 on server was stopped for {stopped_s:.2f} s"
+    assert verdict([partial_check([record("ok")])], [record("ok")]) == ("valid", [])

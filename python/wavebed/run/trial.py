@@ -23,7 +23,7 @@ from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
-from wavebed.run.whole import partial_check, stopped_checks
+from wavebed.run.whole import partial_check
 from wavebed.workload.model import Clock, Event, Outcome
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def run_trial(
     workloads = _records(course.acts, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
-    of_engine = [*engine_checks(course.summary, course.messages), *stopped_checks(course.summary)]
-    checks, transport = _judge(tables, capacity, workloads, of_engine)
+    checks, transport = _judge(tables, capacity, workloads, engine_checks(course.summary, course.messages))
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)

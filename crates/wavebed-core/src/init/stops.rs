@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wavebed_os::process::Fate;
 
 use crate::engine::TEXT;
 use crate::lab_file::ProcessFile;
+
+/// A program that was stopped for longer makes a run invalid: the order of the round trips that are to be told apart, and
+/// the bound for gaps of the engine.
+const INVALID_S: f64 = 0.05;
 
 /// A program that was stopped.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,27 +99,44 @@ impl Stops {
     }
 }
 
-/// Adds the stops to a summary: as figures, as doubts, and to its text.
+/// Adds the stops to a summary: as figures, as one of its checks, and to its text.
 pub fn add(summary: &mut Value, stops: &[Stop]) {
-    for stop in stops {
-        let doubt = format!(
-            "the program {:?} on {} was stopped for {:.3} s",
-            stop.program, stop.host, stop.stopped_s
-        );
-        if let Some(Value::String(text)) = summary.get_mut(TEXT) {
-            text.extend(["doubtful: ", &doubt, "\n"]);
-        }
-        if let Some(Value::Array(doubts)) = summary.get_mut("doubts") {
-            doubts.push(doubt.into());
-        }
+    let is_long = stops.iter().any(|stop| stop.stopped_s > INVALID_S);
+    let severity = if is_long { "invalid" } else { "doubtful" };
+    let told: Vec<String> = stops
+        .iter()
+        .map(|stop| {
+            let Stop {
+                host,
+                program,
+                stopped_s,
+            } = stop;
+            format!("{program:?} on {host} was stopped for {stopped_s:.3} s")
+        })
+        .collect();
+    let evidence = if told.is_empty() {
+        "every program ran until its end".to_owned()
+    } else {
+        told.join("; ")
+    };
+    if !stops.is_empty()
+        && let Some(Value::String(text)) = summary.get_mut(TEXT)
+    {
+        text.extend([severity, ": ", &evidence, "\n"]);
     }
-    summary["stopped_programs"] = serde_json::json!(stops);
+    if let Some(Value::Array(checks)) = summary.get_mut("checks") {
+        checks.push(json!({
+            "name": "no program was stopped",
+            "holds": stops.is_empty(),
+            "severity": severity,
+            "evidence": evidence,
+        }));
+    }
+    summary["stopped_programs"] = json!(stops);
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -151,17 +172,28 @@ mod tests {
 
     #[test]
     fn a_summary_says_what_was_stopped() {
-        let mut summary = json!({"doubts": [], TEXT: "links\n"});
-        add(&mut summary, &[]);
-        assert_eq!(summary["stopped_programs"], json!([]));
-        let stop = Stop {
+        let of = |stops: &[Stop]| {
+            let mut summary = json!({"checks": [], TEXT: "links\n"});
+            add(&mut summary, stops);
+            summary
+        };
+        let stop = |stopped_s: f64| Stop {
             host: "server".to_owned(),
             program: "iperf3".to_owned(),
-            stopped_s: 3.2,
+            stopped_s,
         };
-        add(&mut summary, &[stop]);
-        let doubt = "the program \"iperf3\" on server was stopped for 3.200 s";
-        assert_eq!(summary["doubts"], json!([doubt]));
-        assert_eq!(summary[TEXT], format!("links\ndoubtful: {doubt}\n"));
+        let none = of(&[]);
+        assert_eq!(none["stopped_programs"], json!([]));
+        assert_eq!(none["checks"][0]["holds"], true);
+        assert_eq!(none[TEXT], "links\n");
+        let short = of(&[stop(0.02)]);
+        assert_eq!(short["checks"][0]["severity"], "doubtful");
+        let long = of(&[stop(0.02), stop(3.2)]);
+        let evidence = "\"iperf3\" on server was stopped for 0.020 s; \"iperf3\" on server was stopped for 3.200 s";
+        let check = json!({
+            "name": "no program was stopped", "holds": false, "severity": "invalid", "evidence": evidence
+        });
+        assert_eq!(long["checks"], json!([check]));
+        assert_eq!(long[TEXT], format!("links\ninvalid: {evidence}\n"));
     }
 }
