@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
+from wavebed.path.confine import confinement_rules
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
@@ -38,6 +39,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_path_options(parser)
     group = parser.add_argument_group("what runs, and what is kept")
     group.add_argument(
+        "--confine",
+        action="store_true",
+        help="run CMD and the servers as a user whom nobody else is, without privileges, variables and homes",
+    )
+    group.add_argument(
         "--server", metavar="CMD", action="append", default=[], help="a shell command to run on the server beside CMD"
     )
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
@@ -60,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
         log_dir=args.log,
         pcap_dir=args.pcap,
+        confine=confinement_rules() if args.confine else None,
+        confined=args.confine,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     laboratory = laboratory_file(path, plan, traces)

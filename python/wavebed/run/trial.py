@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
 from wavebed.path.control import LaboratoryHungError
+from wavebed.path.confine import take_back
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.limits import LIMITS, Limits
@@ -72,6 +73,8 @@ def run_trial(
     plan = LabPlan(name=random_name(), log_dir=log, wait=True, sample=True)
     course = _perform(slot, path, plan, raw, look, limits)
     settle(course.acts)
+    if raw.exists():
+        take_back(raw)
     (raw / "laboratory.log").write_text(course.messages, encoding="utf-8")
     found = outcomes(course.acts)
     workloads = _records(course.acts, found)

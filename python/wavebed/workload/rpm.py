@@ -100,7 +100,7 @@ class RpmProber:
         self._clock = stage.clock
         self._output = stage.folder / "rpm.jsonl"
         self._argv = [
-            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", "--cacert", str(certificate.file),
+            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", *certificate.curl_options(),
             "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
             f"https://{stage.server.name}:{port}/{_OBJECT}",
         ]  # fmt: skip
@@ -146,7 +146,7 @@ class RpmProber:
 
     def _exchange(self) -> dict[str, Json]:
         start_s = self._clock.now_s()
-        process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, confined=True)
         wait_for_end(process, self._over)
         if not end_within(process, 0.001, signal.SIGKILL):
             return {"start_s": start_s, "error": _CUT}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import WavebedError
@@ -193,4 +194,5 @@ class VideoSession(Session):
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
         playback = read(record, self._stage.clock, self._workload.ladder.representations)
-        return outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        return replace(outcome, details={**outcome.details, "browser sandbox": self._agent.sandbox})
