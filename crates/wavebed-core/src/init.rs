@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
+use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, Fate, Signals};
@@ -28,6 +29,17 @@ use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::signals;
+
+/// What init keeps once the hosts are there: it starts programs in their namespaces, confines some, and signals all.
+const NEEDED: Set = Set::SYS_ADMIN
+    .and(Set::SYS_CHROOT)
+    .and(Set::SETUID)
+    .and(Set::SETGID)
+    .and(Set::SETPCAP)
+    .and(Set::KILL)
+    .and(Set::NET_ADMIN)
+    .and(Set::DAC_OVERRIDE)
+    .and(Set::DAC_READ_SEARCH);
 
 /// What init is born with.
 pub struct Birth {
@@ -144,6 +156,10 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     drop((theirs, segments, hops, books, sockets));
     let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     let rules = Rules::take(&mut lab, outer_user.is_none());
+    // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
+    if !capabilities::never_gains() {
+        capabilities::keep(NEEDED).map_err(|error| Problem::failed(error.to_string()))?;
+    }
     Ok(Init {
         lab,
         rules,

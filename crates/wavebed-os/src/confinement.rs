@@ -151,6 +151,28 @@ impl Confinement {
     }
 }
 
+/// Makes the calling process a confined `user` without capabilities, and then the namespaces of a browser's sandbox.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn try_sandbox(user: User) -> io::Result<()> {
+    let confinement = Confinement {
+        user,
+        hidden: Vec::new(),
+        read: Vec::new(),
+        write: Vec::new(),
+        capabilities: Set::NONE,
+        own_session: false,
+    };
+    confinement.become_user()?;
+    // The second needs the rights that the first should have brought.
+    for namespace in [libc::CLONE_NEWUSER, libc::CLONE_NEWNET] {
+        // SAFETY: unshare(2) takes a number.
+        check(unsafe { libc::unshare(namespace) })?;
+    }
+    Ok(())
+}
+
 fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
 }
