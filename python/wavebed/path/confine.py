@@ -54,7 +54,7 @@ class Confined:
     read : sequence of path
         What it reads although it is in a home or a temporary folder; what everybody can read elsewhere, it can too.
     write : sequence of path
-        Folders that become its own. Nothing may be written there afterwards but by `hand_over`'s rules: see `take_back`.
+        Folders that become its own: what is written or read there while it runs may be a link that it made.
     capabilities : sequence of str
         ``net_admin``: settings of its host's network.
     """
@@ -65,7 +65,7 @@ class Confined:
 
     def request(self, argv: Sequence[str]) -> dict[str, Json]:
         """Return what the core is told, for the program of `argv`."""
-        read = [*program_files(argv[0]), *_both(map(os.fspath, self.read))]
+        read = [*program_files(argv[0]), *_both(os.fspath(path) for path in self.read)]
         return {
             "read": list(dict.fromkeys(read)),
             "write": [os.path.abspath(folder) for folder in self.write],  # noqa: PTH100 - links stay as they are
@@ -102,11 +102,14 @@ def confinement_rules() -> dict[str, Json]:
 
 def _hidden() -> list[str]:
     homes = [*_HOMES]
-    for home in (os.environ.get("HOME", ""), _home_of_account()):
-        # A home that holds a part of the system cannot be hidden.
-        if home.startswith("/") and not any(Path(folder).is_relative_to(home) for folder in _SYSTEM):
-            homes.append(home)
+    own = (os.environ.get("HOME", ""), _home_of_account())
+    homes.extend(home for home in own if home.startswith("/") and not _holds_system(home))
     return sorted(set(_both(homes)))
+
+
+def _holds_system(home: str) -> bool:
+    """Say whether a part of the system is in a home, which then cannot be hidden."""
+    return any(Path(folder).is_relative_to(home) for folder in _SYSTEM)
 
 
 def _home_of_account() -> str:

@@ -135,10 +135,11 @@ class LabHost:
             directory = os.getcwd() if cwd is None else os.fspath(cwd)  # noqa: PTH109 - text is what is sent
             return request | {"env": dict(clean_environment(os.environ if env is None else env)), "cwd": directory}
         user = self.laboratory.confined_user
-        for folder in needs.write if user is not None else ():
-            hand_over(folder, user)
-        directory = None if cwd is None else os.fspath(cwd)
-        return request | {"env": dict(env or {}), "cwd": directory, "confine": needs.request(argv)}
+        if user is not None:
+            for folder in needs.write:
+                hand_over(folder, user)
+        place = None if cwd is None else os.fspath(cwd)
+        return request | {"env": dict(env or {}), "cwd": place, "confine": needs.request(argv)}
 
     def run(
         self,

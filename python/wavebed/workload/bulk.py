@@ -99,7 +99,7 @@ class Bulk(Workload):
         return options
 
     def needs(self) -> Confined:
-        """Return what iperf3 needs at both ends: the kernel keeps some congestion controls for the network's administrator."""
+        """Return what iperf3 needs at both ends: some congestion controls are for the network's administrator."""
         is_free = self.control is None or self.control in _ALLOWED.read_text(encoding="ascii").split()
         return Confined(capabilities=() if is_free else ("net_admin",))
 

@@ -42,7 +42,7 @@ def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
 
 
 def open_to_all(path: Path) -> None:
-    """Let every user read a file or a folder of the cache, and what is in it: programs run as another user than this one.
+    """Let every user read a file or a folder of the cache, and what is in it: programs run as another user than this.
 
     Folders above stay as they are.
     """

@@ -74,7 +74,7 @@ class Agent:
                     stdout=their_output,
                     stderr=log,
                     env={"PYTHONPATH": os.pathsep.join(module_path())},
-                    confined=Confined(read=[*program_files(str(settings["chromium"])), *read], write=[folder]),
+                    confined=Confined(read=[*program_files(str(settings.get("chromium", ""))), *read], write=[folder]),
                 )
         except BaseException:
             os.close(self._input)
