@@ -90,7 +90,7 @@ def test_a_capability_is_had_only_by_the_program_that_names_it(tmp_path: Path) -
 def test_a_command_is_confined_unless_the_scenario_says_no(program: Path, tmp_path: Path, *, confined: bool) -> None:
     line = f"id -u; echo $OPERATORS_SECRET; cat {program}/key"
     table = {"kind": "command", "run": line, "confined": confined, "may-be-stopped": True}
-    _, about = run_workload(table, KNOWN_PATH, tmp_path / "run")
+    _, about = run_workload(table, KNOWN_PATH, tmp_path)
     text = (cast("Path", about["folder"]) / "raw" / "command" / "stdout").read_text()
     if confined:
         assert text == f"{confined_user()}\n\n"
@@ -226,7 +226,7 @@ def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
     assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
 
 
-SCENARIO = """name = "web"
+SCENARIO = """title = "web"
 [path]
 rate = "20mbit"
 delay = "20ms"

@@ -33,12 +33,14 @@ def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as opened:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             return ""
-        opened.seek(max(0, found.st_size - most_bytes))
-        return opened.read(most_bytes).decode("utf-8", errors="replace")
+        data = os.pread(descriptor, most_bytes, max(0, found.st_size - most_bytes))
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", errors="replace")
 
 
 def open_to_all(path: Path) -> None:

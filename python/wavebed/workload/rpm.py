@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed.errors import WavebedError
 from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
+from wavebed.workload.raw import create
 from wavebed.workload.serve import VirtualHost, start_web_server
 from wavebed.workload.tools import find
 from wavebed.workload.waiting import end_within, wait_for_end
@@ -136,10 +137,10 @@ class RpmProber:
 
     def _probe(self) -> None:
         try:
-            with self._output.open("w", encoding="utf-8") as output:
+            with create(self._output) as output:
                 while not self._over.is_set():
                     began = time.monotonic()
-                    output.write(json.dumps(self._exchange()) + "\n")
+                    output.write(json.dumps(self._exchange()).encode() + b"\n")
                     self._over.wait(max(0.0, began + EVERY_S - time.monotonic()))
         except (WavebedError, OSError, ValueError) as error:
             self._error = error if isinstance(error, WavebedError) else WavebedError(f"rpm: {error}")

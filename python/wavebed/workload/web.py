@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.path import values
-from wavebed.path.limits import LIMITS
 from wavebed.path.confine import Confined
+from wavebed.path.limits import LIMITS
 from wavebed.path.problems import Problem, choose
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
