@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
-from wavebed.path.confine import confinement_rules
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
@@ -22,6 +21,8 @@ from wavebed.path.values import name as read_name
 
 if TYPE_CHECKING:
     import argparse
+
+    from wavebed.path.laboratory import Json
 
 __all__ = ["register", "run"]
 
@@ -56,6 +57,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
 
+def _rules() -> dict[str, Json]:
+    from wavebed.path.confine import confinement_rules
+
+    return confinement_rules()
+
+
 def run(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
@@ -66,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
         log_dir=args.log,
         pcap_dir=args.pcap,
-        confine=confinement_rules() if args.confine else None,
+        confine=_rules() if args.confine else None,
         confined=args.confine,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
