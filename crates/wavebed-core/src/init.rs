@@ -158,7 +158,11 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     let rules = Rules::take(&mut lab, outer_user.is_none());
     // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
     if !capabilities::never_gains() {
-        capabilities::keep(NEEDED).map_err(|error| Problem::failed(error.to_string()))?;
+        let needed = match outer_user {
+            Some(_) => NEEDED.and(Set::SETFCAP),
+            None => NEEDED,
+        };
+        capabilities::keep(needed).map_err(|error| Problem::failed(error.to_string()))?;
     }
     Ok(Init {
         lab,

@@ -37,6 +37,8 @@ impl Set {
     pub const SYS_ADMIN: Self = Self(1 << 21);
     /// Priorities and real-time scheduling.
     pub const SYS_NICE: Self = Self(1 << 23);
+    /// Mapping root of a user namespace into a new one.
+    pub const SETFCAP: Self = Self(1 << 31);
 
     /// What is in one of the two.
     #[must_use]
