@@ -96,8 +96,10 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, ["one.example", "two.example"])
     with EmulatedPath.of().up() as lab:
         for protocol in PROTOCOLS:
+            folder = tmp_path / protocol.replace("/", "-")
+            folder.mkdir()
             with pytest.raises(WavebedError, match=r"(?i)(nginx|caddy) ended with 1: .*assign requested address"):
-                start_web_server(lab.server, sites, protocol, tmp_path, certificate)
+                start_web_server(lab.server, sites, protocol, folder, certificate)
 
 
 def test_every_protocol_is_listed() -> None:

@@ -35,6 +35,7 @@ class Host:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, _: object, **pipes: Any) -> subprocess.Popen[bytes]:
+        assert pipes.pop("confined")
         self.process = subprocess.Popen([sys.executable, "-c", self._script], **pipes)
         return self.process
 

@@ -29,6 +29,7 @@ class Silent:
 
     made: list[Silent]
     comes_up = True
+    sandbox = "on"
 
     def __init__(self, *_: object) -> None:
         self.told: list[object] = []

@@ -13,6 +13,7 @@ from wavebed.errors import WavebedError
 from wavebed.workload import rpm
 from wavebed.workload.model import Clock, Span, Stage
 from wavebed.workload.rpm import Exchange, RpmProber, foreign_rpm, read_exchanges, rpm_metrics, rpm_series, trimmed_mean
+from wavebed.workload.serve import Certificate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +88,7 @@ def test_a_curl_that_says_nonsense_ends_the_probing_with_a_reason(
     clock = Clock()
     clock.begin(0)
     stage = Stage(cast("Any", None), host, host, tmp_path, clock, 20000, "198.19.1.", 1, 5.0)
-    prober = RpmProber(stage, 20000, cast("Any", SimpleNamespace(file=tmp_path / "pem")))
+    prober = RpmProber(stage, 20000, Certificate(tmp_path / "pem", "c2hhMjU2"))
     prober.start()
     until = time.monotonic() + 10
     while prober._error is None and time.monotonic() < until:

@@ -47,8 +47,9 @@ def test_the_command_becomes_the_core_and_gives_its_status(core: Path) -> None:
     assert done.returncode == 42, done.stderr
     laboratory = json.loads(done.stdout.partition("\n")[2])
     assert laboratory["name"] == "mine"
-    assert laboratory["command"] == {"host": "client", "argv": ["curl", "-v", "--", "x"]}
-    assert laboratory["background"] == [{"host": "server", "argv": ["/bin/sh", "-c", "iperf3 -s"]}]
+    assert laboratory["command"] == {"host": "client", "argv": ["curl", "-v", "--", "x"], "confined": False}
+    assert laboratory["background"] == [{"host": "server", "argv": ["/bin/sh", "-c", "iperf3 -s"], "confined": False}]
+    assert laboratory["confine"] is None
     assert laboratory["summary_file"] is None
 
 

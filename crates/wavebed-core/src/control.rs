@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use wavebed_os::unix;
 
+use crate::confine::Needs;
 use crate::engine::Setting;
 use crate::lab_file::ProcessFile;
 
@@ -32,6 +33,7 @@ enum Line {
         #[serde(default)]
         env: BTreeMap<String, String>,
         cwd: Option<String>,
+        confine: Option<Needs>,
     },
     Kill {
         pid: i32,
@@ -62,6 +64,8 @@ pub enum Demand {
         environment: Vec<(String, String)>,
         /// Working directory.
         directory: Option<String>,
+        /// What it needs, if it is to be confined.
+        needs: Option<Needs>,
         /// Standard input, output and error.
         stdio: [Option<OwnedFd>; 3],
     },
@@ -153,10 +157,12 @@ impl Connection {
                 argv,
                 env,
                 cwd,
+                confine,
             } => Demand::Run {
-                process: check(host, argv)?,
+                process: check(host, argv, confine.is_some())?,
                 environment: env.into_iter().collect(),
                 directory: cwd,
+                needs: confine,
                 stdio: [(); 3].map(|()| self.descriptors.pop_front()),
             },
             Line::Kill { pid, signal } => Demand::Kill { pid, signal },
@@ -172,9 +178,13 @@ impl Connection {
     }
 }
 
-fn check(host: String, argv: Vec<String>) -> Result<ProcessFile, String> {
+fn check(host: String, argv: Vec<String>, confined: bool) -> Result<ProcessFile, String> {
     if argv.first().is_none_or(String::is_empty) {
         return Err("run: argv: a program is wanted".to_owned());
     }
-    Ok(ProcessFile { host, argv })
+    Ok(ProcessFile {
+        host,
+        argv,
+        confined,
+    })
 }

@@ -10,11 +10,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wavebed_os::capabilities::{self, Set};
 use wavebed_os::{poll, process, sched};
 
 use crate::limits;
 use crate::say::say as tell;
 use crate::signals;
+
+/// What the engine's process keeps: real-time priority for its loops, and files in folders that are not root's.
+const NEEDED: Set = Set::SYS_NICE.and(Set::DAC_OVERRIDE);
 
 /// How often the engine's process looks whether the engine still runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;
@@ -102,6 +106,11 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         signals::USR2,
     ]);
     sched::leave_session();
+    // Devices and tables are open. Before there are threads, which would keep what they were born with.
+    if let Err(error) = capabilities::renounce(NEEDED) {
+        let _ = say(&mut init, &Err(error.to_string()));
+        return 1;
+    }
     let mut engine = match start() {
         Ok(engine) => engine,
         Err(line) => {

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::process::{self, Fate, Signals};
 use wavebed_os::terminal::{self, Settings};
@@ -117,6 +118,9 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         }
         Forked::Parent(child) => {
             drop((front_end, machine, segments));
+            // It passes on, waits and tells: that needs no privilege, on the machine's side of the laboratory least of all.
+            capabilities::renounce(Set::NONE)
+                .map_err(|error| Problem::failed(error.to_string()))?;
             let front = Front {
                 signals,
                 listener,

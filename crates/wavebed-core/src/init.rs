@@ -1,42 +1,46 @@
 //! The laboratory's init: process 1 of its PID namespace. When it ends, the kernel ends everything inside.
 
 mod children;
+mod programs;
 mod serve;
 mod stops;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
+use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
-use wavebed_os::process::{self, Fate, Signals, Spawn};
+use wavebed_os::process::{self, Fate, Signals};
 use wavebed_os::{clock, mount, output, poll, terminal, unix};
 use wavebed_path::SegmentSetup;
 
 use self::stops::Stops;
+use crate::confine::Rules;
 use crate::control::Connection;
 use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
-use crate::lab_file::{LabFile, ProcessFile};
+use crate::lab_file::LabFile;
 use crate::limits;
 use crate::network::{self, Host, Network};
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
-use crate::ready;
 use crate::say::{say, say_text};
 use crate::signals;
 
-/// Variables that name a proxy, in small letters: no proxy can be reached from inside.
-const PROXIES: [&str; 5] = [
-    "http_proxy",
-    "https_proxy",
-    "ftp_proxy",
-    "all_proxy",
-    "no_proxy",
-];
+/// What init keeps once the hosts are there: it starts programs in their namespaces, confines some, and signals all.
+const NEEDED: Set = Set::SYS_ADMIN
+    .and(Set::SYS_CHROOT)
+    .and(Set::SETUID)
+    .and(Set::SETGID)
+    .and(Set::SETPCAP)
+    .and(Set::KILL)
+    .and(Set::NET_ADMIN)
+    .and(Set::DAC_OVERRIDE)
+    .and(Set::DAC_READ_SEARCH);
 
 /// What init is born with.
 pub struct Birth {
@@ -56,6 +60,8 @@ pub struct Birth {
 
 struct Init {
     lab: LabFile,
+    /// How programs are confined.
+    rules: Option<Rules>,
     hosts: Vec<Host>,
     front: OwnedFd,
     signals: Signals,
@@ -103,7 +109,7 @@ pub fn live(birth: Birth) -> i32 {
 /// Everything from birth to a running engine.
 fn prepare(birth: Birth) -> Result<Init, Problem> {
     let Birth {
-        lab,
+        mut lab,
         segments,
         machine,
         front,
@@ -150,8 +156,18 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     };
     drop((theirs, segments, hops, books, sockets));
     let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
+    let rules = Rules::take(&mut lab, outer_user.is_none());
+    // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
+    if !capabilities::never_gains() {
+        let needed = match outer_user {
+            Some(_) => NEEDED.and(Set::SETFCAP),
+            None => NEEDED,
+        };
+        capabilities::keep(needed).map_err(|error| Problem::failed(error.to_string()))?;
+    }
     Ok(Init {
         lab,
+        rules,
         hosts,
         front,
         signals,
@@ -194,85 +210,6 @@ fn replace_names(lab: &LabFile, network: &Network) {
 }
 
 impl Init {
-    fn start_programs(&mut self) -> Result<(), Problem> {
-        let nothing =
-            File::open("/dev/null").map_err(|error| Problem::failed(error.to_string()))?;
-        let errors = std::io::stderr();
-        let background = std::mem::take(&mut self.lab.background);
-        let mut started: BTreeMap<&str, (i32, usize)> = BTreeMap::new();
-        for process in &background {
-            let stdio = [Some(nothing.as_fd()), Some(errors.as_fd()), None];
-            let pid = self
-                .start(process, &[], None, stdio, false)
-                .map_err(Problem::wrong)?;
-            self.stops.started(pid, process);
-            started.entry(&process.host).or_insert((pid, 0)).1 += 1;
-        }
-        for (pid, programs) in started.into_values() {
-            ready::wait_for_ports(pid, programs);
-        }
-        if let Some(command) = self.lab.command.take() {
-            let foreground = self.has_terminal;
-            let pid = self
-                .start(&command, &[], None, [None; 3], foreground)
-                .map_err(Problem::wrong)?;
-            self.command = Some(pid);
-        }
-        Ok(())
-    }
-
-    /// Starts a program on a host and returns its number.
-    fn start(
-        &self,
-        process: &ProcessFile,
-        extra: &[(String, String)],
-        directory: Option<&str>,
-        stdio: [Option<BorrowedFd<'_>>; 3],
-        foreground: bool,
-    ) -> Result<i32, String> {
-        let host = &self.hosts[self.lab.host_index(&process.host)?];
-        let argv: Vec<String> = process
-            .argv
-            .iter()
-            .map(|argument| self.fill_in(argument))
-            .collect();
-        let environment = self.environment(host, extra);
-        let input = std::io::stdin();
-        let what = Spawn {
-            argv: &argv,
-            environment: &environment,
-            directory: directory.map(Into::into),
-            network: Some(host.network.as_fd()),
-            hostname: &host.name,
-            stdio,
-            terminal: foreground.then(|| input.as_fd()),
-        };
-        process::spawn(&what).map_err(|error| format!("{}: {error}", process.host))
-    }
-
-    /// Puts addresses in the place of `{server}`, `{edge}` and `{client}`.
-    fn fill_in(&self, argument: &str) -> String {
-        self.hosts.iter().fold(argument.to_owned(), |text, host| {
-            text.replace(&format!("{{{}}}", host.name), &host.v4.to_string())
-        })
-    }
-
-    fn environment(&self, host: &Host, extra: &[(String, String)]) -> Vec<(String, String)> {
-        let server = &self.hosts[0];
-        let mut variables: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(key, _)| !PROXIES.contains(&key.to_ascii_lowercase().as_str()))
-            .collect();
-        variables.extend([
-            ("WAVEBED_SERVER".to_owned(), server.v4.to_string()),
-            ("WAVEBED_SERVER6".to_owned(), server.v6.to_string()),
-            ("WAVEBED_HOST".to_owned(), host.name.clone()),
-            ("WAVEBED_LAB".to_owned(), self.lab.name.clone()),
-        ]);
-        variables.extend(extra.iter().cloned());
-        variables.into_iter().collect()
-    }
-
     /// Serves everybody until there is a reason to end.
     fn attend(&mut self) {
         while self.end.is_none() {

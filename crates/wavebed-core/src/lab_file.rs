@@ -8,6 +8,7 @@ use serde::Deserialize;
 use wavebed_os::memory_limit::memory_limit_bytes;
 use wavebed_path::{HopConfig, Join};
 
+use crate::confine::ConfineFile;
 use crate::problem::Problem;
 
 /// The version that this program reads.
@@ -53,6 +54,9 @@ pub struct LabFile {
     pub background: Vec<ProcessFile>,
     /// What the laboratory is for; without it, it is driven through its socket.
     pub command: Option<ProcessFile>,
+    /// How programs are confined; without it, none can be.
+    #[serde(default)]
+    pub confine: Option<ConfineFile>,
     /// How often connections and processors are sampled; not at all without.
     #[serde(default)]
     pub sample: Option<SampleFile>,
@@ -94,6 +98,9 @@ pub struct ProcessFile {
     pub host: String,
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// Whether it is confined, instead of running as the laboratory's user.
+    #[serde(default)]
+    pub confined: bool,
 }
 
 impl LabFile {
@@ -247,6 +254,9 @@ impl LabFile {
             .map_err(|line| format!("{key}: host: {line}"))?;
         if process.argv.first().is_none_or(String::is_empty) {
             return Err(format!("{key}: argv: a program is wanted"));
+        }
+        if process.confined && self.confine.is_none() {
+            return Err(format!("{key}: confined: there are no rules: add confine"));
         }
         if process.argv.iter().any(|argument| argument.contains('\0')) {
             return Err(format!("{key}: argv: an argument cannot hold a zero byte"));

@@ -1,6 +1,7 @@
 //! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
 
 mod cell;
+mod confine;
 mod control;
 mod device;
 mod directory;

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 
 /// Every host has these unless its file says otherwise. Buffers: 10 Gbit/s over 80 ms are 100 MB in flight, and
 /// the kernel needs up to twice that for its own structures; the defaults stopped one flow at 366 Mbit/s.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("net.ipv4.tcp_rmem", "4096 131072 536870912"),
     ("net.ipv4.tcp_wmem", "4096 16384 536870912"),
     // What one connection learned must not change the next one's start.
@@ -19,6 +19,8 @@ const DEFAULTS: [(&str, &str); 6] = [
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.core.somaxconn", "4096"),
+    // Web servers run as nobody's user.
+    ("net.ipv4.ip_unprivileged_port_start", "0"),
 ];
 
 /// No packet of its own from the IPv6 stack: it would use up places in packet-indexed patterns.

@@ -108,3 +108,27 @@ fn root_may_speak_with_the_laboratory_of_nobody() {
         assert_eq!(child.wait().expect("ends").code(), Some(0));
     });
 }
+
+#[test]
+fn nobody_confines_programs() {
+    on_own_machine("nobody_confines_programs", || {
+        open_tun();
+        let script = "id -u; grep -E 'CapEff|NoNewPrivs' /proc/self/status; \
+                      for f in /etc /usr /proc/sys/net/ipv4/ip_forward; do touch $f/x || echo 1 > $f; done 2>&-; \
+                      touch /tmp/x && echo temporary; unshare --user --net true && echo sandbox";
+        let mut file = lab("mine", 2, &["sh", "-c", script]);
+        file["command"]["confined"] = true.into();
+        file["confine"] = serde_json::json!({"user": 63719, "hidden": ["/root"], "read": []});
+        let before = traces();
+        let output = run_as_nobody(&file);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let expected = "63719\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\ntemporary\nsandbox\n";
+        assert_eq!(
+            text,
+            expected,
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_clean(&before, "a confined program of nobody");
+    });
+}

@@ -7,7 +7,9 @@
 
 pub mod awake;
 pub mod bpf;
+pub mod capabilities;
 pub mod clock;
+pub mod confinement;
 pub mod error;
 pub mod ethtool;
 pub mod interface;
@@ -15,6 +17,7 @@ pub mod machine_time;
 pub mod memory;
 pub mod memory_limit;
 pub mod mount;
+pub mod mount_tree;
 pub mod namespace;
 pub mod neighbour_socket;
 pub mod netdev;

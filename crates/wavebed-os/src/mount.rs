@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::error::{Context, Result, check};
 
@@ -81,6 +82,16 @@ pub fn memory_over(path: &str) -> Result<()> {
     mount("tmpfs", path, "tmpfs", flags, "size=16m,mode=755").during("mount memory over", path)
 }
 
+/// Puts an empty folder for temporary files over the folder `path`, in memory, in the caller's mount namespace.
+///
+/// # Errors
+/// There is no such folder, or the process may not.
+pub fn temporary(path: &str) -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    // The kernel's own limit is half of the memory, and a laboratory has several such programs.
+    mount("tmpfs", path, "tmpfs", flags, "size=25%,mode=1777")
+}
+
 /// Makes `path`, which must exist, read as `content` in the caller's mount namespace.
 ///
 /// The content lives in a memory file system that is put over `/proc` for a moment, which exists everywhere.
@@ -96,7 +107,10 @@ pub fn replace_file(path: &str, content: &str) -> Result<()> {
         "size=1m,mode=755",
     )
     .during("mount", "a memory file system")?;
-    let answer = fs::write("/proc/file", content).and_then(|()| bind("/proc/file", path));
+    let everybody = fs::Permissions::from_mode(0o644);
+    let answer = fs::write("/proc/file", content)
+        .and_then(|()| fs::set_permissions("/proc/file", everybody))
+        .and_then(|()| bind("/proc/file", path));
     unmount("/proc").during("unmount", "a memory file system")?;
     answer.during("replace", path)
 }

@@ -153,10 +153,18 @@ pub fn fork(isolation: Isolation, notice: Notice) -> Result<Forked> {
 /// # Errors
 /// The system does not allow it.
 pub fn map_root(uid: u32, gid: u32) -> Result<()> {
+    map_user(0, uid, gid)
+}
+
+/// Maps user `uid` and group `gid` of the outer user namespace to user and group `inside` in the caller's new one.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn map_user(inside: u32, uid: u32, gid: u32) -> Result<()> {
     let write = |path: &str, text: String| fs::write(path, text).during("write", path);
     write("/proc/self/setgroups", "deny".to_owned())?;
-    write("/proc/self/gid_map", format!("0 {gid} 1"))?;
-    write("/proc/self/uid_map", format!("0 {uid} 1"))
+    write("/proc/self/gid_map", format!("{inside} {gid} 1"))?;
+    write("/proc/self/uid_map", format!("{inside} {uid} 1"))
 }
 
 /// Sets the host name of the caller's UTS namespace.

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::confinement::Confinement;
 use crate::error::{Context, Error, Result, check};
 use crate::{mount, namespace, sched};
 
@@ -31,6 +32,8 @@ pub struct Spawn<'a> {
     pub stdio: [Option<BorrowedFd<'a>>; 3],
     /// The terminal whose foreground the process group gets.
     pub terminal: Option<BorrowedFd<'a>>,
+    /// Where it can do little harm; `None`: as the caller's user, on the caller's file system.
+    pub confinement: Option<&'a Confinement>,
 }
 
 /// Starts a program as the leader of a new process group and returns its number. The caller must have one
@@ -140,14 +143,7 @@ impl Prepared {
 }
 
 fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
-    // SAFETY: setpgid, getpid and umask-like calls with numbers only.
-    unsafe {
-        check(libc::setpgid(0, 0))?;
-        if let Some(terminal) = what.terminal {
-            // SIGTTOU is blocked by our caller, or else this would stop us.
-            check(libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpid()))?;
-        }
-    }
+    lead_group(what)?;
     if let Some(network) = what.network {
         namespace::enter_network(network).map_err(|error| error.source)?;
         namespace::unshare_mounts_and_name().map_err(|error| error.source)?;
@@ -155,14 +151,37 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
         // Without it, programs see the machine's interfaces there; not worth a failure.
         let _ = mount::fresh_sys();
     }
-    if let Some(directory) = &what.directory {
-        std::env::set_current_dir(directory)?;
-    }
     replace_stdio(&what.stdio)?;
     sched::lift_busy_limit();
     default_signals();
+    if let Some(confinement) = what.confinement {
+        confinement.hide()?;
+        confinement.become_user()?;
+    }
+    if let Some(directory) = &what.directory {
+        std::env::set_current_dir(directory)?;
+    }
     // SAFETY: close_range(2) takes numbers; descriptors close when the program starts.
     check(unsafe { libc::close_range(3, libc::c_uint::MAX, CLOSE_AT_EXEC) })?;
+    Ok(())
+}
+
+/// Makes the calling process the leader of a process group, in the foreground of its terminal if it gets one; or of a session.
+fn lead_group(what: &Spawn<'_>) -> io::Result<()> {
+    // SAFETY: setsid, setpgid, tcsetpgrp and getpid take numbers only.
+    unsafe {
+        if what
+            .confinement
+            .is_some_and(|confinement| confinement.own_session)
+        {
+            return check(libc::setsid()).map(drop);
+        }
+        check(libc::setpgid(0, 0))?;
+        if let Some(terminal) = what.terminal {
+            // SIGTTOU is blocked by our caller, or else this would stop us.
+            check(libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpid()))?;
+        }
+    }
     Ok(())
 }
 

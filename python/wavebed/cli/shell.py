@@ -22,6 +22,8 @@ from wavebed.path.values import name as read_name
 if TYPE_CHECKING:
     import argparse
 
+    from wavebed.path.laboratory import Json
+
 __all__ = ["register", "run"]
 
 _DESCRIPTION = "Run CMD (default: your shell) on the client, behind an emulated path."
@@ -38,6 +40,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_path_options(parser)
     group = parser.add_argument_group("what runs, and what is kept")
     group.add_argument(
+        "--confine",
+        action="store_true",
+        help="run CMD and the servers as a user whom nobody else is, without privileges, variables and homes",
+    )
+    group.add_argument(
         "--server", metavar="CMD", action="append", default=[], help="a shell command to run on the server beside CMD"
     )
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
@@ -50,6 +57,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
 
+def _rules() -> dict[str, Json]:
+    from wavebed.path.confine import confinement_rules
+
+    return confinement_rules()
+
+
 def run(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
@@ -60,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
         log_dir=args.log,
         pcap_dir=args.pcap,
+        confine=_rules() if args.confine else None,
+        confined=args.confine,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     laboratory = laboratory_file(path, plan, traces)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Self
 
 from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.path.confine import Confined, confinement_rules, hand_over
 from wavebed.path.control import LaboratoryGoneError, LaboratoryHungError
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
@@ -57,6 +59,7 @@ class LabHost:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         input: str | None = None,  # noqa: A002 - as in subprocess.run
+        confined: bool | Confined = False,
     ) -> LabProcess:
         """Start a program on this host and return at once.
 
@@ -68,11 +71,15 @@ class LabHost:
             A file or descriptor, ``subprocess.PIPE`` (read with `LabProcess.output`), ``subprocess.DEVNULL``, or
             ``None`` for those of this process.
         env : mapping, optional
-            Its variables; by default those of this process without the ones that name a proxy.
+            Its variables; by default those of this process without the ones that name a proxy. A confined program has
+            these on top of a few harmless ones of this process: ``PATH``, those of the language, ``TZ`` and ``TERM``.
         cwd : path, optional
-            Its working directory; by default that of this process.
+            Its working directory; by default that of this process, and for a confined program its temporary folder.
         input : str, optional
             What it reads from standard input.
+        confined : bool or Confined
+            Whether it runs as a user whom nobody else is, without privileges, on a read-only file system without the
+            homes, instead of as this user; and what it needs beside that.
 
         Raises
         ------
@@ -86,6 +93,7 @@ class LabHost:
         arguments = [os.fspath(argument) for argument in argv]
         if not arguments:
             raise UserError("argv: is empty: name a program")
+        needs = Confined() if confined is True else confined or None
         given = {"stdin": subprocess.PIPE if input is not None else stdin, "stdout": stdout, "stderr": stderr}
         theirs: list[int] = []
         ours: dict[str, int] = {}
@@ -96,16 +104,7 @@ class LabHost:
                 theirs.append(end)
                 if our_end is not None:
                     ours[name] = our_end
-            answer = connection.ask(
-                {
-                    "do": "run",
-                    "host": self.name,
-                    "argv": list(arguments),
-                    "env": dict(clean_environment(os.environ if env is None else env)),
-                    "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),  # noqa: PTH109 - text is what is sent
-                },
-                theirs,
-            )
+            answer = connection.ask(self._request(arguments, env, cwd, needs), theirs)
             pid = answer["pid"]
             assert isinstance(pid, int), "a process has a number"
         except BaseException:
@@ -123,6 +122,25 @@ class LabHost:
         )
         return process
 
+    def _request(
+        self,
+        argv: list[str],
+        env: Mapping[str, str] | None,
+        cwd: str | os.PathLike[str] | None,
+        needs: Confined | None,
+    ) -> dict[str, Json]:
+        """Return what the core is asked; folders that a confined program writes to are its own from now on."""
+        request: dict[str, Json] = {"do": "run", "host": self.name, "argv": list(argv)}
+        if needs is None:
+            directory = os.getcwd() if cwd is None else os.fspath(cwd)  # noqa: PTH109 - text is what is sent
+            return request | {"env": dict(clean_environment(os.environ if env is None else env)), "cwd": directory}
+        user = self.laboratory.confined_user
+        if user is not None:
+            for folder in needs.write:
+                hand_over(folder, user)
+        place = None if cwd is None else os.fspath(cwd)
+        return request | {"env": dict(env or {}), "cwd": place, "confine": needs.request(argv)}
+
     def run(
         self,
         argv: Sequence[str | os.PathLike[str]],
@@ -133,6 +151,7 @@ class LabHost:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         input: str | None = None,  # noqa: A002 - as in subprocess.run
+        confined: bool | Confined = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on this host and wait for it, as `subprocess.run` does here.
 
@@ -146,7 +165,7 @@ class LabHost:
             Seconds after which the program is killed.
         check : bool
             Whether an exit status other than 0 is an error.
-        env, cwd, input
+        env, cwd, input, confined
             As in `start`.
 
         Raises
@@ -161,7 +180,7 @@ class LabHost:
             If the laboratory ended first.
         """
         redirect = subprocess.PIPE if capture_output else None
-        process = self.start(argv, stdout=redirect, stderr=redirect, env=env, cwd=cwd, input=input)
+        process = self.start(argv, stdout=redirect, stderr=redirect, env=env, cwd=cwd, input=input, confined=confined)
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -188,7 +207,7 @@ class LabHost:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             argv = ["cat", "/proc/net/tcp", "/proc/net/tcp6"]
-            tables = self.run(argv, capture_output=True, timeout=self.laboratory.limits.answer_s).stdout
+            tables = self.run(argv, capture_output=True, timeout=self.laboratory.limits.answer_s, confined=True).stdout
             for row in map(str.split, tables.splitlines()):
                 if len(row) > _STATE and row[_STATE] == _LISTEN and row[1].endswith(f":{port:04X}"):
                     return
@@ -232,6 +251,9 @@ class Laboratory:
         self.limits = limits
         self._processes: list[LabProcess] = []
         self.model = model
+        self.confined_user: int | None = None
+        """The user that confined programs are on this machine; ``None``: the one who made the laboratory."""
+        plan = replace(plan, confine=confinement_rules())
         for folder, option in ((plan.log_dir, "log"), (plan.pcap_dir, "pcap")):
             if folder is not None:
                 make_folder(folder, option)
@@ -391,7 +413,8 @@ class Laboratory:
         end = time.monotonic() + self.limits.start_s
         try:
             with self.connect() as connection:
-                connection.ask({"do": "show"}, limit_s=self.limits.start_s)
+                user = connection.ask({"do": "show"}, limit_s=self.limits.start_s)["confined_user"]
+            self.confined_user = user if isinstance(user, int) else None
         except LaboratoryHungError:
             raise LaboratoryHungError(
                 f"laboratory {self.name!r} did not start within {self.limits.start_s:g} s: see wavebed doctor"

@@ -28,7 +28,7 @@ from wavebed.radio.stage import device_stage, queue_json, radio_stage, wifi_stag
 from wavebed.units import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
     from typing import Literal
 
@@ -64,6 +64,10 @@ class LabPlan:
         Whether time begins only when it is told to.
     sample : bool
         Whether connections and processors are sampled into `log_dir`.
+    confine : mapping or None
+        How confined programs are confined, by `wavebed.path.confine.confinement_rules`; ``None``: none can be.
+    confined : bool
+        Whether `command` and `background` are confined.
     """
 
     name: str
@@ -74,6 +78,8 @@ class LabPlan:
     summary_file: FilePath | None = None
     wait: bool = False
     sample: bool = False
+    confine: Mapping[str, Json] | None = None
+    confined: bool = False
 
 
 def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str, Json]:
@@ -105,8 +111,9 @@ def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str,
             for host in path.hosts
         ],
         "hops": [{"segments": [_segment(segment, path, rtt_ns, traces) for segment in hop]} for hop in hops],
-        "background": [{"host": host, "argv": list(argv)} for host, argv in plan.background],
-        "command": None if plan.command is None else {"host": "client", "argv": list(plan.command)},
+        "background": [_process(host, argv, plan) for host, argv in plan.background],
+        "command": None if plan.command is None else _process("client", plan.command, plan),
+        "confine": None if plan.confine is None else dict(plan.confine),
         "log_dir": _absolute(plan.log_dir),
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
@@ -129,6 +136,10 @@ def default_limit(kind: str, peak_bps: int, rtt_ns: int, mtu: int) -> Limit:
     """
     product_bytes = peak_bps * rtt_ns // 8_000_000_000
     return Limit(packets=max(LEAST_LIMIT_PACKETS[kind], -(-product_bytes // mtu)))
+
+
+def _process(host: str, argv: Sequence[str], plan: LabPlan) -> dict[str, Json]:
+    return {"host": host, "argv": list(argv), "confined": plan.confined}
 
 
 def _absolute(path: FilePath | None) -> str | None:

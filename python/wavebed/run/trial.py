@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
 from wavebed.output import replace_file
+from wavebed.path.confine import take_back
 from wavebed.path.control import LaboratoryHungError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
@@ -79,6 +81,8 @@ def run_trial(
     plan = LabPlan(name=random_name(), log_dir=log, wait=True, sample=True)
     course = _perform(slot, path, plan, raw, look, limits)
     settle(course.acts)
+    raw.mkdir(exist_ok=True)
+    course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
     found = outcomes(course.acts)
     workloads = _records(course.acts, found)
@@ -184,6 +188,18 @@ class _Pulse:
         if time.monotonic() >= self._next_s:
             self._lab.show()
             self._next_s = time.monotonic() + self._every_s
+
+
+def _take_back(raw: Path) -> str:
+    """Make raw outputs ours, before any is read; return why that is not possible. Then they are removed."""
+    try:
+        take_back(raw)
+    except (OSError, WavebedError, RecursionError) as error:
+        subprocess.run(["rm", "-rf", "--", str(raw)], check=False)
+        raw.mkdir(exist_ok=True)
+        reason = "folders are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return f"the raw outputs of a program cannot be kept: {reason}"
+    return ""
 
 
 def _resolve(path: PathModel) -> tuple[list[Steps], dict[str, Json]]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.path import values
+from wavebed.path.confine import Confined
 from wavebed.path.problems import Problem
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common, WorkloadKey
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.tools import find
 from wavebed.workload.waiting import end_within, last_line, wait_for_end
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Bulk"]
 
 INTERVAL = "0.1"
+_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 _MAX_STREAMS = 128
 """What iperf3 allows."""
 _SECOND_NS = 1_000_000_000
@@ -94,6 +98,11 @@ class Bulk(Workload):
             options += ["-C", self.control]
         return options
 
+    def needs(self) -> Confined:
+        """Return what iperf3 needs at both ends: some congestion controls are for the network's administrator."""
+        is_free = self.control is None or self.control in _ALLOWED.read_text(encoding="ascii").split()
+        return Confined(capabilities=() if is_free else ("net_admin",))
+
     def open(self, stage: Stage) -> Session:
         """Start the server."""
         return _BulkSession(self, stage)
@@ -109,8 +118,8 @@ class _BulkSession(Session):
         self._status: int | None = None
         argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(stage.port)]
         log = stage.folder / "server.log"
-        with (stage.folder / "server.json").open("wb") as output, log.open("wb") as errors:
-            process = stage.server.start(argv, stdout=output, stderr=errors)
+        with create(stage.folder / "server.json") as output, create(log) as errors:
+            process = stage.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
         self._server = RunningServer("iperf3's server", process, log)
         self._server.wait_for_ports(stage.server, [stage.port])
 
@@ -119,8 +128,8 @@ class _BulkSession(Session):
         where = [stage.server.name, "-4", "-p", str(stage.port)]
         argv = [find("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
         self._start_s = stage.clock.now_s()
-        with (stage.folder / "client.json").open("wb") as output, (stage.folder / "client.log").open("wb") as errors:
-            client = stage.client.start(argv, stdout=output, stderr=errors)
+        with create(stage.folder / "client.json") as output, create(stage.folder / "client.log") as errors:
+            client = stage.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
         self._failure = wait_for_end(client, self._asked, self._server_failure)
         # A client that has lost its server says so; one that is at its limit writes what it has on SIGINT.
         end_within(client, _LAST_WORDS_S if self._failure else 0.001, signal.SIGINT)

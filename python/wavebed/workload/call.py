@@ -19,6 +19,7 @@ from wavebed.workload.call_video import camera_film
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import time_between
 from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.raw import open_to_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +68,7 @@ class Call(Workload):
         super().__init__(common, values)
         self.duration_s = cast("int", values["duration"]) / 1e9
         self.fps = cast("int", values["fps"])
-        self._film: Path | None = None
+        self.film: Path | None = None
 
     def expected_s(self) -> float:
         """Return its duration."""
@@ -75,7 +76,8 @@ class Call(Workload):
 
     def prepare(self, cache: Path) -> None:
         """Make the film that the cameras see."""
-        self._film = camera_film(cache, cast("int", self.values["width"]), cast("int", self.values["height"]), self.fps)
+        self.film = camera_film(cache, cast("int", self.values["width"]), cast("int", self.values["height"]), self.fps)
+        open_to_all(self.film)
 
     def open(self, stage: Stage) -> Session:
         """Start both browsers; each has its page, its camera and its description ready."""
@@ -89,13 +91,13 @@ class Call(Workload):
 
     def settings(self) -> dict[str, Json]:
         """Return what both agents are told."""
-        assert self._film is not None, "it was prepared"
+        assert self.film is not None, "it was prepared"
         return {
             "chromium": tools.find("chromium"),
             "arguments": [
                 "--use-fake-ui-for-media-stream",
                 "--use-fake-device-for-media-stream",
-                f"--use-file-for-fake-video-capture={self._film}",
+                f"--use-file-for-fake-video-capture={self.film}",
                 # Addresses of this host as they are: names by multicast DNS would not resolve in a laboratory.
                 "--disable-features=WebRtcHideLocalIpsWithMdns",
             ],
@@ -165,12 +167,15 @@ class CallSession(Session):
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
             ends[name] = cast("dict[str, dict[str, Json]]", json.loads(file.read_text(encoding="utf-8")))["result"]
         outcome = call_outcome(ends["server"], ends["client"], self._workload.fps, self._stage.clock)
+        sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
+        outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
 
     def _agent(self, end: str, host: LabHost, settings: Mapping[str, Json]) -> Agent:
         folder = self._stage.folder / end
         folder.mkdir(exist_ok=True)
-        return Agent(host, "wavebed.workload.call_agent", settings, folder)
+        assert self._workload.film is not None, "it was prepared"
+        return Agent(host, "wavebed.workload.call_agent", settings, folder, read=[self._workload.film])
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import WavebedError
 from wavebed.path import values
+from wavebed.path.confine import Confined
 from wavebed.path.problems import Problem, described
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.parsers import PARSERS
+from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import end_within, last_line, wait_for_end
 
@@ -57,6 +59,13 @@ class Command(Workload):
         ),
         WorkloadKey(
             "may-be-stopped", values.boolean, "true|false", False, "whether what it printed until its limit counts"
+        ),
+        WorkloadKey(
+            "confined",
+            values.boolean,
+            "true|false",
+            True,
+            "false: as the user who runs wavebed, with that user's files, variables and privileges",
         ),
     )
 
@@ -104,8 +113,10 @@ class _CommandSession(Session):
         if command is None:
             return
         output, log = stage.folder / "server.out", stage.folder / "server.err"
-        with output.open("wb") as out, log.open("wb") as errors:
-            process = stage.server.start(filled_in(command, stage), stdout=out, stderr=errors, cwd=stage.folder)
+        with create(output) as out, create(log) as errors:
+            process = stage.server.start(
+                filled_in(command, stage), stdout=out, stderr=errors, cwd=stage.folder, confined=self._needs()
+            )
         self._server = RunningServer("server-run", process, log)
         if any(_PORT in part for part in command):
             self._server.wait_until_bound(stage.server, stage.port)
@@ -113,8 +124,8 @@ class _CommandSession(Session):
     def run(self) -> None:
         stage = self._stage
         argv = filled_in(cast("list[str]", self._workload.values["run"]), stage)
-        with (stage.folder / "stdout").open("wb") as output, (stage.folder / "stderr").open("wb") as errors:
-            client = stage.client.start(argv, stdout=output, stderr=errors, cwd=stage.folder)
+        with create(stage.folder / "stdout") as output, create(stage.folder / "stderr") as errors:
+            client = stage.client.start(argv, stdout=output, stderr=errors, cwd=stage.folder, confined=self._needs())
         self._failure = wait_for_end(client, self._asked, self._server_failure)
         # Most programs that measure write what they have on SIGINT.
         grace_s = _LAST_WORDS_S if self._failure is not None else 0.001
@@ -123,6 +134,9 @@ class _CommandSession(Session):
         self._failure = self._failure or self._server_failure()
         if self._server is not None:
             end_within(self._server.process, 0.001)
+
+    def _needs(self) -> Confined | bool:
+        return Confined(write=[self._stage.folder]) if self._workload.values["confined"] else False
 
     def _server_failure(self) -> str | None:
         """Return a line if the server's program has failed; one that has ended well has done its work."""

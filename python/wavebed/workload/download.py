@@ -13,6 +13,7 @@ from wavebed.path.problems import Problem
 from wavebed.workload.drafts import drafted
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
+from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import find
 from wavebed.workload.waiting import end_within, last_line, wait_for_end
@@ -119,7 +120,7 @@ class _DownloadSession(Session):
         limit = f"{self._stage.limit_s:.3f}"
         return [
             *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
-            *(["--http1.1"] if certificate is None else ["--http2", "--cacert", str(certificate.file)]),
+            *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
             # At its own limit curl still writes its figures; ended by a signal it does not.
             *("--max-time", limit, "--connect-timeout", limit),
             *("-o", "/dev/null", "-w", "%{json}", self._url),
@@ -127,8 +128,8 @@ class _DownloadSession(Session):
 
     def run(self) -> None:
         folder = self._stage.folder
-        with (folder / "curl.json").open("wb") as output, (folder / "curl.log").open("wb") as log:
-            client = self._stage.client.start(self._command(), stdout=output, stderr=log)
+        with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
+            client = self._stage.client.start(self._command(), stdout=output, stderr=log, confined=True)
         self._failure = wait_for_end(client, self._asked, self._server.failure)
         end_within(client, _LAST_WORDS_S, signal.SIGTERM)
         self._end_s = self._stage.clock.now_s()

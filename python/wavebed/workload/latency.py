@@ -117,7 +117,13 @@ class LatencySession(Session):
         """Probe until the duration is over or somebody asks to stop."""
         self._start_s = self._stage.clock.now_s()
         probers: list[Probing] = [
-            Prober(_PROGRAMS[probe], self._stage.client, self._command(probe), self._stage.folder)
+            Prober(
+                _PROGRAMS[probe],
+                self._stage.client,
+                self._command(probe),
+                self._stage.folder,
+                writes=probe == "udp",
+            )
             for probe in self._workload.probes
         ]
         if self._rpm is not None:

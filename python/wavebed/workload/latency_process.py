@@ -9,8 +9,10 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from wavebed.errors import WavebedError
+from wavebed.path.confine import Confined
 from wavebed.path.problems import Problem, described
 from wavebed.path.values import time_ns
+from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
 
@@ -62,14 +64,18 @@ class Prober:
         Its command line.
     folder : pathlib.Path
         Where ``NAME.txt`` and ``NAME.err`` go.
+    writes : bool
+        Whether it writes a file of its own there.
     """
 
-    def __init__(self, name: str, host: LabHost, argv: Sequence[str], folder: Path) -> None:
+    def __init__(self, name: str, host: LabHost, argv: Sequence[str], folder: Path, *, writes: bool = False) -> None:
         self.name = name
         self.output = folder / f"{name}.txt"
         self._errors = folder / f"{name}.err"
-        with self.output.open("wb") as output, self._errors.open("wb") as errors:
-            self._process: LabProcess = host.start(argv, stdout=output, stderr=errors)
+        with create(self.output) as output, create(self._errors) as errors:
+            self._process: LabProcess = host.start(
+                argv, stdout=output, stderr=errors, confined=Confined(write=[folder] if writes else ())
+            )
 
     def look(self) -> None:
         """Check that it still runs.
@@ -179,6 +185,6 @@ def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folde
         If it does not come up.
     """
     log = folder / f"{name}.log"
-    with log.open("wb") as output:
-        process = host.start(argv, stdout=output, stderr=output)
+    with create(log) as output:
+        process = host.start(argv, stdout=output, stderr=output, confined=True)
     RunningServer(name, process, log).wait_until_bound(host, port)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed.errors import WavebedError
 from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
+from wavebed.workload.raw import create
 from wavebed.workload.serve import VirtualHost, start_web_server
 from wavebed.workload.tools import find
 from wavebed.workload.waiting import end_within, wait_for_end
@@ -100,7 +101,7 @@ class RpmProber:
         self._clock = stage.clock
         self._output = stage.folder / "rpm.jsonl"
         self._argv = [
-            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", "--cacert", str(certificate.file),
+            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", *certificate.curl_options(),
             "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
             f"https://{stage.server.name}:{port}/{_OBJECT}",
         ]  # fmt: skip
@@ -136,17 +137,17 @@ class RpmProber:
 
     def _probe(self) -> None:
         try:
-            with self._output.open("w", encoding="utf-8") as output:
+            with create(self._output) as output:
                 while not self._over.is_set():
                     began = time.monotonic()
-                    output.write(json.dumps(self._exchange()) + "\n")
+                    output.write(json.dumps(self._exchange()).encode() + b"\n")
                     self._over.wait(max(0.0, began + EVERY_S - time.monotonic()))
         except (WavebedError, OSError, ValueError) as error:
             self._error = error if isinstance(error, WavebedError) else WavebedError(f"rpm: {error}")
 
     def _exchange(self) -> dict[str, Json]:
         start_s = self._clock.now_s()
-        process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self._client.start(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, confined=True)
         wait_for_end(process, self._over)
         if not end_within(process, 0.001, signal.SIGKILL):
             return {"start_s": start_s, "error": _CUT}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import WavebedError
@@ -14,6 +15,7 @@ from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.media.content import MANIFEST, Content, make
 from wavebed.workload.media.ladder import FRAMES_PER_S, Ladder, read_ladder
 from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import find
 from wavebed.workload.video_page import page
@@ -148,7 +150,8 @@ class VideoSession(Session):
         site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
         self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
         file = stage.folder / "page.html"
-        file.write_text(workload.page, encoding="utf-8")
+        with create(file) as shown:
+            shown.write(workload.page.encode())
         settings: dict[str, Json] = {
             "chromium": find("chromium"),
             "arguments": arguments,
@@ -193,4 +196,5 @@ class VideoSession(Session):
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
         playback = read(record, self._stage.clock, self._workload.ladder.representations)
-        return outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        return replace(outcome, details={**outcome.details, "browser sandbox": self._agent.sandbox})

@@ -94,7 +94,7 @@ class VoiceSession(Session):
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
         command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
         try:
-            end_ns = self._watch.keep([Prober("irtt", stage.client, command, stage.folder)])
+            end_ns = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
             self._end_s = stage.clock.of_monotonic_ns(end_ns)
         except WavebedError:
             self._end_s = stage.clock.now_s()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.workload.raw import read_end
 
 if TYPE_CHECKING:
     import threading
@@ -79,5 +80,5 @@ def _send(process: LabProcess, number: int) -> None:
 
 def last_line(file: Path) -> str:
     """Return the last line that a program wrote into a file, or nothing."""
-    lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.exists() else []
+    lines = read_end(file).strip().splitlines()
     return lines[-1].strip()[:_LINE_LENGTH] if lines else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.path import values
+from wavebed.path.confine import Confined
 from wavebed.path.limits import LIMITS
 from wavebed.path.problems import Problem, choose
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
@@ -154,7 +155,8 @@ class _WebSession(Session):
         origins = self._workload.built.site.origins
         addresses = {origin.name: f"{self._stage.address}{number}" for number, origin in enumerate(origins, 1)}
         commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
-        self._stage.server.run(["ip", "-batch", "-"], input=commands, check=True, timeout=LIMITS.answer_s)
+        argv, needs = ["ip", "-batch", "-"], Confined(capabilities=("net_admin",))
+        self._stage.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
         return addresses
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
@@ -236,6 +238,7 @@ class _WebSession(Session):
                 "site": workload.built.site.name,
                 "protocol": workload.protocol,
                 "device": cast("str", workload.values["device"]),
+                "browser sandbox": self._agent.sandbox,
                 **details_of(trace, progress, start_s, folder),
             },
             doubts=doubts_of(course, trace, [origin.name for origin in workload.built.site.origins]),

@@ -13,8 +13,8 @@ use super::Check;
 use super::probe::{Findings, restriction, try_laboratory};
 use crate::sysctl;
 
-/// The program needs `close_range` with its flag.
-const OLDEST_KERNEL: (u32, u32) = (5, 11);
+/// Confined programs need `mount_setattr`.
+const OLDEST_KERNEL: (u32, u32) = (5, 12);
 /// UDP segmentation offload of TUN devices.
 const KERNEL_WITH_USO: (u32, u32) = (6, 2);
 /// Later than this at p99, wake-ups show in results: a slot of 60 kHz.
@@ -43,6 +43,7 @@ pub fn all() -> Vec<Check> {
         checks.push(offloads(findings));
         checks.push(own_proc(findings));
         checks.push(nat(findings, is_root));
+        checks.push(browser_sandbox(findings));
     }
     checks.extend([ipv6(), congestion_controls(), throttle()]);
     checks.extend(waking());
@@ -59,7 +60,7 @@ fn kernel() -> Check {
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        return Check::fail("kernel", found, "use Linux 5.11 or newer");
+        return Check::fail("kernel", found, "use Linux 5.12 or newer");
     }
     if version < KERNEL_WITH_USO {
         let remedy = "from Linux 6.2 on, UDP super-packets cross in one piece, which is faster";
@@ -172,6 +173,18 @@ fn nat(findings: &Findings, is_root: bool) -> Check {
             name,
             format!("nftables: {error}"),
             "only --nat needs it: modprobe -a nf_tables nft_masq nft_chain_nat (Linux 5.12 or newer)",
+        ),
+    }
+}
+
+fn browser_sandbox(findings: &Findings) -> Check {
+    let name = "browser sandbox";
+    match &findings.sandbox {
+        Ok(()) => Check::ok(name, "pages are in Chromium's own sandbox"),
+        Err(error) => Check::warn(
+            name,
+            format!("no user namespace for a confined browser: {error}"),
+            "browsers run without their own sandbox, and trials say so: allow user namespaces to users who are not root",
         ),
     }
 }

@@ -4,9 +4,13 @@ use std::fs;
 use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
+use wavebed_os::confinement::{self, User};
 use wavebed_os::namespace::{self, Forked, Isolation, Notice};
 use wavebed_os::tun::Tun;
 use wavebed_os::{mount, nft, process};
+
+/// A user that no account is; which one does not matter here.
+const NOBODYS: u32 = 63_719;
 
 /// What the child found. Errors are the system's words.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,6 +23,8 @@ pub struct Findings {
     pub tun: Result<bool, String>,
     /// Whether the kernel can masquerade.
     pub nft: Result<(), String>,
+    /// Whether a confined browser may make the namespaces of its sandbox.
+    pub sandbox: Result<(), String>,
 }
 
 /// Tries a laboratory with this isolation.
@@ -58,6 +64,13 @@ fn look_around(outer: Option<(u32, u32)>) -> Findings {
             .map(|tun| tun.has_udp_offload())
             .map_err(|error| error.to_string()),
         nft: nft::try_masquerade().map_err(|error| error.to_string()),
+        // Last: there is no way back.
+        sandbox: confinement::try_sandbox(if outer.is_some() {
+            User::Renamed(NOBODYS)
+        } else {
+            User::Other(NOBODYS)
+        })
+        .map_err(|error| error.to_string()),
     }
 }
 

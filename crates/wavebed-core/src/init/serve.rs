@@ -7,7 +7,9 @@ use serde_json::Value;
 use wavebed_os::process;
 use wavebed_path::config::SegmentKind;
 
+use super::programs::Place;
 use super::{End, Init};
+use crate::confine::Rules;
 use crate::control::{Connection, Demand};
 use crate::engine::Request;
 use crate::signals;
@@ -59,18 +61,25 @@ impl Init {
                 process,
                 environment,
                 directory,
+                needs,
                 stdio,
             }) => {
                 // Nobody types into a program that was given no input.
                 let nothing = File::open("/dev/null").ok();
                 let mut fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
                 fds[0] = fds[0].or(nothing.as_ref().map(AsFd::as_fd));
-                self.start(&process, &environment, directory.as_deref(), fds, false)
-                    .map(|pid| {
-                        self.runs.insert(pid, id);
-                        self.stops.started(pid, &process);
-                        serde_json::json!({"pid": pid})
-                    })
+                let place = Place {
+                    environment: &environment,
+                    directory: directory.as_deref(),
+                    needs: needs.unwrap_or_default(),
+                    stdio: fds,
+                    foreground: false,
+                };
+                self.start(&process, &place).map(|pid| {
+                    self.runs.insert(pid, id);
+                    self.stops.started(pid, &process);
+                    serde_json::json!({"pid": pid})
+                })
             }
             Ok(Demand::Kill { pid, signal }) => self.kill_run(pid, signal),
             Ok(Demand::Stop) => {
@@ -97,6 +106,7 @@ impl Init {
             .collect();
         value["name"] = self.lab.name.clone().into();
         value["hosts"] = hosts.into();
+        value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
         let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
         value["segments"] = segments
             .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))

@@ -12,10 +12,12 @@ import select
 import sys
 from typing import TYPE_CHECKING, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from playwright.sync_api import Error, sync_playwright
 
-    from playwright.sync_api import Browser
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from playwright.sync_api import Browser, Playwright
 
     from wavebed.workload.model import Json
 
@@ -36,6 +38,8 @@ ARGUMENTS = (
     "--autoplay-policy=no-user-gesture-required",
 )
 """What every Chromium is started with, so that it sends nothing that nobody asked for."""
+
+_NO_SANDBOX = "No usable sandbox"
 
 
 class Conversation:
@@ -67,35 +71,44 @@ class Conversation:
         self._output.flush()
 
 
-def _launch_arguments(extra: Sequence[str], *, quic: bool) -> list[str]:
-    arguments = [*ARGUMENTS, *extra]
-    if not quic:
+def _launch(playwright: Playwright, settings: Mapping[str, Json]) -> tuple[Browser, str]:
+    """Start the browser; return it, and why its sandbox is off if it is.
+
+    Chromium refuses to start as root with its sandbox, and where the kernel allows no user namespaces.
+    """
+    arguments = [*ARGUMENTS, *cast("list[str]", settings.get("arguments", []))]
+    if not settings.get("quic"):
         arguments.append("--disable-quic")
+
+    def start(*, sandbox: bool) -> Browser:
+        return playwright.chromium.launch(
+            executable_path=cast("str", settings["chromium"]), args=arguments, headless=True, chromium_sandbox=sandbox
+        )
+
     if os.geteuid() == 0:
-        arguments.append("--no-sandbox")
-    return arguments
+        return start(sandbox=False), "it runs as root here"
+    try:
+        return start(sandbox=True), ""
+    except Error as error:
+        if _NO_SANDBOX not in error.message:
+            raise
+        return start(sandbox=False), "this kernel allows this user no user namespace"
 
 
 def serve(play: Callable[[Conversation, Browser, dict[str, Json]], Mapping[str, Json]]) -> None:
     """Run an agent: `play` gets the conversation, the browser and the settings, and returns the result.
 
-    It says ``{"ready": true}`` by `Conversation.say` when it is ready (page made, nothing sent), waits for the word by
+    This function says ``{"sandbox": "on"}``, or ``off`` with the reason, when the browser is up. `play` says
+    ``{"ready": true}`` by `Conversation.say` when it is ready (page made, nothing sent), waits for the word by
     `Conversation.hear`, and plays. Settings that this function reads itself: ``chromium`` (path), ``arguments``
     (more of Chromium's), ``quic`` (whether QUIC is allowed).
     """
-    from playwright.sync_api import Error, sync_playwright
-
     conversation = Conversation()
     settings = conversation.hear()
-    arguments = _launch_arguments(cast("list[str]", settings.get("arguments", [])), quic=bool(settings.get("quic")))
     try:
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=cast("str", settings["chromium"]),
-                args=arguments,
-                headless=True,
-                chromium_sandbox=os.geteuid() != 0,
-            )
+            browser, unprotected = _launch(playwright, settings)
+            conversation.say({"sandbox": f"off: {unprotected}" if unprotected else "on"})
             conversation.say({"result": dict(play(conversation, browser, settings)), "version": browser.version})
             browser.close()
     except Error as error:

@@ -12,10 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.path.confine import Confined, module_path, program_files
+from wavebed.workload.raw import create
 from wavebed.workload.waiting import end_within, last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.path.lab import LabHost
@@ -41,21 +43,38 @@ class Agent:
     settings : mapping
         What it is told first; JSON.
     folder : pathlib.Path
-        Its standard error goes to ``MODULE.log`` there.
+        Its standard error goes to ``MODULE.log`` there; it may write there.
+    read : sequence of pathlib.Path
+        What it reads, if that may be in a home or a temporary folder.
     """
 
-    def __init__(self, host: LabHost, module: str, settings: Mapping[str, Json], folder: Path) -> None:
+    def __init__(
+        self,
+        host: LabHost,
+        module: str,
+        settings: Mapping[str, Json],
+        folder: Path,
+        read: Sequence[Path] = (),
+    ) -> None:
         self._name = module.rpartition(".")[2]
         self._log = folder / f"{self._name}.log"
         their_input, self._input = os.pipe2(os.O_CLOEXEC)
         self._output, their_output = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
         self._rest = b""
+        self.sandbox = "unknown"
+        """``on``, or ``off`` and why: whether pages are in the sandbox of the browser."""
         self._lock = threading.Lock()
         try:
-            with self._log.open("ab") as log:
+            with create(self._log) as log:
                 self._process = host.start(
-                    [sys.executable, "-m", module], stdin=their_input, stdout=their_output, stderr=log
+                    # Without -P, modules would be looked for in the working folder first.
+                    [sys.executable, "-P", "-m", module],
+                    stdin=their_input,
+                    stdout=their_output,
+                    stderr=log,
+                    env={"PYTHONPATH": os.pathsep.join(module_path())},
+                    confined=Confined(read=[*program_files(str(settings.get("chromium", ""))), *read], write=[folder]),
                 )
         except BaseException:
             os.close(self._input)
@@ -129,6 +148,7 @@ class Agent:
             If it does not come up.
         """
         try:
+            self.sandbox = str(self.hear(timeout_s)["sandbox"])
             self.hear(timeout_s)
         except TimeoutError as error:
             raise WavebedError(f"{self._name}: the browser is not up: {error}") from None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wavebed.workload.raw import create, open_to_all
 from wavebed.workload.serve.certificate import Certificate, make_certificate
 from wavebed.workload.serve.model import PROTOCOLS, Protocol, RunningServer, VirtualHost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from wavebed.path.lab import LabHost
@@ -54,11 +58,30 @@ def start_web_server(
     WavebedError
         If it does not start; the line is its own.
     """
-    if protocol == "h3":
-        from wavebed.workload.serve.caddy import start_caddy
+    for root in {each.root for each in hosts}:
+        open_to_all(root)
+    with _shown(certificate, folder) as own:
+        if protocol == "h3":
+            from wavebed.workload.serve.caddy import start_caddy
 
-        assert certificate is not None, "HTTP/3 needs TLS"
-        return start_caddy(host, hosts, folder, certificate)
-    from wavebed.workload.serve.nginx import start_nginx
+            assert own is not None, "HTTP/3 needs TLS"
+            return start_caddy(host, hosts, folder, own)
+        from wavebed.workload.serve.nginx import start_nginx
 
-    return start_nginx(host, hosts, folder, certificate, http2=protocol == "h2")
+        return start_nginx(host, hosts, folder, own, http2=protocol == "h2")
+
+
+@contextmanager
+def _shown(certificate: Certificate | None, folder: Path) -> Iterator[Certificate | None]:
+    """Give a server a copy of a certificate and its key, which is gone when it listens."""
+    if certificate is None:
+        yield None
+        return
+    copy = folder / "certificate.pem"
+    with create(copy) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(certificate.file.read_bytes())
+    try:
+        yield replace(certificate, file=copy)
+    finally:
+        copy.unlink(missing_ok=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
+from wavebed.path.confine import Confined
+from wavebed.workload.raw import create
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import caddy_handlers
 from wavebed.workload.tools import find
@@ -26,10 +27,10 @@ def start_caddy(host: LabHost, hosts: Sequence[VirtualHost], folder: Path, certi
     configuration = folder / "caddy.json"
     configuration.write_text(json.dumps(caddy_configuration(hosts, folder, certificate), indent=1), encoding="utf-8")
     log = folder / "caddy.log"
-    homes = {name: str(folder / "caddy") for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    with log.open("ab") as output:
+    with create(log) as output:
         argv = [find("caddy"), "run", "--config", str(configuration)]
-        process = host.start(argv, stdout=output, stderr=output, cwd=folder, env={**os.environ, **homes})
+        needs = Confined(read=[each.root for each in hosts], write=[folder])
+        process = host.start(argv, stdout=output, stderr=output, cwd=folder, confined=needs)
     server = RunningServer("caddy", process, log)
     server.wait_for_ports(host, sorted({each.port for each in hosts}))
     return server

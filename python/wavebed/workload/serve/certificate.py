@@ -30,13 +30,17 @@ class Certificate:
     Parameters
     ----------
     file : pathlib.Path
-        PEM with both; a server takes it as certificate and as key, a client as the authority that it trusts.
+        PEM with both, for its owner only; a server takes a copy as certificate and as key.
     spki_sha256 : str
         Base64 of the SHA-256 of its public key, for Chromium's ``--ignore-certificate-errors-spki-list``.
     """
 
     file: Path
     spki_sha256: str
+
+    def curl_options(self) -> list[str]:
+        """Return the options by which curl accepts this certificate and no other, without the file."""
+        return ["--insecure", "--pinnedpubkey", f"sha256//{self.spki_sha256}"]
 
 
 def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str] = ()) -> Certificate:

@@ -119,7 +119,7 @@ class RunningServer:
         end = time.monotonic() + START_TIMEOUT_S
         files = [f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6")]
         while True:
-            tables = host.run(["cat", *files], capture_output=True, timeout=START_TIMEOUT_S).stdout
+            tables = host.run(["cat", *files], capture_output=True, timeout=START_TIMEOUT_S, confined=True).stdout
             rows = [line.split() for line in tables.splitlines()]
             if any(len(row) > _STATE and row[_STATE] in _WAITING and row[1].endswith(f":{port:04X}") for row in rows):
                 return

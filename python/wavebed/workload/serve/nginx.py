@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavebed.path.confine import Confined
+from wavebed.workload.raw import create
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import NGINX_MAP_SIZES, nginx_locations, nginx_map
 from wavebed.workload.tools import find
@@ -49,10 +51,11 @@ def start_nginx(
     configuration = folder / "nginx.conf"
     configuration.write_text(nginx_configuration(hosts, folder, certificate, http2=http2), encoding="utf-8")
     log = folder / "nginx.log"
-    with log.open("ab") as output:
+    with create(log) as output:
         # Without -e it would open the log that was compiled in, before it reads what we say.
         argv = [find("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
-        process = host.start(argv, stdout=output, stderr=output, cwd=folder)
+        needs = Confined(read=[each.root for each in hosts], write=[folder])
+        process = host.start(argv, stdout=output, stderr=output, cwd=folder, confined=needs)
     server = RunningServer("nginx", process, log)
     server.wait_for_ports(host, sorted({each.port for each in hosts}))
     return server
@@ -61,10 +64,9 @@ def start_nginx(
 def nginx_configuration(
     hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate | None, *, http2: bool
 ) -> str:
-    """Return the configuration of an nginx that stays in one process, one user and one folder.
+    """Return the configuration of an nginx that stays in one process and one folder.
 
-    ``user root``: otherwise it would give its folders to a user that a laboratory without root does not have. The
-    folders for temporary files are all `folder`: nothing here writes any.
+    The folders for temporary files are all `folder`: nothing here writes any.
     """
     assert certificate is not None or not http2, "HTTP/2 needs TLS: this nginx speaks no h2c beside HTTP/1.1"
     temporary = "\n".join(
@@ -76,8 +78,7 @@ def nginx_configuration(
     servers = "\n".join(
         _server(each, f"wavebed{number}", certificate, http2=http2) for number, each in enumerate(hosts)
     )
-    return f"""user root;
-daemon off;
+    return f"""daemon off;
 master_process off;
 pid {_quoted(folder / "nginx.pid")};
 error_log stderr warn;

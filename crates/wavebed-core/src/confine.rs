@@ -1,0 +1,165 @@
+//! Programs that get little to harm: what they see, as whom they run, and which variables they know.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use wavebed_os::capabilities::Set;
+use wavebed_os::confinement::{Confinement, TEMPORARY, User};
+
+use crate::lab_file::LabFile;
+
+/// Variables of the laboratory's owner that every program may know, beside those whose names begin with `LC_`.
+const HARMLESS: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "TERM", "TZ"];
+
+/// How confined programs of a laboratory are confined.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfineFile {
+    /// The user and group that they are; nobody else is.
+    pub user: u32,
+    /// Folders that they find empty.
+    pub hidden: Vec<PathBuf>,
+    /// What they can read although it is in one of those, or in a folder that only its owner can search.
+    pub read: Vec<PathBuf>,
+}
+
+/// What one program needs beside that.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Needs {
+    /// What else it reads.
+    read: Vec<PathBuf>,
+    /// Folders that it writes to.
+    write: Vec<PathBuf>,
+    /// What it may do in its host's network namespace.
+    capabilities: Vec<Capability>,
+}
+
+/// A capability that a program can need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// Settings of its host's network.
+    NetAdmin,
+}
+
+/// The confinement of a laboratory's programs.
+pub struct Rules {
+    file: ConfineFile,
+    /// Whether the laboratory is root's, so that there are other users.
+    has_users: bool,
+    /// Whether the laboratory may have a terminal.
+    may_have_terminal: bool,
+}
+
+impl Rules {
+    /// Takes the rules out of the laboratory file, if it has any.
+    pub fn take(lab: &mut LabFile, has_users: bool) -> Option<Self> {
+        let may_have_terminal = lab.command.is_some() || !lab.background.is_empty();
+        lab.confine.take().map(|file| Self {
+            file,
+            has_users,
+            may_have_terminal,
+        })
+    }
+
+    /// The user that confined programs are on the machine, if it is another than that of the laboratory.
+    #[must_use]
+    pub fn other_user(&self) -> Option<u32> {
+        self.has_users.then_some(self.file.user)
+    }
+
+    /// How a program with these needs is confined.
+    #[must_use]
+    pub fn confinement(&self, needs: &Needs) -> Confinement {
+        let capabilities = needs.capabilities.iter().fold(Set::NONE, |set, each| {
+            set.and(match each {
+                Capability::NetAdmin => Set::NET_ADMIN,
+            })
+        });
+        Confinement {
+            user: if self.has_users {
+                User::Other(self.file.user)
+            } else {
+                User::Renamed(self.file.user)
+            },
+            hidden: self.file.hidden.clone(),
+            read: self.file.read.iter().chain(&needs.read).cloned().collect(),
+            write: needs.write.clone(),
+            capabilities,
+            own_session: self.may_have_terminal,
+        }
+    }
+}
+
+/// The variables that a confined program knows of `all`, and where it may write.
+#[must_use]
+pub fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+    let mut variables: BTreeMap<String, String> = all
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| HARMLESS.contains(&key.as_str()) || key.starts_with("LC_"))
+        .collect();
+    for key in ["HOME", "TMPDIR"] {
+        variables.insert(key.to_owned(), TEMPORARY.to_owned());
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_variables_are_known() {
+        let given = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("HOME", "/root"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("LD_PRELOAD", "x.so"),
+            ("http_proxy", "http://x"),
+        ];
+        let known = environment(
+            given
+                .map(|(key, value)| (key.into(), value.into()))
+                .into_iter(),
+        );
+        let known: Vec<(&str, &str)> = known
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(
+            known,
+            [
+                ("HOME", "/tmp"),
+                ("LC_ALL", "C"),
+                ("PATH", "/bin"),
+                ("TMPDIR", "/tmp")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_has_no_capability_that_it_does_not_name() {
+        let rules = Rules {
+            file: ConfineFile {
+                user: 65_000,
+                hidden: Vec::new(),
+                read: vec!["/opt/one".into()],
+            },
+            has_users: true,
+            may_have_terminal: false,
+        };
+        let plain = rules.confinement(&Needs::default());
+        assert_eq!(plain.capabilities, Set::NONE);
+        assert_eq!(plain.user, User::Other(65_000));
+        let text = r#"{"capabilities": ["net_admin"], "read": ["/opt/two"]}"#;
+        let needs: Needs = serde_json::from_str(text).expect("needs");
+        let more = rules.confinement(&needs);
+        assert_eq!(more.capabilities, Set::NET_ADMIN);
+        assert_eq!(more.read, [PathBuf::from("/opt/one"), "/opt/two".into()]);
+        assert!(serde_json::from_str::<Needs>(r#"{"capabilities": ["sys_admin"]}"#).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Starting programs on the hosts of a laboratory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use wavebed_os::confinement::TEMPORARY;
+use wavebed_os::process::{self, Spawn};
+
+use super::Init;
+use crate::confine::{self, Needs};
+use crate::lab_file::ProcessFile;
+use crate::network::Host;
+use crate::problem::Problem;
+use crate::ready;
+
+/// Variables that name a proxy, in small letters: no proxy can be reached from inside.
+const PROXIES: [&str; 5] = [
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "no_proxy",
+];
+
+/// Where a program begins.
+#[derive(Default)]
+pub(super) struct Place<'a> {
+    /// Variables on top of the laboratory's own.
+    pub environment: &'a [(String, String)],
+    /// Working directory.
+    pub directory: Option<&'a str>,
+    /// What it needs, if it is confined.
+    pub needs: Needs,
+    /// Standard input, output and error; init's own without.
+    pub stdio: [Option<BorrowedFd<'a>>; 3],
+    /// Whether it gets the terminal's foreground.
+    pub foreground: bool,
+}
+
+impl Init {
+    pub(super) fn start_programs(&mut self) -> Result<(), Problem> {
+        let nothing =
+            File::open("/dev/null").map_err(|error| Problem::failed(error.to_string()))?;
+        let errors = std::io::stderr();
+        let background = std::mem::take(&mut self.lab.background);
+        let mut started: BTreeMap<&str, (i32, usize)> = BTreeMap::new();
+        for process in &background {
+            let place = Place {
+                stdio: [Some(nothing.as_fd()), Some(errors.as_fd()), None],
+                ..Place::default()
+            };
+            let pid = self.start(process, &place).map_err(Problem::wrong)?;
+            self.stops.started(pid, process);
+            started.entry(&process.host).or_insert((pid, 0)).1 += 1;
+        }
+        for (pid, programs) in started.into_values() {
+            ready::wait_for_ports(pid, programs);
+        }
+        if let Some(command) = self.lab.command.take() {
+            let place = Place {
+                foreground: self.has_terminal,
+                ..Place::default()
+            };
+            let pid = self.start(&command, &place).map_err(Problem::wrong)?;
+            self.command = Some(pid);
+        }
+        Ok(())
+    }
+
+    /// Starts a program on a host and returns its number.
+    pub(super) fn start(&self, process: &ProcessFile, place: &Place<'_>) -> Result<i32, String> {
+        let host = &self.hosts[self.lab.host_index(&process.host)?];
+        let argv: Vec<String> = process
+            .argv
+            .iter()
+            .map(|argument| self.fill_in(argument))
+            .collect();
+        let rules = self.rules.as_ref().filter(|_| process.confined);
+        let confinement = rules.map(|rules| rules.confinement(&place.needs));
+        if process.confined && confinement.is_none() {
+            return Err("confine: the laboratory has no rules for it".to_owned());
+        }
+        let own = if process.confined {
+            confine::environment(std::env::vars_os())
+        } else {
+            without_proxies()
+        };
+        let environment = self.environment(host, own, place.environment);
+        // Where the user is may be hidden.
+        let hidden = process.confined.then_some(TEMPORARY);
+        let input = std::io::stdin();
+        let what = Spawn {
+            argv: &argv,
+            environment: &environment,
+            directory: place.directory.or(hidden).map(Into::into),
+            network: Some(host.network.as_fd()),
+            hostname: &host.name,
+            stdio: place.stdio,
+            terminal: place.foreground.then(|| input.as_fd()),
+            confinement: confinement.as_ref(),
+        };
+        process::spawn(&what).map_err(|error| format!("{}: {error}", process.host))
+    }
+
+    /// Puts addresses in the place of `{server}`, `{edge}` and `{client}`.
+    fn fill_in(&self, argument: &str) -> String {
+        self.hosts.iter().fold(argument.to_owned(), |text, host| {
+            text.replace(&format!("{{{}}}", host.name), &host.v4.to_string())
+        })
+    }
+
+    fn environment(
+        &self,
+        host: &Host,
+        mut variables: BTreeMap<String, String>,
+        extra: &[(String, String)],
+    ) -> Vec<(String, String)> {
+        let server = &self.hosts[0];
+        variables.extend([
+            ("WAVEBED_SERVER".to_owned(), server.v4.to_string()),
+            ("WAVEBED_SERVER6".to_owned(), server.v6.to_string()),
+            ("WAVEBED_HOST".to_owned(), host.name.clone()),
+            ("WAVEBED_LAB".to_owned(), self.lab.name.clone()),
+        ]);
+        variables.extend(extra.iter().cloned());
+        variables.into_iter().collect()
+    }
+}
+
+fn without_proxies() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| !PROXIES.contains(&key.to_ascii_lowercase().as_str()))
+        .collect()
+}

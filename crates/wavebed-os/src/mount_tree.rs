@@ -1,0 +1,179 @@
+//! Copies of mounts that are attached elsewhere, and what may be done through a mount (Linux 5.12).
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::error::check;
+
+const OPEN_TREE_CLONE: libc::c_uint = 1;
+const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC.cast_unsigned();
+const MOVE_FROM_EMPTY_PATH: libc::c_uint = 4;
+const RECURSIVE: libc::c_uint = libc::AT_RECURSIVE.cast_unsigned();
+const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH.cast_unsigned();
+
+/// What a mount does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusals(u64);
+
+impl Refusals {
+    /// Writing.
+    pub const WRITING: Self = Self(1);
+    /// Gaining privileges by the owner of a program's file.
+    pub const SETUID: Self = Self(2);
+    /// Using device nodes.
+    pub const DEVICES: Self = Self(4);
+
+    /// What is in one of the two.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// A copy of a file, or of a folder with all that is mounted in it, which is nowhere yet.
+#[derive(Debug)]
+pub struct Tree {
+    file: File,
+}
+
+impl Tree {
+    /// Copies what is at `path`. The content is the same, not a copy.
+    ///
+    /// # Errors
+    /// There is nothing, the process may not, or the kernel is older than Linux 5.2.
+    pub fn copy(path: &Path) -> io::Result<Self> {
+        let name = text(path)?;
+        let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | RECURSIVE;
+        // SAFETY: the string is valid for the call; the descriptor is owned at once.
+        let file = unsafe {
+            let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, name.as_ptr(), flags);
+            OwnedFd::from_raw_fd(check(i32::try_from(fd).unwrap_or(-1))?)
+        };
+        Ok(Self {
+            file: File::from(file),
+        })
+    }
+
+    /// Refuses these through the copy, everywhere in it.
+    ///
+    /// # Errors
+    /// The kernel is older than Linux 5.12.
+    pub fn refuse(&self, refusals: Refusals) -> io::Result<()> {
+        set_attributes(
+            self.file.as_raw_fd(),
+            c"",
+            RECURSIVE | EMPTY_PATH,
+            refusals.0,
+            0,
+        )
+    }
+
+    /// Attaches it at `path` in the caller's mount namespace; makes what is missing there to attach it to.
+    ///
+    /// # Errors
+    /// `path` cannot be made.
+    pub fn attach(&self, path: &Path) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if fs::metadata(path).is_err() {
+            make_place(path, own.is_dir())?;
+        }
+        let name = text(path)?;
+        // SAFETY: the strings are valid for the call.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_move_mount,
+                self.file.as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_FDCWD,
+                name.as_ptr(),
+                MOVE_FROM_EMPTY_PATH,
+            )
+        };
+        check(i32::try_from(answer).unwrap_or(-1)).map(drop)
+    }
+
+    /// Whether `path` leads to the content of this copy.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let same = |own: fs::Metadata, other: fs::Metadata| {
+            (own.dev(), own.ino()) == (other.dev(), other.ino())
+        };
+        match (self.file.metadata(), fs::metadata(path)) {
+            (Ok(own), Ok(other)) => same(own, other),
+            _ => false,
+        }
+    }
+}
+
+/// Refuses these through every mount from `path` on.
+///
+/// # Errors
+/// Nothing is mounted at `path`, or the kernel is older than Linux 5.12.
+pub fn refuse_from(path: &Path, refusals: Refusals) -> io::Result<()> {
+    set_attributes(libc::AT_FDCWD, &text(path)?, RECURSIVE, refusals.0, 0)
+}
+
+/// Allows again what was refused through the mount at `path`.
+///
+/// # Errors
+/// Nothing is mounted at `path`, or it was refused by somebody with more rights.
+pub fn allow_at(path: &Path, refusals: Refusals) -> io::Result<()> {
+    set_attributes(libc::AT_FDCWD, &text(path)?, 0, 0, refusals.0)
+}
+
+fn set_attributes(
+    folder: i32,
+    path: &std::ffi::CStr,
+    flags: libc::c_uint,
+    set: u64,
+    clear: u64,
+) -> io::Result<()> {
+    let attributes = Attributes {
+        set,
+        clear,
+        propagation: 0,
+        user_namespace: 0,
+    };
+    // SAFETY: the string and the attributes are valid for the call, which is told their size.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            folder,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            mem::size_of::<Attributes>(),
+        )
+    };
+    check(i32::try_from(answer).unwrap_or(-1)).map(drop)
+}
+
+/// Makes an empty folder or file, and the folders above it, for everybody to search whatever the umask is.
+fn make_place(path: &Path, is_folder: bool) -> io::Result<()> {
+    if let Some(above) = path.parent().filter(|above| fs::metadata(above).is_err()) {
+        make_place(above, true)?;
+    }
+    if !is_folder {
+        return File::create_new(path).map(drop);
+    }
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn text(path: &Path) -> io::Result<CString> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
+}

@@ -1,0 +1,57 @@
+"""Raw outputs of programs that are not to be trusted: in folders that are theirs while they run."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["create", "open_to_all", "read_end"]
+
+_READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+_SEARCHABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+def create(file: Path) -> BinaryIO:
+    """Make a file and open it for writing; nothing of that name may be there, not even a link.
+
+    Raises
+    ------
+    FileExistsError
+        If there is.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(file, flags, 0o644), "wb")
+
+
+def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
+    """Return the text at the end of a regular file; nothing if there is none, or if it is something else."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return ""
+        data = os.pread(descriptor, most_bytes, max(0, found.st_size - most_bytes))
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", errors="replace")
+
+
+def open_to_all(path: Path) -> None:
+    """Let every user read a file or a folder of the cache, and what is in it: programs run as another user than this.
+
+    Folders above stay as they are.
+    """
+    for each in [path, *path.rglob("*")] if path.is_dir() else [path]:
+        mode = each.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            continue
+        wanted = mode | _READABLE | (_SEARCHABLE if stat.S_ISDIR(mode) else 0)
+        if wanted != mode:
+            each.chmod(stat.S_IMODE(wanted))

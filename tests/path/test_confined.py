@@ -1,0 +1,299 @@
+"""Programs of workloads can do little harm: as whom they run, what they see, know and leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from workload_harness import KNOWN_PATH, run_workload
+
+from wavebed.path.api import Path as EmulatedPath
+from wavebed.path.confine import Confined, confined_user, take_back
+from wavebed.workload.raw import create, read_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wavebed.path.lab import LabHost, Laboratory
+    from wavebed.workload.model import Stage
+
+SCRIPT = Path(__file__).with_name("confined_program.py")
+SECRET = "only for the operator"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The script that tells what it can do, where programs find it; the operator has a home and a secret."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "key").write_text(SECRET)
+    (home / "key").chmod(0o600)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("OPERATORS_SECRET", SECRET)
+    return home
+
+
+def told(host: LabHost, folder: Path, **options: object) -> dict[str, object]:
+    """Run the script confined on a host, in a folder that is its own, and return what it tells."""
+    done = host.run(
+        [sys.executable, "-"],
+        input=SCRIPT.read_text().replace("{key}", f"{os.environ['HOME']}/key"),
+        capture_output=True,
+        cwd=folder,
+        confined=Confined(write=[folder], **options),  # type: ignore[arg-type]
+    )
+    assert done.returncode == 0, done.stderr
+    return cast("dict[str, object]", json.loads(done.stdout))
+
+
+def test_a_confined_program_is_nobody_and_knows_nothing(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    with EmulatedPath.of().up() as lab:
+        found = told(lab.server, folder)
+        again = told(lab.client, folder)
+    assert lab.confined_user == confined_user()
+    assert found["ids"] == [confined_user()] * 6
+    assert found["groups"] == []
+    status = cast("dict[str, str]", found["status"])
+    assert {int(status[key], 16) for key in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert status["NoNewPrivs"] == "1"
+    assert SECRET not in json.dumps(found)
+    assert set(cast("dict[str, str]", found["variables"])) <= {
+        *("PATH", "LANG", "LANGUAGE", "TERM", "TZ", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE", "PWD"),
+        *("WAVEBED_SERVER", "WAVEBED_SERVER6", "WAVEBED_HOST", "WAVEBED_LAB"),
+    }
+    assert found["key"] == "FileNotFoundError", "the home is empty"
+    assert found["shadow"] == "PermissionError"
+    assert found["init"] == "PermissionError", "the laboratory's own variables are not to be read"
+    assert found["wrote"] == ["/tmp", "/var/tmp", "/dev/shm", str(folder)]
+    assert again["temporary"] == [], "no program sees another's temporary files"
+    assert not list(Path("/tmp").glob("left-by-a-confined-program"))
+
+
+def test_a_capability_is_had_only_by_the_program_that_names_it(tmp_path: Path) -> None:
+    with EmulatedPath.of().up() as lab:
+        found = told(lab.server, tmp_path, capabilities=("net_admin",))
+    status = cast("dict[str, str]", found["status"])
+    assert {int(status[key], 16) for key in ("CapPrm", "CapEff", "CapAmb")} == {1 << 12}
+    assert int(status["CapBnd"], 16) == 0
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_a_command_is_confined_unless_the_scenario_says_no(program: Path, tmp_path: Path, *, confined: bool) -> None:
+    line = f"id -u; echo $OPERATORS_SECRET; cat {program}/key"
+    table = {"kind": "command", "run": line, "confined": confined, "may-be-stopped": True}
+    _, about = run_workload(table, KNOWN_PATH, tmp_path)
+    text = (cast("Path", about["folder"]) / "raw" / "command" / "stdout").read_text()
+    if confined:
+        assert text == f"{confined_user()}\n\n"
+    else:
+        assert text == f"0\n{SECRET}\n{SECRET}"
+
+
+@pytest.mark.parametrize(("protocol", "name"), [("h2", "nginx"), ("h3", "caddy")])
+def test_a_web_server_has_no_privileges_and_no_variables_of_the_operator(
+    program: Path, tmp_path: Path, protocol: str, name: str
+) -> None:
+    from wavebed.workload.serve import VirtualHost, make_certificate, start_web_server
+
+    root, folder = tmp_path / "www", tmp_path / "server"
+    for each in (root, folder):
+        each.mkdir()
+    (root / "index.html").write_text("x")
+    (root / "index.html").chmod(0o600)
+    certificate = make_certificate(tmp_path / "cache", ["server"])
+    with EmulatedPath.of().up() as lab:
+        site = VirtualHost("server", "*", 443, root)
+        server = start_web_server(lab.server, [site], protocol, folder, certificate)  # type: ignore[arg-type]
+        files = [f"/proc/{server.process.pid}/{file}" for file in ("status", "environ")]
+        seen = lab.server.run(["cat", *files], capture_output=True).stdout
+        page = lab.client.run(
+            ["curl", "-sS", "--noproxy", "*", "--http2", *certificate.curl_options(), "https://server/"],
+            capture_output=True,
+        )
+        assert page.stdout == "x", page.stderr
+    assert f"Name:\t{name}\n" in seen
+    assert f"Uid:\t{confined_user()}\t" in seen
+    for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"):
+        assert line in seen
+    assert SECRET not in seen
+    assert certificate.file.stat().st_mode & 0o077 == 0
+    assert "PRIVATE KEY" not in "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
+
+
+def test_the_port_of_a_fixed_congestion_control_is_had_by_a_program_that_asks(tmp_path: Path) -> None:
+    table = {"kind": "bulk", "duration": "1s", "congestion-control": "cubic", "direction": "both"}
+    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    assert outcome.status == "ok", outcome.reason
+
+
+def test_links_and_pipes_that_a_program_left_are_gone_before_anything_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    line = "ln -s /etc/shadow stdout.json; mkfifo pipe; mkdir in; ln -s / in/root; echo x > in/file; chmod 4755 in/file"
+    with EmulatedPath.of().up() as lab:
+        lab.client.run(["sh", "-c", line], cwd=folder, confined=Confined(write=[folder]), check=True)
+        assert (folder / "in" / "file").stat().st_uid == confined_user()
+        with pytest.raises(FileExistsError):
+            create(folder / "stdout.json")
+        assert read_end(folder / "stdout.json") == read_end(folder / "pipe") == ""
+    assert sorted(take_back(folder)) == ["in/root", "pipe", "stdout.json"]
+    left = [folder, *folder.rglob("*")]
+    assert [path.name for path in left] == ["raw", "in", "file"]
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in left} == {(os.geteuid(), os.getegid())}
+    assert not (folder / "in" / "file").stat().st_mode & stat.S_ISUID
+
+
+def test_it_works_from_an_interpreter_in_a_folder_that_only_its_owner_can_search(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "secret").write_text(SECRET)
+    (closed / "tool").write_text("#!/bin/sh\necho tool works\n")
+    (closed / "tool").chmod(0o755)
+    venv = closed / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    with EmulatedPath.of().up() as lab:
+        confined = Confined(read=[venv])
+        python = [str(venv / "bin" / "python"), "-c", "import json, sys; print(sys.prefix)"]
+        done = lab.client.run(python, capture_output=True, confined=confined)
+        assert done.stdout.strip() == str(venv), done.stderr
+        done = lab.client.run([closed / "tool"], capture_output=True, confined=True)
+        assert done.stdout == "tool works\n", done.stderr
+        done = lab.client.run(["ls", "-A", closed], capture_output=True, confined=confined)
+        assert done.stdout == "venv\n"
+
+
+def test_two_programs_on_one_host_do_not_share_their_folders(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    for folder in (mine, theirs):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    with EmulatedPath.of().up() as lab:
+        lab.client.run(["touch", theirs / "written"], confined=Confined(write=[theirs]), check=True)
+        line = f"cat {theirs}/written; touch {theirs}/mine; touch {mine}/written"
+        lab.client.run(["sh", "-c", line], capture_output=True, confined=Confined(write=[mine]))
+    assert sorted(file.name for file in theirs.iterdir()) == ["file", "written"]
+    assert sorted(file.name for file in mine.iterdir()) == ["file", "written"]
+
+
+def browser_processes(lab: Laboratory) -> dict[str, list[dict[str, str]]]:
+    """Return the status of every process of Chromium in a laboratory by its type; ``browser`` is the first."""
+    script = (
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q chromium && "
+        "{ echo; echo \"Line: $(tr '\\0' ' ' < $p/cmdline)\"; cat $p/status; }; done"
+    )
+    text = lab.client.run(["sh", "-c", script], capture_output=True).stdout
+    found: dict[str, list[dict[str, str]]] = {}
+    for part in text.split("\n\n"):
+        status = dict(line.split(":", 1) for line in part.strip().splitlines() if ":" in line)
+        words = status.get("Line", "").split()
+        if any(word.endswith(("/chromium", "/chrome")) for word in words[:1]):
+            kind = next((word.removeprefix("--type=") for word in words if word.startswith("--type=")), "browser")
+            found.setdefault(kind, []).append(status)
+    return found
+
+
+def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_workload_web import TABLE, small_site
+
+    built = small_site(tmp_path / "site")
+    monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)
+    found: dict[str, list[dict[str, str]]] = {}
+
+    def during(lab: Laboratory, stage: Stage) -> None:
+        found.update(browser_processes(lab))
+
+    before = set(Path("/tmp").iterdir())
+    outcome, _ = run_workload(TABLE, {**KNOWN_PATH, "rate": "5mbit"}, tmp_path, during=during)
+    assert outcome.status == "ok", outcome.reason
+    assert outcome.details["browser sandbox"] == "on"
+    assert {"browser", "renderer"} <= set(found), sorted(found)
+    for status in (each for processes in found.values() for each in processes):
+        assert status["NoNewPrivs"].strip() == "1", status
+        assert set(status["Uid"].split()) == {str(confined_user())}, status
+    assert {status["Seccomp"].strip() for status in found["renderer"]} == {"2"}
+    new = {path.name for path in set(Path("/tmp").iterdir()) - before}
+    assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
+
+
+SCENARIO = """title = "web"
+[path]
+rate = "20mbit"
+delay = "20ms"
+[[workload]]
+kind = "web"
+site = "google"
+"""
+
+
+def test_a_killed_web_run_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
+    """Whatever is made in the temporary folder while the run lives is gone soon after SIGKILL."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    (tmp_path / "web.toml").write_text(SCENARIO)
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TMPDIR": str(temporary),
+    }
+    before = set(Path("/tmp").iterdir())
+    run = subprocess.Popen(
+        [sys.executable, "-m", "wavebed", "run", "web.toml", "-o", "out"],
+        cwd=tmp_path,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: browser_of(run.pid), 60)
+        time.sleep(0.3)
+    finally:
+        run.kill()
+        run.wait()
+    wait_for(lambda: not list(temporary.iterdir()), 5)
+    new = {path.name for path in set(Path("/tmp").iterdir()) - before}
+    assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
+
+
+def browser_of(pid: int) -> bool:
+    """Say whether a process has a descendant that renders pages."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = (int(fields[1]), b"--type=renderer" in (folder / "cmdline").read_bytes())
+        except OSError:
+            continue
+    for child, (_, renders) in parents.items():
+        above = child
+        while renders and above in parents:
+            above = parents[above][0]
+            if above == pid:
+                return True
+    return False
+
+
+def wait_for(condition: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
+
+
+def test_shell_confines_its_command_if_it_is_told_to(program: Path, tmp_path: Path) -> None:
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    line = "id -u; echo $OPERATORS_SECRET; pwd; cat $0"
+    command = [sys.executable, "-m", "wavebed", "shell", "--confine", "--", "sh", "-c", line, str(program / "key")]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == f"{confined_user()}\n\n/tmp\n", done.stderr
+    assert SECRET not in done.stdout + done.stderr
