@@ -96,7 +96,7 @@ def send(kind: str, count: int, seed: int) -> dict[str, Any]:
         "taken": sent["taken"],
         "unaccounted": sum(abs(_balance(link)) + abs(link["unaccounted_segments"]) for link in links),
         "offered": sum(link["offered_segments"] for link in links),
-        "malformed": sum(each["malformed_packets"] for each in departures),
+        "malformed": sum(link["dropped_segments"]["malformed"] for link in links),
         "refused": sum(each["refused_segments"] for each in departures),
         "faults": faults,
     }
