@@ -37,6 +37,13 @@ def node(path: Path, minor: int) -> Path:
     return path
 
 
+def standard_output(folder: Path) -> Path:
+    """Make what ``/dev/stdout`` is: a writer that replaces it must not take that of the machine."""
+    link = folder / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    return link
+
+
 # ---- --summary ----
 
 
@@ -73,7 +80,7 @@ def test_a_full_device_is_one_line_and_the_status_says_so(tmp_path: Path) -> Non
 
 
 def test_standard_output_can_be_named(tmp_path: Path) -> None:
-    done = shell(tmp_path, "--summary", "/dev/stdout", command="echo {}")
+    done = shell(tmp_path, "--summary", str(standard_output(tmp_path)), command="echo {}")
     assert done.returncode == 0
     first, _, rest = done.stdout.partition("\n")
     assert first == "{}"
@@ -82,7 +89,7 @@ def test_standard_output_can_be_named(tmp_path: Path) -> None:
 
 def test_what_standard_output_has_already_is_not_overwritten(tmp_path: Path) -> None:
     with (tmp_path / "all").open("wb") as all_of_it:
-        argv = [*WAVEBED, "shell", "--summary", "/dev/stdout", "--", "echo", "first"]
+        argv = [*WAVEBED, "shell", "--summary", str(standard_output(tmp_path)), "--", "echo", "first"]
         subprocess.run(argv, stdout=all_of_it, stderr=subprocess.DEVNULL, check=True, timeout=60)
     first, _, rest = (tmp_path / "all").read_text().partition("\n")
     assert first == "first"
