@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.stress.family import WAVEBED
 from tests.stress.remains import TEMPORARY
 
 import wavebed
@@ -96,7 +97,7 @@ def run_all(function: str, each: list[dict[str, Any]], *, timeout_s: float) -> l
 
 def wavebed_command(*arguments: str) -> list[str]:
     """Return the command line of ``wavebed`` with these arguments."""
-    return [sys.executable, "-m", "wavebed", *arguments]
+    return [*WAVEBED, *arguments]
 
 
 def furnish() -> None:
