@@ -1,7 +1,8 @@
 """SIGKILL at a random moment to a random process of a laboratory's family: within 3 s nothing is left of it.
 
 A case is named by its kind and seed. The seed chooses the moment and, among the processes that are there then, one;
-which are there depends on the machine, so a seed makes a case likely again, not certain.
+which are there depends on the machine, so a seed makes a case likely again, not certain. One is made again by
+``inside("tests.stress.kills:kill_each", cases=[["web", 100001]], timeout_s=200)`` of `tests.stress.sandbox`.
 """
 
 from __future__ import annotations
