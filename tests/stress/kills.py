@@ -1,7 +1,8 @@
 """SIGKILL at a random moment to a random process of a laboratory's family: within 3 s nothing is left of it.
 
 A case is named by its kind and seed. The seed chooses the moment and, among the processes that are there then, one;
-which are there depends on the machine, so a seed makes a case likely again, not certain.
+which are there depends on the machine, so a seed makes a case likely again, not certain. One is made again by
+``inside("tests.stress.kills:kill_each", cases=[["web", 100001]], timeout_s=200)`` of `tests.stress.sandbox`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "QUICK", "SHARES", "measure"]
 
 GONE_WITHIN_S = 3.0
-SIDE_BY_SIDE = 3
+SIDE_BY_SIDE = 4
 AMID_SHARE = 0.75
 """Share of the kills that wait until there is something beside the front; the others may come before."""
 ATTEMPTS = 6
@@ -129,10 +130,17 @@ def _figures(kind: str, told: list[dict[str, Any]]) -> list[Figure]:
 
 def kill_each(cases: list[tuple[str, int]]) -> list[dict[str, Any]]:
     """Make cases one after another, in a sandbox."""
-    return [kill_one(kind, seed) for kind, seed in cases]
+    results = []
+    before = remains.State.now()
+    for kind, seed in cases:
+        told = kill_one(kind, seed, before)
+        if told["left"]:
+            before = remains.State.now()  # what one case leaves is not found again in the next
+        results.append(told)
+    return results
 
 
-def kill_one(kind: str, seed: int) -> dict[str, Any]:
+def kill_one(kind: str, seed: int, before: remains.State) -> dict[str, Any]:
     """Make a case, and return what was killed, how long until all was gone, and what was left."""
     chance = random.Random(f"{kind} {seed}")
     # Half of the cases have a cache to make.
@@ -140,18 +148,18 @@ def kill_one(kind: str, seed: int) -> dict[str, Any]:
     for attempt in range(ATTEMPTS):
         folder = Path("/tmp/work") / f"{kind}-{seed}-{attempt}"
         folder.mkdir()
-        told = _strike(KINDS[kind], chance, folder, KINDS[kind].lasts_s / 2**attempt)
+        told = _strike(KINDS[kind], chance, folder, 2.0**-attempt, before)
         if told["victim"] is not None:
             break
     told["left"] += _half_made(KINDS[kind], folder)
     return {"kind": kind, "seed": seed, **told}
 
 
-def _strike(kind: Kind, chance: random.Random, folder: Path, lasts_s: float) -> dict[str, Any]:
+def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before: remains.State) -> dict[str, Any]:
+    """Kill in the first part of its life; the victim is ``None`` if all had ended before."""
     if kind.scenario:
         (folder / "s.toml").write_text(kind.scenario)
-    moment_s = chance.uniform(0, lasts_s)
-    before = remains.State.now()
+    moment_s = chance.uniform(0, kind.lasts_s * part)
     with (folder / "said").open("wb") as said:
         front = subprocess.Popen(kind.argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     if chance.random() < AMID_SHARE:

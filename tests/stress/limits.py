@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.stress import remains
+from tests.stress.family import engine_of
 from tests.stress.figure import Figure, of_all
 from tests.stress.remains import end_all, ended, family, settled
 from tests.stress.sandbox import inside, wavebed_command
@@ -54,15 +55,14 @@ def _busy() -> str:
 
 
 def _together(rates: Sequence[float]) -> Figure:
-    found = ", ".join(f"{rate:.1f}" for rate in rates)
-    state: State = "met" if min(rates) >= LEAST_MBPS else "inconclusive" if _busy() else "missed"
-    target = f"at least {LEAST_MBPS:g} Mbit/s of UDP payload each"
+    busy = _busy()
+    state: State = "met" if min(rates) >= LEAST_MBPS else "inconclusive" if busy else "missed"
     return Figure(
         f"{len(rates)} laboratories of 200 Mbit/s at once",
-        target,
-        f"{found} Mbit/s",
+        f"at least {LEAST_MBPS:g} Mbit/s of UDP payload each",
+        f"{', '.join(f'{rate:.1f}' for rate in rates)} Mbit/s",
         state,
-        _busy() if state != "met" else "",
+        busy if state == "inconclusive" else "",
     )
 
 
@@ -134,8 +134,7 @@ def long(seconds: int) -> dict[str, Any]:
     with emulated.up(log="log", sample=True) as lab:
         _serve(lab)
         done = lab.client.run(_iperf3(seconds, "-4", "-R"), capture_output=True, timeout=seconds + 30)
-        (engine,) = [each.pid for each in family() if each.role == "engine"]
-        status = Path(f"/proc/{engine}/status").read_text()
+        status = Path(f"/proc/{engine_of(os.getpid())}/status").read_text()
     peak = next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM"))
     sampler = cast("dict[str, int]", (lab.summary or {}).get("sampler") or {"rounds": 0, "missed": 0})
     counts = {key: sampler[key] for key in ("rounds", "missed")}

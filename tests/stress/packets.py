@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.stress.figure import Figure
@@ -37,19 +38,19 @@ LIMIT_S = 60.0
 _PROGRAM = [sys.executable, "-m", "tests.stress.packet_programs"]
 
 
-def measure(count: int = 100, seed: int = 1) -> list[Figure]:
+def measure(percent: int = 100, seed: int = 1) -> list[Figure]:
     """Send packets of each kind over several paths.
 
     Parameters
     ----------
-    count : int
-        Percent of the usual numbers.
+    percent : int
+        Of the usual numbers.
     seed : int
         Chooses contents and sizes.
     """
     figures = []
     for kind, (name, usual) in KINDS.items():
-        wanted = max(usual * count // 100, 1)
+        wanted = max(usual * percent // 100, 1)
         each = -(-wanted // len(PATHS))
         told = [
             inside("tests.stress.packets:send", kind=kind, count=each, seed=seed * 100 + place, timeout_s=LIMIT_S)
@@ -60,12 +61,13 @@ def measure(count: int = 100, seed: int = 1) -> list[Figure]:
 
 
 def _figure(name: str, wanted: int, told: Sequence[dict[str, Any]]) -> Figure:
-    sent = sum(one["taken"] for one in told)
-    unaccounted = sum(one["unaccounted"] for one in told)
+    sent, offered, unaccounted, refused = (
+        sum(one[key] for one in told) for key in ("taken", "offered", "unaccounted", "refused")
+    )
     faults = [fault for one in told for fault in one["faults"]]
-    offered = sum(one["offered"] for one in told)
-    malformed, refused = (sum(one[key] for one in told) for key in ("malformed", "refused"))
-    found = f"{unaccounted} unaccounted of {offered} ({sent} sent; {malformed} malformed, {refused} refused at the end)"
+    dropped = sum((Counter(one["dropped"]) for one in told), Counter())
+    drops = [*(f"{reason} {count}" for reason, count in sorted(dropped.items())), f"refused at the end {refused}"]
+    found = f"{unaccounted} unaccounted of {offered} ({sent} sent; {', '.join(drops)})"
     held = unaccounted == 0 and sent >= wanted and not faults
     return Figure(name, f"0 unaccounted, {wanted} sent", found, "met" if held else "missed", "; ".join(faults))
 
@@ -85,7 +87,7 @@ def send(kind: str, count: int, seed: int) -> dict[str, Any]:
         alive = lab.client.run(["ping", "-c", "20", "-i", "0.02", "-q", "server"], capture_output=True)
     sent = json.loads(done.stdout or "{}")
     if not sent or not arrived or lab.summary is None:
-        return {"taken": 0, "unaccounted": 0, "offered": 0, "malformed": 0, "refused": 0,
+        return {"taken": 0, "unaccounted": 0, "offered": 0, "dropped": {}, "refused": 0,
                 "faults": [f"{kind}: {done.stderr[-200:]} {lab.messages[-200:]}"]}  # fmt: skip
     links = cast("list[dict[str, Any]]", lab.summary["links"])
     departures = cast("list[dict[str, Any]]", lab.summary["departures"])
@@ -96,7 +98,7 @@ def send(kind: str, count: int, seed: int) -> dict[str, Any]:
         "taken": sent["taken"],
         "unaccounted": sum(abs(_balance(link)) + abs(link["unaccounted_segments"]) for link in links),
         "offered": sum(link["offered_segments"] for link in links),
-        "malformed": sum(link["dropped_segments"]["malformed"] for link in links),
+        "dropped": dict(sum((Counter(link["dropped_segments"]) for link in links), Counter())),
         "refused": sum(each["refused_segments"] for each in departures),
         "faults": faults,
     }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Process", "State", "end_all", "ended", "family", "settled", "subtree", "wait_until"]
 
-LOOK_EVERY_S = 0.005
+LOOK_EVERY_S = 0.01
 TEMPORARY = tuple(folder for folder in ("/tmp", "/var/tmp", "/dev/shm") if Path(folder).is_dir())
 ABSENT = "(absent)"
 VOLATILE = ("count", "flush", "entries", "stat", "random", "uuid")

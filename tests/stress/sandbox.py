@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.stress.family import WAVEBED
 from tests.stress.remains import TEMPORARY
 
 import wavebed
@@ -23,7 +24,19 @@ __all__ = ["FAILED", "Inside", "inside", "run_all", "start", "wavebed_command"]
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(wavebed.__file__).resolve().parents[1]
 FAILED = "the sandbox failed"
-UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+UNSHARE = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
+"""It ends with whoever made it, and everything inside with it."""
 
 
 class Inside:
@@ -31,20 +44,16 @@ class Inside:
 
     def __init__(self, function: str, given: dict[str, Any]) -> None:
         self.function = function
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        self._answer = os.fdopen(reading, "rb")
+        self._answer = os.fdopen(os.memfd_create("answer"), "rb")
         variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(PACKAGE), str(ROOT)])}
-        try:
-            self._process = subprocess.Popen(
-                [*UNSHARE, sys.executable, "-m", __name__, function, str(writing)],
-                stdin=subprocess.PIPE,
-                env=variables,
-                pass_fds=[writing],
-                cwd="/",
-            )
-        finally:
-            os.close(writing)
-        assert self._process.stdin is not None
+        self._process = subprocess.Popen(
+            [*UNSHARE, sys.executable, "-m", __name__, function, str(self._answer.fileno())],
+            stdin=subprocess.PIPE,
+            env=variables,
+            pass_fds=[self._answer.fileno()],
+            cwd="/",
+        )
+        assert self._process.stdin is not None, "it was asked for"
         with self._process.stdin as stream:
             stream.write(json.dumps(given).encode())
 
@@ -62,8 +71,9 @@ class Inside:
             raise RuntimeError(f"{FAILED}: {self.function} took more than {timeout_s:g} s") from None
         finally:
             self.end()
-        with self._answer as stream:
-            answer = stream.read()
+        with self._answer as memory:
+            memory.seek(0)
+            answer = memory.read()
         if not answer:
             raise RuntimeError(f"{FAILED}: {self.function} ended with {self._process.returncode}")
         return json.loads(answer)
@@ -96,7 +106,7 @@ def run_all(function: str, each: list[dict[str, Any]], *, timeout_s: float) -> l
 
 def wavebed_command(*arguments: str) -> list[str]:
     """Return the command line of ``wavebed`` with these arguments."""
-    return [sys.executable, "-m", "wavebed", *arguments]
+    return [*WAVEBED, *arguments]
 
 
 def furnish() -> None:
