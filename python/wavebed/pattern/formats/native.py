@@ -7,19 +7,30 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
-from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares, split_columns, words
+from wavebed.pattern.numbers import (
+    decimals,
+    format_scaled,
+    format_share,
+    integers,
+    joined,
+    shares,
+    split_columns,
+    words,
+)
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wavebed.pattern.model import Kind
+    from wavebed.pattern.model import Column, Kind
+    from wavebed.pattern.numbers import LineOf
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMAT"]
 
 MAGIC = "# wavebed pattern 1"
+MAX_HEADER_LINES = 10_000
 _DIGITS = 9
 
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
@@ -31,17 +42,20 @@ KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
 
 def sniff(source: Source) -> bool:
     """Recognise the first words of the first line."""
-    return source.text.startswith("# wavebed pattern")
+    return bool(source.head) and source.head[0].startswith("# wavebed pattern")
 
 
-def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int]:
-    if not source.lines or source.lines[0] != MAGIC:
-        first = source.lines[0] if source.lines else ""
+def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int, str]:
+    """Return the header, and the line of the column names with its number."""
+    first = source.head[0] if source.head else ""
+    if first != MAGIC:
         raise source.error(f"the first line is {quote(first)}; it must be {MAGIC!r}", 1)
     header: dict[str, tuple[int, str]] = {}
-    for number, line in enumerate(source.lines[1:], start=2):
+    for number, line in source.lines(2):
         if not line.startswith("#"):
-            return header, number
+            return header, number, line
+        if len(header) == MAX_HEADER_LINES:
+            raise source.error(f"has more than {MAX_HEADER_LINES} header lines; remove some", number)
         key, equals, value = (part.strip() for part in line[1:].partition("="))
         if not equals or not key:
             raise source.error(f"header {quote(line)} is not '# key = value'; write it so or remove it", number)
@@ -57,9 +71,9 @@ def _required(source: Source, header: dict[str, tuple[int, str]], key: str, exam
     return header[key]
 
 
-def _read_columns(source: Source, number: int, kind: str) -> list[str]:
+def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str]:
     _, _, first, allowed = KINDS[kind]
-    names = source.lines[number - 1].split(",")
+    names = line.split(",")
     rule = f"kind {kind!r} has {first} and then one or more of {', '.join(allowed)}"
     if names[0] != first:
         raise source.error(f"the first column is {quote(names[0])}; {rule}", number)
@@ -75,20 +89,34 @@ def _read_columns(source: Source, number: int, kind: str) -> list[str]:
     return names
 
 
-def _read_cells(source: Source, number: int, width: int) -> list[list[str]]:
-    rows = source.lines[number:]
-    if not rows:
-        raise source.error("has no rows; a pattern has at least one", number)
+def _cells(source: Source, number: int, rows: list[str], width: int) -> list[list[str]]:
+    """Return the columns of rows of which the first is line `number`."""
     columns = split_columns(rows, width)
     if isinstance(columns, list):
         return columns
-    line, text = number + 1 + columns, rows[columns]
+    line, text = number + columns, rows[columns]
     if not text:
         raise source.error("the line is blank; remove it", line)
     if text.startswith("#"):
         raise source.error("a '#' line after the column names; move it above them or remove it", line)
     found = plural(text.count(",") + 1, "value")
     raise source.error(f"{found} for {plural(width, 'column')}; write one value for each", line)
+
+
+def _values(source: Source, name: str, texts: list[str], line_of: LineOf) -> Column:
+    """Read some values of a column."""
+    match name:
+        case "time_s" | "delay_s":
+            return decimals(source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
+        case "loss" | "bler":
+            return shares(source, texts, line_of, name)
+        case "state":
+            return words(source, texts, line_of, name, STATES)
+        case _:
+            return integers(source, texts, line_of, name, most=_MOST[name])
+
+
+_MOST = {"packet": MAX_PACKETS, "bytes": MAX_OPPORTUNITY_BYTES, "rate_bps": MAX_RATE_BPS}
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
@@ -99,41 +127,56 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line, the rule and the remedy.
     """
-    header, number = _read_header(source)
+    header, number, line = _read_header(source)
     kind_line, kind = _required(source, header, "kind", "steps")
     if kind not in KINDS:
         raise source.error(f"kind {quote(kind)} is unknown; it is steps, opportunities or packets", kind_line)
     kind_name, period_key, first, _ = KINDS[kind]
-    period_line, period_text = _required(source, header, period_key, "40" if period_key == "duration_s" else "1000")
-    names = _read_columns(source, number, kind)
-    cells = dict(zip(names, _read_cells(source, number, len(names)), strict=True))
-
-    def line_of(position: int) -> int:
-        return number + 1 + position
-
-    def seconds(name: str) -> NDArray[np.int64]:
-        return decimals(source, cells[name], line_of, name, digits=_DIGITS, most=MAX_NS)
-
-    if kind == "packets":
-        period = int(integers(source, [period_text], lambda _: period_line, period_key, most=MAX_PACKETS)[0])
-        index = integers(source, cells[first], line_of, first, most=MAX_PACKETS)
-    else:
-        period = int(decimals(source, [period_text], lambda _: period_line, period_key, digits=_DIGITS, most=MAX_NS)[0])
-        index = seconds(first)
-    if period == 0:
-        raise source.error(f"{period_key} is 0; a pattern lasts longer than that", period_line)
-    size = integers(source, cells["bytes"], line_of, "bytes", most=MAX_OPPORTUNITY_BYTES) if "bytes" in cells else None
-    rate = integers(source, cells["rate_bps"], line_of, "rate_bps", most=MAX_RATE_BPS) if "rate_bps" in cells else None
-    delay = seconds("delay_s") if "delay_s" in cells else None
-    loss = shares(source, cells["loss"], line_of, "loss") if "loss" in cells else None
-    bler = shares(source, cells["bler"], line_of, "bler") if "bler" in cells else None
-    state = words(source, cells["state"], line_of, "state", STATES) if "state" in cells else None
-    extra = tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key})
+    period = _read_period(source, *_required(source, header, period_key, _PERIODS[period_key]), period_key)
+    names = _read_columns(source, number, line, kind)
+    parts: dict[str, list[Column]] = {name: [] for name in names}
+    for begin, rows in source.blocks(number + 1):
+        for name, texts in zip(names, _cells(source, begin, rows, len(names)), strict=True):
+            parts[name].append(_values(source, name, texts, lambda position, begin=begin: begin + position))
+    if not parts[first]:
+        raise source.error("has no rows; a pattern has at least one", number)
+    index = joined(parts[first])
     _check_order(source, kind_name, first, index, period, number)
+    columns = {name: joined(parts[name]) for name in names[1:]}
+    size = columns.get("bytes")
     if size is not None and (size == 0).any():
         position = int((size == 0).argmax())
-        raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", line_of(position))
-    return Pattern(kind_name, index, period, rate, delay, loss, bler, state, size, extra)
+        raise source.error(
+            "bytes is 0; an opportunity has at least 1 byte, or leave it out", number + 1 + position
+        )
+    return Pattern(
+        kind_name,
+        index,
+        period,
+        rate_bps=columns.get("rate_bps"),
+        delay_ns=columns.get("delay_s"),
+        loss=columns.get("loss"),
+        bler=columns.get("bler"),
+        state=columns.get("state"),
+        size_bytes=size,
+        header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
+    )
+
+
+def _read_period(source: Source, line: int, text: str, key: str) -> int:
+    def line_of(_: int) -> int:
+        return line
+
+    if key == "packets":
+        period = int(integers(source, [text], line_of, key, most=MAX_PACKETS)[0])
+    else:
+        period = int(decimals(source, [text], line_of, key, digits=_DIGITS, most=MAX_NS)[0])
+    if period == 0:
+        raise source.error(f"{key} is 0; a pattern lasts longer than that", line)
+    return period
+
+
+_PERIODS = {"duration_s": "40", "packets": "1000"}
 
 
 def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int) -> None:
