@@ -11,14 +11,16 @@ import json
 import os
 import stat
 import tomllib
+from pathlib import Path
 from typing import BinaryIO
 
 from wavebed.errors import UserError
 
-
-__all__ = ["MAX_BYTES", "open_foreign", "parse_toml", "read_bytes", "read_json", "read_text", "read_toml"]
+__all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "open_foreign", "read_bytes", "read_json", "read_text", "read_toml"]
 
 MAX_BYTES = 1 << 30
+MAX_TEXT_BYTES = 1_000_000
+"""Of what people write by hand: scenarios, scenes, specifications of sites."""
 _CHUNK_BYTES = 1 << 20
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -29,9 +31,7 @@ _KINDS = {
 }
 
 
-def open_foreign(
-    file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True
-) -> io.FileIO:
+def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> io.FileIO:
     """Open a regular file for reading.
 
     Parameters
@@ -54,7 +54,7 @@ def open_foreign(
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     try:
         # Looking first keeps a device from being opened at all; looking again finds a name that was exchanged.
-        _check(name, os.stat(name, follow_symlinks=follow), remedy, most)
+        _check(name, Path(name).stat(follow_symlinks=follow), remedy, most)
         descriptor = os.open(name, flags)
         try:
             _check(name, os.fstat(descriptor), remedy, most)
@@ -66,9 +66,7 @@ def open_foreign(
     return io.FileIO(descriptor, "rb")
 
 
-def read_bytes(
-    file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True
-) -> bytes:
+def read_bytes(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> bytes:
     """Return the content of a regular file; see `open_foreign`."""
     name = os.fspath(file)
     try:
@@ -95,23 +93,11 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
     return value
 
 
-def read_toml(file: str | os.PathLike[str], remedy: str, *, most: int) -> dict[str, object]:
-    """Return what a TOML file holds; see `open_foreign`."""
-    return parse_toml(os.fspath(file), read_bytes(file, remedy, most=most))
-
-
-def parse_toml(name: str, data: bytes) -> dict[str, object]:
-    """Return what TOML holds.
-
-    Raises
-    ------
-    UserError
-        If it is not UTF-8, or not TOML.
-    """
+def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:
+    """Return what a TOML file holds, of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
+    name = os.fspath(file)
     try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
+        return tomllib.loads(read_text(file, remedy, most=MAX_TEXT_BYTES))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{name}: is not TOML: {error}: see https://toml.io") from None
     except (RecursionError, ValueError):

@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
+pub mod foreign;
 pub mod interface;
 pub mod machine_time;
 pub mod memory;

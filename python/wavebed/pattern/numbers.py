@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from operator import methodcaller
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -128,9 +129,9 @@ def joined(parts: list[NDArray[_Scalar]]) -> NDArray[_Scalar]:
 
 def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:
     """Split lines at commas into columns; the position of the first line of another width if there is one."""
-    for position, line in enumerate(lines):
-        if line.count(",") != width - 1:
-            return position
+    counts = list(map(methodcaller("count", ","), lines))
+    if counts.count(width - 1) != len(lines):
+        return next(position for position, count in enumerate(counts) if count != width - 1)
     flat = ",".join(lines).split(",")
     return [flat[column::width] for column in range(width)]
 

@@ -183,7 +183,8 @@ class Source:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = number + data.count(b"\n", 0, error.start)
-            raise self.error(f"byte 0x{data[error.start]:02x} is not UTF-8 text; a trace is a text file", line) from None
+            byte = f"0x{data[error.start]:02x}"
+            raise self.error(f"byte {byte} is not UTF-8 text; a trace is a text file", line) from None
         if "\0" in text:
             raise self.error("holds a NUL byte; a trace is a text file", number + data.count(b"\n", 0, data.index(0)))
         return text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.foreign import open_foreign, read_text
 
 if TYPE_CHECKING:
     import threading
@@ -16,10 +19,13 @@ if TYPE_CHECKING:
 
     from wavebed.path.process import LabProcess
 
-__all__ = ["end_within", "last_line", "wait_for_end"]
+__all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
 
 LOOK_EVERY_S = 0.05
 _LINE_LENGTH = 300
+_END_BYTES = 1 << 16
+MOST_OUTPUT_BYTES = 256 << 20
+"""Of a program's output that is read for figures."""
 
 
 def wait_for_end(
@@ -77,7 +83,25 @@ def _send(process: LabProcess, number: int) -> None:
         process.send_signal(number)
 
 
+def output_of(file: Path) -> str:
+    """Return what a program wrote into a file, or nothing if there is none.
+
+    Raises
+    ------
+    UserError
+        If it is too much, or the program has put something else in the place of the file.
+    """
+    return read_text(file, "let it write less", most=MOST_OUTPUT_BYTES, errors="replace") if file.exists() else ""
+
+
 def last_line(file: Path) -> str:
     """Return the last line that a program wrote into a file, or nothing."""
-    lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.exists() else []
+    if not file.exists():
+        return ""
+    try:
+        with open_foreign(file, "let it write less", most=sys.maxsize) as stream:
+            stream.seek(max(os.fstat(stream.fileno()).st_size - _END_BYTES, 0))
+            lines = stream.read(_END_BYTES).decode("utf-8", "replace").strip().splitlines()
+    except (OSError, UserError):
+        return ""
     return lines[-1].strip()[:_LINE_LENGTH] if lines else ""

@@ -20,18 +20,20 @@ from wavebed.pattern.numbers import (
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Column, Kind
-    from wavebed.pattern.numbers import LineOf
     from wavebed.pattern.source import Source
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "parts"]
 
 MAGIC = "# wavebed pattern 1"
 MAX_HEADER_LINES = 10_000
 _DIGITS = 9
+_ROWS_AT_ONCE = 1 << 16
 
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
     "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "state")),
@@ -103,17 +105,45 @@ def _cells(source: Source, number: int, rows: list[str], width: int) -> list[lis
     raise source.error(f"{found} for {plural(width, 'column')}; write one value for each", line)
 
 
-def _values(source: Source, name: str, texts: list[str], line_of: LineOf) -> Column:
-    """Read some values of a column."""
-    match name:
-        case "time_s" | "delay_s":
-            return decimals(source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
-        case "loss" | "bler":
-            return shares(source, texts, line_of, name)
-        case "state":
-            return words(source, texts, line_of, name, STATES)
-        case _:
-            return integers(source, texts, line_of, name, most=_MOST[name])
+class _Columns:
+    """The columns of the rows, as they come block by block."""
+
+    def __init__(self, source: Source, names: list[str]) -> None:
+        self._source = source
+        self._names = names
+        self._whole: dict[str, list[NDArray[np.int64]]] = {}
+        self._shares: dict[str, list[NDArray[np.float64]]] = {}
+        self._codes: dict[str, list[NDArray[np.uint8]]] = {}
+
+    def add(self, begin: int, rows: list[str]) -> None:
+        """Read rows of which the first is line `begin`."""
+
+        def line_of(position: int) -> int:
+            return begin + position
+
+        for name, texts in zip(self._names, _cells(self._source, begin, rows, len(self._names)), strict=True):
+            if name in {"loss", "bler"}:
+                self._shares.setdefault(name, []).append(shares(self._source, texts, line_of, name))
+            elif name == "state":
+                self._codes.setdefault(name, []).append(words(self._source, texts, line_of, name, STATES))
+            elif name in _MOST:
+                values = integers(self._source, texts, line_of, name, most=_MOST[name])
+                self._whole.setdefault(name, []).append(values)
+            else:
+                values = decimals(self._source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
+                self._whole.setdefault(name, []).append(values)
+
+    def whole(self, name: str) -> NDArray[np.int64] | None:
+        """Return a column of whole numbers, if there are rows with it."""
+        return joined(self._whole[name]) if name in self._whole else None
+
+    def shares(self, name: str) -> NDArray[np.float64] | None:
+        """Return a column of shares, if there are rows with it."""
+        return joined(self._shares[name]) if name in self._shares else None
+
+    def codes(self, name: str) -> NDArray[np.uint8] | None:
+        """Return a column of words, if there are rows with it."""
+        return joined(self._codes[name]) if name in self._codes else None
 
 
 _MOST = {"packet": MAX_PACKETS, "bytes": MAX_OPPORTUNITY_BYTES, "rate_bps": MAX_RATE_BPS}
@@ -134,30 +164,26 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     kind_name, period_key, first, _ = KINDS[kind]
     period = _read_period(source, *_required(source, header, period_key, _PERIODS[period_key]), period_key)
     names = _read_columns(source, number, line, kind)
-    parts: dict[str, list[Column]] = {name: [] for name in names}
+    columns = _Columns(source, names)
     for begin, rows in source.blocks(number + 1):
-        for name, texts in zip(names, _cells(source, begin, rows, len(names)), strict=True):
-            parts[name].append(_values(source, name, texts, lambda position, begin=begin: begin + position))
-    if not parts[first]:
+        columns.add(begin, rows)
+    index = columns.whole(first)
+    if index is None:
         raise source.error("has no rows; a pattern has at least one", number)
-    index = joined(parts[first])
     _check_order(source, kind_name, first, index, period, number)
-    columns = {name: joined(parts[name]) for name in names[1:]}
-    size = columns.get("bytes")
+    size = columns.whole("bytes")
     if size is not None and (size == 0).any():
         position = int((size == 0).argmax())
-        raise source.error(
-            "bytes is 0; an opportunity has at least 1 byte, or leave it out", number + 1 + position
-        )
+        raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", number + 1 + position)
     return Pattern(
         kind_name,
         index,
         period,
-        rate_bps=columns.get("rate_bps"),
-        delay_ns=columns.get("delay_s"),
-        loss=columns.get("loss"),
-        bler=columns.get("bler"),
-        state=columns.get("state"),
+        rate_bps=columns.whole("rate_bps"),
+        delay_ns=columns.whole("delay_s"),
+        loss=columns.shares("loss"),
+        bler=columns.shares("bler"),
+        state=columns.codes("state"),
         size_bytes=size,
         header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
     )
@@ -209,6 +235,17 @@ def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64
 
 def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
     """Write a pattern; nothing is lost."""
+    return "".join(parts(pattern))
+
+
+def parts(pattern: Pattern) -> Iterator[str]:
+    """Yield the text of a pattern in parts, so that only one of them need be in memory.
+
+    Raises
+    ------
+    UserError
+        If a header line cannot be written.
+    """
     _, period_key, first, allowed = KINDS[pattern.kind]
     digits = 0 if pattern.kind == "packets" else _DIGITS
     out = [MAGIC, f"# kind = {pattern.kind}", f"# {period_key} = {format_scaled(pattern.period, digits)}"]
@@ -217,27 +254,37 @@ def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
         if not key or "=" in key or not plain:
             raise UserError(f"header {key!r} cannot be written: key and value are one line, and a key has no '='")
         out.append(f"# {key} = {value}")
-    texts: dict[str, list[str]] = {
-        first: [format_scaled(value, digits) for value in pattern.index.tolist()]
-        if digits
-        else list(map(str, pattern.index.tolist()))
-    }
-    if pattern.rate_bps is not None:
-        texts["rate_bps"] = list(map(str, pattern.rate_bps.tolist()))
-    if pattern.delay_ns is not None:
-        texts["delay_s"] = [format_scaled(value, _DIGITS) for value in pattern.delay_ns.tolist()]
-    if pattern.loss is not None:
-        texts["loss"] = [format_share(value) for value in pattern.loss.tolist()]
-    if pattern.bler is not None:
-        texts["bler"] = [format_share(value) for value in pattern.bler.tolist()]
-    if pattern.state is not None:
-        texts["state"] = [STATES[code] for code in pattern.state.tolist()]
-    if pattern.size_bytes is not None:
-        texts["bytes"] = list(map(str, pattern.size_bytes.tolist()))
-    names = [first, *(name for name in allowed if name in texts)]
-    out.append(",".join(names))
-    out.extend(map(",".join, zip(*(texts[name] for name in names), strict=True)))
-    return "\n".join(out) + "\n"
+    columns = {name: column for name, column in _columns(pattern) if column is not None}
+    names = [name for name in allowed if name in columns]
+    out.append(",".join([first, *names]))
+    yield "\n".join(out) + "\n"
+    for start in range(0, len(pattern), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        texts = [_texts(first, pattern.index[rows]), *(_texts(name, columns[name][rows]) for name in names)]
+        yield "\n".join(map(",".join, zip(*texts, strict=True))) + "\n"
+
+
+def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
+    return (
+        ("rate_bps", pattern.rate_bps),
+        ("delay_s", pattern.delay_ns),
+        ("loss", pattern.loss),
+        ("bler", pattern.bler),
+        ("state", pattern.state),
+        ("bytes", pattern.size_bytes),
+    )
+
+
+def _texts(name: str, values: Column) -> list[str]:
+    match name:
+        case "time_s" | "delay_s":
+            return [format_scaled(value, _DIGITS) for value in values.tolist()]
+        case "loss" | "bler":
+            return [format_share(value) for value in values.tolist()]
+        case "state":
+            return [STATES[code] for code in values.tolist()]
+        case _:
+            return list(map(str, values.tolist()))
 
 
 FORMAT = Format(

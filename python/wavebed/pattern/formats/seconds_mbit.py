@@ -74,10 +74,10 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         rows = [line.split() for line in lines]
         for number, row in enumerate(rows, start=begin):
             if len(row) != 2:
-                reason = (
-                    "the line is blank; remove it" if not row else f"{plural(len(row), 'value')}; write 'seconds Mbit/s'"
+                found = (
+                    f"{plural(len(row), 'value')}; write 'seconds Mbit/s'" if row else "the line is blank; remove it"
                 )
-                raise source.error(reason, number)
+                raise source.error(found, number)
 
         def line_of(position: int, begin: int = begin) -> int:
             return begin + position

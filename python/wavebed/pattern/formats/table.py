@@ -20,7 +20,7 @@ from wavebed.pattern.source import plural, quote
 from wavebed.units import RATE_UNITS, TIME_UNITS, parse_time
 
 if TYPE_CHECKING:
-    from _csv import Reader as csv_reader
+    from _csv import Reader
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
@@ -120,7 +120,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     return _assemble(source, options, values, every_ns, joined(places))
 
 
-def blocks_of_rows(source: Source, reader: csv_reader, width: int) -> Iterator[tuple[list[int], list[list[str]]]]:
+def blocks_of_rows(source: Source, reader: Reader, width: int) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Yield the rows and their lines, many at a time."""
     lines: list[int] = []
     rows: list[list[str]] = []

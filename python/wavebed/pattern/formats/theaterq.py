@@ -73,9 +73,7 @@ def _read(source: Source, shape: str) -> Pattern:
     return _build(source, {name: joined(part) for name, part in parts.items()})
 
 
-def _checked(
-    source: Source, cells: dict[str, list[str]], lines: list[int]
-) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def _checked(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Yield the columns of some entries; of those that are left out, a single value that tells whether one is set."""
 
     def column(name: str, most: int, *, signed: bool = False) -> NDArray[np.int64]:
