@@ -31,6 +31,8 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not file.exists():
+        raise UserError(f"{file}: is not there: {_REMEDY}")
     try:
         with open_foreign(file, _REMEDY) as stream, pq.ParquetFile(stream) as source:
             known = source.schema_arrow.names

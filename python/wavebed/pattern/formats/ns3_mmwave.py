@@ -95,8 +95,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     if not parts[0]:
         raise source.error("has no downlink transmissions (lines that begin with DL)")
     if len(handsets) > 1:
-        shown = ", ".join(sorted(handsets)[:5])
-        source.note(f"holds {len(handsets)} handsets (rnti {shown[:60]}); their blocks are added up")
+        shown = ", ".join(quote(name)[1:-1] for name in sorted(handsets)[:5])
+        source.note(f"holds {len(handsets)} handsets (rnti {shown}); their blocks are added up")
     times, sizes = joined(parts[0]), joined(parts[1])
     good = (joined(parts[2]) == 0) & (sizes > 0)
     return _summed(source, times, sizes, good, options)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
@@ -16,6 +14,7 @@ from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["Certificate", "make_certificate"]
 
@@ -73,8 +72,8 @@ def _is_good(file: Path) -> bool:
 
 
 def _make(file: Path, subjects: Sequence[str]) -> None:
-    with drafted(file) as both, tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
-        key, certificate = (Path(name) / part for part in ("key.pem", "certificate.pem"))
+    with drafted(file) as both:
+        key, certificate = (both.with_suffix(ending) for ending in (".key", ".crt"))
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256"),
             *("-days", str(VALID_DAYS), "-keyout", str(key), "-out", str(certificate)),
@@ -82,6 +81,7 @@ def _make(file: Path, subjects: Sequence[str]) -> None:
             *("-addext", f"subjectAltName={','.join(subjects)}"),
         )
         both.write_bytes(key.read_bytes() + certificate.read_bytes())
+        both.chmod(0o600)
 
 
 def _spki_sha256(file: Path) -> str:
