@@ -86,7 +86,7 @@ class Source:
     @property
     def text(self) -> str:
         """The whole text, for formats that are not made of lines."""
-        return "".join(part for _, part in self._parts(b"\n"))
+        return self._decoded(b"".join(self._raw()), 1)
 
     def blocks(self, first: int = 1) -> Iterator[tuple[int, list[str]]]:
         """Yield the lines from number `first` on, many at a time, with the number of the first of them.

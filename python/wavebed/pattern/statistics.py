@@ -21,6 +21,7 @@ __all__ = ["PERCENTILES", "Outages", "Summary", "outages", "state_spans", "summa
 PERCENTILES = (5, 25, 50, 75, 95)
 OPPORTUNITY_WINDOW_NS = 100_000_000
 _BLOCK = 1 << 20
+_MOST_WINDOWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,11 @@ def state_spans(pattern: Pattern) -> dict[str, list[tuple[int, int]]]:
     return {name: spans[name] for name in STATES if name in spans}
 
 
+def _default_window_ns(period: int) -> int:
+    """Return a multiple of 100 ms of which not too many cover the pattern, however few rows it has."""
+    return OPPORTUNITY_WINDOW_NS * max(1, -(-period // (OPPORTUNITY_WINDOW_NS * _MOST_WINDOWS)))
+
+
 def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
     """Compute the figures.
 
@@ -140,12 +146,12 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     threshold_bps : int
         A rate of this much or less is an outage.
     window_ns : int, optional
-        Windows in which opportunities are counted; 100 ms by default.
+        Windows in which opportunities are counted; 100 ms by default, or more for very long patterns.
     """
     rated: Pattern | None = None
     used_window: int | None = None
     if pattern.kind == "opportunities":
-        used_window = window_ns or OPPORTUNITY_WINDOW_NS
+        used_window = window_ns or _default_window_ns(pattern.period)
         rated = window_rates(pattern, used_window)
     elif pattern.rate_bps is not None:
         rated = pattern
