@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from operator import methodcaller
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from wavebed.errors import UserError
 from wavebed.pattern.source import quote
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 __all__ = [
+    "Rows",
     "decimals",
     "format_scaled",
     "format_share",
     "integers",
-    "joined",
     "measured",
     "shares",
     "split_columns",
@@ -120,11 +121,37 @@ def _all_match(texts: Sequence[str], pattern: str) -> bool:
     return re.fullmatch(rf"(?:{pattern}\n)*+", "\n".join(texts) + "\n", re.ASCII) is not None
 
 
-def joined(parts: list[NDArray[_Scalar]]) -> NDArray[_Scalar]:
-    """Return the parts of a column as one, and forget them: a column that stood there twice would be the most of it."""
-    whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
-    parts.clear()
-    return whole
+class Rows(Generic[_Scalar]):
+    """A column that comes part by part.
+
+    All its memory is taken at once, for parts that are put together in the end would stand there twice. What is not
+    filled costs nothing: the kernel gives memory when it is written.
+
+    Parameters
+    ----------
+    most : int
+        How many rows there can be.
+    """
+
+    def __init__(self, most: int, kind: type[_Scalar]) -> None:
+        self._values: NDArray[_Scalar] = np.empty(most, dtype=kind)
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many rows have come."""
+        return self._count
+
+    def add(self, values: NDArray[_Scalar]) -> None:
+        """Append some rows."""
+        end = self._count + len(values)
+        if end > len(self._values):
+            raise UserError("the file was changed while it was read; try again")
+        self._values[self._count : end] = values
+        self._count = end
+
+    def whole(self) -> NDArray[_Scalar]:
+        """Return all rows."""
+        return self._values[: self._count]
 
 
 def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:

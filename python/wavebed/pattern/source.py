@@ -113,6 +113,10 @@ class Source:
         for number, lines in self.blocks(first):
             yield from enumerate(lines, number)
 
+    def count(self, mark: str = "\n") -> int:
+        """Return at most how many lines there are, or values with a mark between them."""
+        return sum(block.count(mark.encode()) for block in self._raw()) + 1
+
     def values(self, mark: str) -> Iterator[list[str]]:
         """Yield what stands between the marks of a file of one line, many values at a time."""
         for _, part in self._parts(mark.encode()):

@@ -40,7 +40,7 @@ class SnmpMeter(ReadingMeter):
     Parameters
     ----------
     community : Secret
-        It is handed over in a file that only we can read, not on the command line.
+        It is handed over in a file that only we can read, not on the command line, and stands in no result.
     host : str
     port : int, optional
     """

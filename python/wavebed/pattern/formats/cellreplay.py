@@ -16,12 +16,10 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.formats.deliveries import looks_like_deliveries, read_deliveries, write_deliveries
 from wavebed.pattern.model import MAX_NS, Pattern, steps
-from wavebed.pattern.numbers import integers, joined
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import NS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from wavebed.pattern.source import Source
 
 __all__ = ["HEAVY", "LIGHT", "OFFSET"]
@@ -55,7 +53,7 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         With the line, the rule and the remedy.
     """
     most = MAX_NS // NS_PER_MS
-    parts: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = ([], [])
+    parts = [Rows(source.count(), np.int64) for _ in range(2)]
     longer, count = False, 0
     for begin, lines in source.blocks():
         rows = [line.split(" ") for line in lines]
@@ -67,14 +65,14 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         def line_of(position: int, begin: int = begin) -> int:
             return begin + position
 
-        parts[0].append(integers(source, [row[0] for row in rows], line_of, "time in ms", most=most))
-        parts[1].append(integers(source, [row[1] for row in rows], line_of, "base delay in ms", most=most))
+        parts[0].add(integers(source, [row[0] for row in rows], line_of, "time in ms", most=most))
+        parts[1].add(integers(source, [row[1] for row in rows], line_of, "base delay in ms", most=most))
         for number, row in enumerate(rows, start=begin):
             integers(source, row[2:], lambda _, number=number: number, "light opportunity in ms", most=most)  # type: ignore[misc]
             longer = longer or len(row) > 3
     if count < 3:
         raise _too_few(source, count, count)
-    times, delays = joined(parts[0]), joined(parts[1])
+    times, delays = (part.whole() for part in parts)
     back = np.diff(times) <= 0
     if back.any():
         position = int(back.argmax()) + 1

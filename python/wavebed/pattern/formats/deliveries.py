@@ -10,7 +10,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities
-from wavebed.pattern.numbers import integers, joined
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import MAX_OPPORTUNITIES, NS_PER_MS, to_opportunities
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
     UserError
         With the line, the rule and the remedy.
     """
-    starts: list[NDArray[np.int64]] = []
-    counts: list[NDArray[np.int64]] = []
+    most = source.count()
+    starts, counts = Rows(most, np.int64), Rows(most, np.int64)
     last, number = -1, 0
     for begin, lines in source.blocks():
         if "" in lines:
@@ -49,14 +49,14 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
         _check_order(source, times, last, begin)
         found, many = np.unique(times, return_counts=True)
         if found[0] == last:
-            counts[-1][-1] += many[0]
+            counts.whole()[-1] += many[0]
             found, many = found[1:], many[1:]
-        starts.append(found)
-        counts.append(many.astype(np.int64))
+        starts.add(found)
+        counts.add(many.astype(np.int64))
         last, number = int(times[-1]), begin + len(lines) - 1
     if last == 0:
         raise source.error("the last time is 0 ms; it is the period of the trace and must be greater", number)
-    index, sizes = joined(starts), joined(counts)
+    index, sizes = starts.whole(), counts.whole()
     index *= NS_PER_MS
     sizes *= size_bytes
     if sizes.max() > MAX_OPPORTUNITY_BYTES:

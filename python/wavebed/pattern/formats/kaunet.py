@@ -13,7 +13,7 @@ import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import integers, joined
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import NS_PER_MS, NS_PER_S, rate_steps, to_windows
 from wavebed.pattern.source import plural
 
@@ -73,17 +73,17 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     count = sum(len(lines) for _, lines in source.blocks())
     if count != 1:
         raise source.error(f"has {count} lines; a KauNet list is one line, t_ms,rate,t_ms,rate,…", 2)
-    parts: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = ([], [])
+    parts = [Rows(source.count(",") // 2 + 1, np.int64) for _ in range(2)]
     total = 0
     for values in _filled(source):
         first = total % 2
         total += len(values)
         texts = values[first::2], values[1 - first :: 2]
-        parts[0].append(integers(source, texts[0], lambda _: 1, "time in ms", most=MAX_NS // NS_PER_MS))
-        parts[1].append(integers(source, texts[1], lambda _: 1, "rate in bit/s", most=MAX_RATE_BPS))
+        parts[0].add(integers(source, texts[0], lambda _: 1, "time in ms", most=MAX_NS // NS_PER_MS))
+        parts[1].add(integers(source, texts[1], lambda _: 1, "rate in bit/s", most=MAX_RATE_BPS))
     if total % 2:
         raise source.error(f"has {plural(total, 'value')}, an odd number; write pairs t_ms,rate,…", 1)
-    times, rates = joined(parts[0]), joined(parts[1])
+    times, rates = (part.whole() for part in parts)
     if times[0] != 0:
         raise source.error(f"the first time is {times[0]} ms; it must be 0", 1)
     back = np.diff(times) <= 0

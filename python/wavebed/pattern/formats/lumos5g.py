@@ -14,13 +14,11 @@ from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note
 from wavebed.pattern.formats.seconds_mbit import ending_samples
 from wavebed.pattern.formats.table import blocks_of_rows
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern
-from wavebed.pattern.numbers import format_scaled, integers, joined, measured
+from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps, to_windows
 from wavebed.pattern.source import quote
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMAT"]
@@ -76,9 +74,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     """
     reader = csv.reader((f"{line}\n" for _, line in source.lines()), strict=True)
     runs = _Runs(options.run)
-    seconds: list[NDArray[np.int64]] = []
-    rates: list[NDArray[np.int64]] = []
-    places: list[NDArray[np.int64]] = []
+    most = source.count()
+    seconds, rates, places = Rows(most, np.int64), Rows(most, np.int64), Rows(most, np.uint32)
     try:
         names = next(reader)
         for name in NEEDED:
@@ -97,18 +94,18 @@ def read(source: Source, options: ReadOptions) -> Pattern:
 
             if keep:
                 texts = [rows[place][second_column] for place in keep]
-                seconds.append(integers(source, texts, line_of, "seq_num", most=MAX_NS // NS_PER_S))
+                seconds.add(integers(source, texts, line_of, "seq_num", most=MAX_NS // NS_PER_S))
                 texts = [rows[place][rate_column] for place in keep]
-                rates.append(measured(source, texts, line_of, "Throughput", scale=10**6, most=MAX_RATE_BPS))
-                places.append(np.array(kept, dtype=np.int64))
+                rates.add(measured(source, texts, line_of, "Throughput", scale=10**6, most=MAX_RATE_BPS))
+                places.add(np.array(kept, dtype=np.uint32))
     except csv.Error as error:
         raise source.error(f"is not a table of comma-separated values: {error}", reader.line_num) from None
     if not runs.some:
         raise source.error("has no rows below the header", 1)
     runs.check(source, options.run is not None)
-    lines_of_run, times = joined(places), joined(seconds)
+    lines_of_run, times = places.whole(), seconds.whole()
     times *= NS_PER_S
-    return ending_samples(source, times, joined(rates), "seq_num", lambda position: int(lines_of_run[position]))
+    return ending_samples(source, times, rates.whole(), "seq_num", lambda position: int(lines_of_run[position]))
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
 from wavebed.pattern.numbers import (
+    Rows,
     decimals,
     format_scaled,
     format_share,
     integers,
-    joined,
     shares,
     split_columns,
     words,
@@ -22,7 +24,6 @@ from wavebed.pattern.source import plural, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Column, Kind
@@ -111,9 +112,10 @@ class _Columns:
     def __init__(self, source: Source, names: list[str]) -> None:
         self._source = source
         self._names = names
-        self._whole: dict[str, list[NDArray[np.int64]]] = {}
-        self._shares: dict[str, list[NDArray[np.float64]]] = {}
-        self._codes: dict[str, list[NDArray[np.uint8]]] = {}
+        self._most = source.count()
+        self._whole: dict[str, Rows[np.int64]] = {}
+        self._shares: dict[str, Rows[np.float64]] = {}
+        self._codes: dict[str, Rows[np.uint8]] = {}
 
     def add(self, begin: int, rows: list[str]) -> None:
         """Read rows of which the first is line `begin`."""
@@ -121,29 +123,32 @@ class _Columns:
         def line_of(position: int) -> int:
             return begin + position
 
-        for name, texts in zip(self._names, _cells(self._source, begin, rows, len(self._names)), strict=True):
+        most, source = self._most, self._source
+        for name, texts in zip(self._names, _cells(source, begin, rows, len(self._names)), strict=True):
             if name in {"loss", "bler"}:
-                self._shares.setdefault(name, []).append(shares(self._source, texts, line_of, name))
-            elif name == "state":
-                self._codes.setdefault(name, []).append(words(self._source, texts, line_of, name, STATES))
-            elif name in _MOST:
-                values = integers(self._source, texts, line_of, name, most=_MOST[name])
-                self._whole.setdefault(name, []).append(values)
+                self._shares.setdefault(name, Rows(most, np.float64)).add(shares(source, texts, line_of, name))
+                continue
+            if name == "state":
+                codes = words(source, texts, line_of, name, STATES)
+                self._codes.setdefault(name, Rows(most, np.uint8)).add(codes)
+                continue
+            if name in _MOST:
+                values = integers(source, texts, line_of, name, most=_MOST[name])
             else:
-                values = decimals(self._source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
-                self._whole.setdefault(name, []).append(values)
+                values = decimals(source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
+            self._whole.setdefault(name, Rows(most, np.int64)).add(values)
 
     def whole(self, name: str) -> NDArray[np.int64] | None:
         """Return a column of whole numbers, if there are rows with it."""
-        return joined(self._whole[name]) if name in self._whole else None
+        return self._whole[name].whole() if name in self._whole else None
 
     def shares(self, name: str) -> NDArray[np.float64] | None:
         """Return a column of shares, if there are rows with it."""
-        return joined(self._shares[name]) if name in self._shares else None
+        return self._shares[name].whole() if name in self._shares else None
 
     def codes(self, name: str) -> NDArray[np.uint8] | None:
         """Return a column of words, if there are rows with it."""
-        return joined(self._codes[name]) if name in self._codes else None
+        return self._codes[name].whole() if name in self._codes else None
 
 
 _MOST = {"packet": MAX_PACKETS, "bytes": MAX_OPPORTUNITY_BYTES, "rate_bps": MAX_RATE_BPS}

@@ -13,7 +13,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
-from wavebed.pattern.numbers import format_scaled, integers, joined, measured
+from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
 from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, NS_PER_S, rate_steps, to_windows, window_rates
 from wavebed.pattern.source import plural, quote
 
@@ -80,25 +80,25 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     names = _names(source)
     handset = names.index("rnti") if "rnti" in names else None
     handsets: set[str] = set()
-    parts: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
+    parts = [Rows(source.count(), np.int64) for _ in NEEDED]
     for rows, lines in _downlink(source, names):
 
         def line_of(position: int, lines: list[int] = lines) -> int:
             return lines[position]
 
         time, size, corrupt = ([row[names.index(name)] for row in rows] for name in NEEDED)
-        parts[0].append(measured(source, time, line_of, "time", scale=NS_PER_S, most=MAX_NS))
-        parts[1].append(integers(source, size, line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES))
-        parts[2].append(integers(source, corrupt, line_of, "corrupt", most=1))
+        parts[0].add(measured(source, time, line_of, "time", scale=NS_PER_S, most=MAX_NS))
+        parts[1].add(integers(source, size, line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES))
+        parts[2].add(integers(source, corrupt, line_of, "corrupt", most=1))
         if handset is not None and len(handsets) < MAX_HANDSETS:
             handsets |= {row[handset] for row in rows}
-    if not parts[0]:
+    if not len(parts[0]):
         raise source.error("has no downlink transmissions (lines that begin with DL)")
     if len(handsets) > 1:
         shown = ", ".join(quote(name)[1:-1] for name in sorted(handsets)[:5])
         source.note(f"holds {len(handsets)} handsets (rnti {shown}); their blocks are added up")
-    times, sizes = joined(parts[0]), joined(parts[1])
-    good = (joined(parts[2]) == 0) & (sizes > 0)
+    times, sizes, corrupted = (part.whole() for part in parts)
+    good = (corrupted == 0) & (sizes > 0)
     return _summed(source, times, sizes, good, options)
 
 

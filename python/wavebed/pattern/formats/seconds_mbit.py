@@ -13,7 +13,7 @@ import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import format_scaled, joined, measured
+from wavebed.pattern.numbers import Rows, format_scaled, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps
 from wavebed.pattern.source import plural
 
@@ -68,8 +68,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line, the rule and the remedy.
     """
-    times: list[NDArray[np.int64]] = []
-    rates: list[NDArray[np.int64]] = []
+    most = source.count()
+    times, rates = Rows(most, np.int64), Rows(most, np.int64)
     for begin, lines in source.blocks():
         rows = [line.split() for line in lines]
         for number, row in enumerate(rows, start=begin):
@@ -83,9 +83,9 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
             return begin + position
 
         seconds, mbit = [row[0] for row in rows], [row[1] for row in rows]
-        times.append(measured(source, seconds, line_of, "time in s", scale=NS_PER_S, most=MAX_NS))
-        rates.append(measured(source, mbit, line_of, "rate in Mbit/s", scale=10**6, most=MAX_RATE_BPS))
-    return ending_samples(source, joined(times), joined(rates), "time", lambda position: position + 1)
+        times.add(measured(source, seconds, line_of, "time in s", scale=NS_PER_S, most=MAX_NS))
+        rates.add(measured(source, mbit, line_of, "rate in Mbit/s", scale=10**6, most=MAX_RATE_BPS))
+    return ending_samples(source, times.whole(), rates.whole(), "time", lambda position: position + 1)
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

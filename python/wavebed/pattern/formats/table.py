@@ -15,7 +15,7 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions
 from wavebed.pattern.formats.kaunet import last_length
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import first_value, format_scaled, joined, measured
+from wavebed.pattern.numbers import Rows, first_value, format_scaled, measured
 from wavebed.pattern.source import plural, quote
 from wavebed.units import RATE_UNITS, TIME_UNITS, parse_time
 
@@ -98,26 +98,27 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     if not source.head:
         raise source.error("is empty; a table has a header line and rows")
     reader = csv.reader((f"{line}\n" for _, line in source.lines()), delimiter=_delimiter(source.head[0]), strict=True)
-    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in chosen}
-    places: list[NDArray[np.int64]] = []
+    most = source.count()
+    parts = {name: Rows(most, np.int64) for name in chosen}
+    places = Rows(most, np.uint32)
     begin_of_time: int | None = None
     try:
         names = [name.strip() for name in next(reader)]
         columns = {name: _place(source, names, column) for name, (column, _) in chosen.items()}
         for lines, rows in blocks_of_rows(source, reader, len(names)):
-            places.append(np.array(lines, dtype=np.int64))
+            places.add(np.array(lines, dtype=np.uint32))
             for name, (column, scale) in chosen.items():
                 cells = [row[columns[name]].strip() for row in rows]
                 shift = 0
                 if name == "time":
                     shift = begin_of_time = first_value(cells[0], scale) if begin_of_time is None else begin_of_time
-                parts[name].append(_values(source, name, cells, lines, column, scale, shift))
+                parts[name].add(_values(source, name, cells, lines, column, scale, shift))
     except csv.Error as error:
         raise source.error(f"is not a table of separated values: {error}", reader.line_num) from None
-    if not places:
+    if not len(places):
         raise source.error("has no rows below the header", 1)
-    values = {name: joined(part) for name, part in parts.items()}
-    return _assemble(source, options, values, every_ns, joined(places))
+    values = {name: part.whole() for name, part in parts.items()}
+    return _assemble(source, options, values, every_ns, places.whole())
 
 
 def blocks_of_rows(source: Source, reader: Reader, width: int) -> Iterator[tuple[list[int], list[list[str]]]]:
@@ -171,7 +172,7 @@ def _assemble(
     options: ReadOptions,
     values: dict[str, NDArray[np.int64]],
     every_ns: int | None,
-    lines: NDArray[np.int64],
+    lines: NDArray[np.uint32],
 ) -> Pattern:
     if every_ns is not None:
         if len(lines) * every_ns > MAX_NS:

@@ -15,7 +15,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import integers, joined, split_columns
+from wavebed.pattern.numbers import Rows, integers, split_columns
 from wavebed.pattern.resample import rate_steps
 from wavebed.pattern.source import plural, quote
 
@@ -56,7 +56,8 @@ def _read(source: Source, shape: str) -> Pattern:
         if (places := [place for place, line in enumerate(lines) if "0" <= line[:1] <= "9"])
     )
     width = 0
-    parts: dict[str, list[NDArray[np.int64]]] = {}
+    most = source.count()
+    parts: dict[str, Rows[np.int64]] = {}
     for numbers, lines in entries:
         first = not width
         width = width or lines[0].count(",") + 1
@@ -67,10 +68,10 @@ def _read(source: Source, shape: str) -> Pattern:
             wanted = either if first and columns == 0 else f"{width}, as the first"
             raise source.error(f"{found}; an entry has {wanted}: {','.join(names)}", numbers[columns])
         for name, values in _checked(source, dict(zip(names, columns, strict=False)), numbers):
-            parts.setdefault(name, []).append(values)
+            parts.setdefault(name, Rows(most, np.int64)).add(values)
     if not parts:
         raise source.error(f"has no entries; write lines {','.join(names)}")
-    return _build(source, {name: joined(part) for name, part in parts.items()})
+    return _build(source, {name: part.whole() for name, part in parts.items()})
 
 
 def _checked(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Iterator[tuple[str, NDArray[np.int64]]]:
