@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,13 +164,49 @@ def test_a_malformed_trace_gives_one_line_and_writes_nothing(name, tmp_path, mon
     assert captured.err == snapshot
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("command", [("trace", "info"), ("shell", "--print-laboratory", "--trace")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("absent", "no such file or directory"),
+        (".", "is a directory, not a regular file"),
+        ("/dev/zero", "is a device, not a regular file"),
+        ("pipe", "is a named pipe, not a regular file"),
+        ("huge", "is larger than 1073741824 bytes"),
+    ],
+)
+def test_only_regular_files_of_bounded_size_are_read(
+    command: tuple[str, ...], name: str, said: str, tmp_path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["trace", "info", "absent"]) == 2
-    message = "wavebed: absent: cannot be read: no such file or directory; give the path of a trace file\n"
-    assert capsys.readouterr().err == message
-    assert main(["trace", "info", "."]) == 2
-    assert "cannot be read: is a directory" in capsys.readouterr().err
+    os.mkfifo("pipe")
+    with Path("huge").open("wb") as huge:
+        huge.truncate(2**30 + 1)
+    assert main([*command, name]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("wavebed: ")
+    assert message.endswith(f"{name}: {said}: name a trace file\n")
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        *(("steps", f"1,{value}") for value in ("nan", "inf", "1e400", "", "-1", "12x")),
+        *(("opportunities", f"{row}") for row in ("1,many", "1,nan", "x,1500", "1e400,1500", "1,")),
+    ],
+)
+@pytest.mark.parametrize("queue", [(), ("--queue", "infinite")])
+def test_a_bad_row_is_named_with_and_without_a_queue(
+    kind: str, row: str, queue: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    column, first = ("rate_bps", "0,1000") if kind == "steps" else ("bytes", "0.5,1500")
+    file = tmp_path / "bad.csv"
+    file.write_text(f"# wavebed pattern 1\n# kind = {kind}\n# duration_s = 10\ntime_s,{column}\n{first}\n{row}\n")
+    command = [sys.executable, "-m", "wavebed", "shell", "--trace", str(file), *queue, "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"wavebed(-core)?: {re.escape(str(file))}:6: [^\n]+\n", done.stderr)
 
 
 def test_deep_json_is_refused(tmp_path, monkeypatch, capsys) -> None:

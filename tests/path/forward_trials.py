@@ -19,6 +19,7 @@ from wavebed.forward.layout import Layout
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
 from wavebed.forward.tester import Tester
+from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,7 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
     assert server.stderr is not None
     server.stderr.readline()
     tx = stack.enter_context(Port.local("tx0"))
-    rx = stack.enter_context(Port.remote("127.0.0.1", 5544, "rx0", "a long token"))
+    rx = stack.enter_context(Port.remote("127.0.0.1", 5544, "rx0", Secret("a long token")))
     segmentation(tx, on=False)
     tester = Tester(tx, rx, LAYOUT)
     if kill:

@@ -34,6 +34,7 @@ def test_each_recorded_answer_is_given_again(tmp_path: Path, protocol: Protocol)
         "/app.js?v=2": (200, "text/javascript", "second"),
         "/APP.js?v=2": (200, "text/javascript", "third"),
         '/a%20b/$x?q="{y}"&r=\\': (200, "application/x-strange", "odd"),
+        "/braces?{env.HOME}": (200, "text/plain;a={env.HOME}$host", "kept"),
         "/gone.css": (404, "text/css", "not here"),
         "/empty": (500, "text/plain", ""),
         "/nothing": (204, "", ""),
@@ -42,7 +43,7 @@ def test_each_recorded_answer_is_given_again(tmp_path: Path, protocol: Protocol)
         entry(f"https://www.shop.example{path}", body, status, mime or "text/plain")
         for path, (status, mime, body) in asked.items()
     ]
-    there = "https://cdn.shop.example/new?cost=$5"
+    there = "https://cdn.shop.example/new?cost=$5&home={env.HOME}"
     entries.append(entry("https://www.shop.example/old", status=302, to=there))
     (tmp_path / "page.har").write_text(json.dumps({"log": {"entries": entries}}))
     built = load_site(str(tmp_path / "page.har"), tmp_path / "cache")

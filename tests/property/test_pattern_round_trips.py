@@ -224,7 +224,7 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
 
     for name in (None, *FORMATS):
         try:
-            read_source(Source.from_bytes("trace", data), name)
+            read_source(Source("trace", data), name)
         except UserError as error:
             assert "\n" not in str(error)
 

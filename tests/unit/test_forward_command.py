@@ -7,6 +7,7 @@ import pytest
 from wavebed.forward.command import MadeDevice, PeerPorts, RealPorts, Wish, parse_wish
 from wavebed.forward.model import Span
 from wavebed.path.problems import Problem
+from wavebed.secret import Secret
 
 
 def test_without_options_a_router_in_a_namespace_is_tested() -> None:
@@ -23,11 +24,14 @@ def test_without_options_a_router_in_a_namespace_is_tested() -> None:
     ("wish", "target"),
     [
         (Wish(tx="eth0", rx="eth1"), RealPorts("eth0", "eth1")),
-        (Wish(tx="eth0", peer="lab-2/eth1", token="t"), PeerPorts("eth0", "lab-2", 5544, "eth1", "t")),
-        (Wish(tx="eth0", peer="192.0.2.7:7000/eth1", token="t"), PeerPorts("eth0", "192.0.2.7", 7000, "eth1", "t")),
+        (Wish(tx="eth0", peer="lab-2/eth1", token="t"), PeerPorts("eth0", "lab-2", 5544, "eth1", Secret("t"))),
+        (
+            Wish(tx="eth0", peer="192.0.2.7:7000/eth1", token="t"),
+            PeerPorts("eth0", "192.0.2.7", 7000, "eth1", Secret("t")),
+        ),
         (
             Wish(tx="eth0", peer="[2001:db8::7]:7000/eth1", token="t"),
-            PeerPorts("eth0", "2001:db8::7", 7000, "eth1", "t"),
+            PeerPorts("eth0", "2001:db8::7", 7000, "eth1", Secret("t")),
         ),
         (Wish(dut="relay:delay=50us"), MadeDevice("relay", "relay:delay=50us")),
         (Wish(dut="nat"), MadeDevice("nat", "nat")),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.server
 import os
+import socket
 import stat
 import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +24,7 @@ from wavebed.forward.cpu.proc import parse_net_rx, parse_softnet, parse_stat
 from wavebed.forward.cpu.snmp import SnmpMeter
 from wavebed.forward.cpu.ssh import SshMeter
 from wavebed.path.problems import Problem
+from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +202,7 @@ def test_ssh_that_is_refused_says_why_in_one_line(tmp_path: Path, monkeypatch: p
 def test_a_router_that_falls_silent_does_not_hold_the_trial_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(tmp_path / "bin", "ssh", "import time; time.sleep(60)")
     programs_first(tmp_path / "bin", monkeypatch)
-    monkeypatch.setattr("wavebed.forward.cpu.ssh._CONNECT_S", 0.3)
+    monkeypatch.setattr("wavebed.forward.cpu.ssh.LIMIT_S", 0.8)
     with SshMeter("router") as meter, pytest.raises(WavebedError, match="no answer within"):
         meter.start()
 
@@ -217,7 +220,7 @@ def test_a_missing_program_is_the_machines_fault(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     with SshMeter("router") as meter, pytest.raises(MachineError, match="openssh-client"):
         meter.start()
-    snmp = SnmpMeter("public", "router")
+    snmp = SnmpMeter(Secret("public"), "router")
     with snmp, pytest.raises(MachineError, match="package snmp"):
         snmp.start()
 
@@ -246,7 +249,7 @@ def test_snmp_gives_the_mean_over_all_processors_and_says_that_it_is_a_mean(
 ) -> None:
     write_program(tmp_path / "bin", "snmpget", FAKE_SNMPGET)
     programs_first(tmp_path / "bin", monkeypatch)
-    with SnmpMeter("secret", "192.0.2.1") as meter:
+    with SnmpMeter(Secret("secret"), "192.0.2.1") as meter:
         meter.start()
         use = meter.stop()
     assert use.for_trial() == pytest.approx({"busy_mean": 4000 / 12000})
@@ -257,7 +260,7 @@ def test_snmp_gives_the_mean_over_all_processors_and_says_that_it_is_a_mean(
 def test_an_agent_without_the_counters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(tmp_path / "bin", "snmpget", 'print(".1.3.6.1.2.1.1.3.0 100")')
     programs_first(tmp_path / "bin", monkeypatch)
-    with SnmpMeter("secret", "192.0.2.1") as meter, pytest.raises(WavebedError, match="no ssCpuRaw counters"):
+    with SnmpMeter(Secret("secret"), "192.0.2.1") as meter, pytest.raises(WavebedError, match="no ssCpuRaw counters"):
         meter.start()
 
 
@@ -266,7 +269,7 @@ def test_an_agent_that_does_not_answer_is_named_without_its_community(
 ) -> None:
     write_program(tmp_path / "bin", "snmpget", 'import sys; sys.exit("Timeout: No Response from udp:192.0.2.1.")')
     programs_first(tmp_path / "bin", monkeypatch)
-    with SnmpMeter("secret", "192.0.2.1") as meter, pytest.raises(WavebedError, match="No Response") as ended:
+    with SnmpMeter(Secret("secret"), "192.0.2.1") as meter, pytest.raises(WavebedError, match="No Response") as ended:
         meter.start()
     assert "secret" not in str(ended.value)
 
@@ -338,6 +341,33 @@ def test_a_page_that_is_not_there_or_not_node_exporters_is_refused(exporter: str
         NodeExporterMeter(f"{exporter}/metrics").start()
 
 
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\n\r\nnode_"])
+def test_a_page_that_drips_is_given_up_in_time(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.forward.cpu.node_exporter.LIMIT_S", 0.5)
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(begin)
+            while not over.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,))
+        dripping.start()
+        began = time.monotonic()
+        try:
+            meter = NodeExporterMeter(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics?token=hunter2")
+            with pytest.raises(WavebedError, match=r"no answer within") as ended:
+                meter.start()
+        finally:
+            over.set()
+            dripping.join()
+    assert time.monotonic() - began < 2
+    assert "hunter2" not in str(ended.value)
+
+
 def test_a_device_that_is_not_there_is_said_in_one_line() -> None:
     with pytest.raises(WavebedError, match="refused"):
         NodeExporterMeter("http://127.0.0.1:9/metrics").start()
@@ -379,7 +409,10 @@ def test_each_option_names_its_place() -> None:
     assert parse_source("local").kind == "local"
     assert parse_source("ssh://root@192.168.1.1")[:4] == ("ssh", "192.168.1.1", None, "root")
     assert parse_source("ssh://[2001:db8::1]:22")[:3] == ("ssh", "2001:db8::1", 22)
-    assert parse_source("snmp://public@router:1161")[:4] == ("snmp", "router", 1161, "public")
+    snmp = parse_source("snmp://public@router:1161")
+    assert snmp[:4] == ("snmp", "router", 1161, None)
+    assert snmp.community == Secret("public")
+    assert "public" not in f"{snmp} {snmp!r}"
     assert parse_source("http://router:9100").address == "http://router:9100/metrics"
     assert parse_source("http://router:9100/m").address == "http://router:9100/m"
 

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from wavebed.forward import transport
 from wavebed.forward.port import Port, PortGoneError
 from wavebed.forward.server import Server
 from wavebed.forward.transport import LocalLines, RemoteLines
+from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,11 +86,11 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connect(server: Server, interface: str = "lo", token: str = TOKEN) -> RemoteLines:
-    return RemoteLines(*server.address, interface, token)
+    return RemoteLines(*server.address, interface, Secret(token))
 
 
 def test_a_conversation_crosses(tmp_path: Path) -> None:
-    with serving(Started(tmp_path)) as server, Port.remote(*server.address, "lo", TOKEN) as port:
+    with serving(Started(tmp_path)) as server, Port.remote(*server.address, "lo", Secret(TOKEN)) as port:
         assert port.set_offload("rx-gro", on=True)
         assert port.set_offload("rx-gro", on=True)
         assert port.name == "lo of 127.0.0.1"
@@ -163,6 +164,8 @@ def test_a_name_that_is_no_interface_starts_nothing(tmp_path: Path, name: str) -
         b'{"version": 1, "token": "correct horse", "interface": "lo", "more": 1}\n',
         b'{"version": 2, "token": "correct horse", "interface": "lo"}\n',
         b'{"version": 1, "token": 5, "interface": "lo"}\n',
+        b'{"version": 1, "token": "\\ud800", "interface": "lo"}\n',
+        b'{"version": 1, "token": "correct horse", "interface": "\\ud800"}\n',
         b"[" * 50_000 + b"\n",
         b"\xff\xfe\n",
     ],
@@ -180,6 +183,15 @@ def test_a_beginning_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.
     with serving(Started(tmp_path)) as server, socket.create_connection(server.address, timeout=10) as client:
         client.sendall(b"{")
         assert client.recv(1) == b""
+
+
+def test_silent_connections_take_no_place_of_who_knows_the_token(tmp_path: Path) -> None:
+    with serving(Started(tmp_path)) as server, ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(server.address, timeout=10)) for _ in range(20)]
+        began = time.monotonic()
+        connect(server).close()
+        assert time.monotonic() - began < 1
+        assert silent[0].recv(1) == b"", "the oldest was closed"
 
 
 def test_a_forgotten_conversation_frees_its_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,12 +279,12 @@ def test_a_machine_where_nobody_listens_is_a_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(PortGoneError, match="run `wavebed serve forward` there"):
-        Port.remote("127.0.0.1", port, "lo", TOKEN)
+        Port.remote("127.0.0.1", port, "lo", Secret(TOKEN))
 
 
 def test_a_machine_without_a_name_is_a_clear_error() -> None:
     with pytest.raises(UserError, match="no machine"):
-        Port.remote("x" * 70, 5544, "lo", TOKEN)
+        Port.remote("x" * 70, 5544, "lo", Secret(TOKEN))
 
 
 def test_a_connection_is_watched_for_a_silent_machine() -> None:

@@ -76,7 +76,7 @@ def test_a_converted_trace_can_be_read_by_the_core(core: Path, tmp_path: Path) -
     trace = tmp_path / "trace.down"
     trace.write_text("1\n2\n2\n5\n")
     core.write_text("#!/bin/sh\ncat /proc/self/fd/3 | head -n 1\n")
-    done = shell("--trace", str(trace), "--trace-format", "mahimahi", "--", "true")
+    done = shell("--trace", str(trace), "--trace-format", "mahimahi", "--queue", "infinite", "--", "true")
     assert done.stdout == "# wavebed pattern 1\n", done.stderr
 
 

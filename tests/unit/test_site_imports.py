@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -267,3 +268,50 @@ def test_a_saved_page_does_not_lead_elsewhere_by_links(tmp_path: Path) -> None:
     (tmp_path / "site" / "index.html").symlink_to(elsewhere / "index.html")
     with pytest.raises(UserError, match=r"has no index\.html"):
         load_site(str(tmp_path / "site"), tmp_path / "cache")
+
+
+def test_the_document_itself_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "secret.html").write_text("private")
+    (tmp_path / "page.html").symlink_to("secret.html")
+    with pytest.raises(UserError, match=r"page\.html: is a symbolic link, which is not followed"):
+        load_site(str(tmp_path / "page.html"), tmp_path / "cache")
+
+
+def test_a_recording_cannot_ask_for_more_than_an_import_may_be(tmp_path: Path) -> None:
+    asked = [answer(f"{PAGE}{n}.js", mimeType="text/javascript", size=100_000_000) for n in range(4000)]
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"page\.har: its bodies are larger than 200000000 bytes together"):
+        imported(tmp_path, page(), *asked)
+    assert time.monotonic() - began < 5
+    assert list((tmp_path / "cache" / "sites").iterdir()) == []
+
+
+def test_an_import_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 0.5)
+    monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: time.sleep(60))
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"page\.har: takes longer than 0\.5 s to import"):
+        imported(tmp_path, page(), answer(f"{PAGE}a.js", mimeType="text/javascript", size=1000))
+    assert time.monotonic() - began < 5
+    assert list((tmp_path / "cache" / "sites").iterdir()) == []
+
+
+def test_an_import_cannot_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.workload.site.bounded.LEAST_MEMORY_BYTES", 64 << 20)
+    (tmp_path / "page.har").write_text("[" + "[]," * 4_000_000 + "[]]")
+    with pytest.raises(UserError, match=r"page\.har: takes too much memory to import"):
+        load_site(str(tmp_path / "page.har"), tmp_path / "cache")
+
+
+def test_a_saved_page_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.html").write_text("<p>")
+    (tmp_path / "page_files").mkdir()
+    with (tmp_path / "page_files" / "huge").open("wb") as huge:
+        huge.truncate(200_000_001)
+    with pytest.raises(UserError, match="more than 200 MB"):
+        load_site(str(tmp_path / "page.html"), tmp_path / "cache")
+    monkeypatch.setattr("wavebed.workload.site.saved.MAX_FOLDERS", 3)
+    (tmp_path / "page_files" / "huge").unlink()
+    (tmp_path / "page_files" / "a" / "b" / "c").mkdir(parents=True)
+    with pytest.raises(UserError, match="more than 3 folders"):
+        load_site(str(tmp_path / "page.html"), tmp_path / "cache")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from wavebed.errors import MachineError
-from wavebed.workload import call_video, read_workload
+from wavebed.workload import call_video, drafts, read_workload
 from wavebed.workload.drafts import drafted
 from wavebed.workload.serve import make_certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 
 def test_a_draft_takes_the_place_of_its_file_at_the_end(tmp_path: Path) -> None:
@@ -72,3 +76,49 @@ def test_a_cache_that_is_no_folder_is_said_in_one_line(tmp_path: Path, make: Cal
     (tmp_path / "cache").write_text("")
     with pytest.raises(MachineError, match=r"cannot be made: (not a directory|file exists)"):
         make(tmp_path / "cache")
+
+
+MAKER = """
+import sys, time
+from pathlib import Path
+from wavebed.workload.drafts import drafted_folder
+with drafted_folder(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def making(parent: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program that makes something there, and does not come to an end."""
+    command = [sys.executable, "-c", MAKER, str(parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as maker:
+        try:
+            assert maker.stdout is not None
+            assert maker.stdout.readline() == "ready\n"
+            yield maker
+        finally:
+            maker.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_leaves_nothing_in_the_cache(tmp_path: Path, number: signal.Signals) -> None:
+    with making(tmp_path) as maker:
+        maker.send_signal(number)
+        maker.wait(10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_program_left_goes_at_the_next_use_and_what_lives_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "_SURELY_LOCKED_S", 0.0)
+    with making(tmp_path) as dead:
+        dead.kill()
+        dead.wait()
+    (left,) = tmp_path.iterdir()
+    with making(tmp_path):
+        (lives,) = (each for each in tmp_path.iterdir() if each != left)
+        with drafts.drafted_folder(tmp_path) as folder:
+            assert set(tmp_path.iterdir()) == {lives, folder}

@@ -9,6 +9,7 @@ use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::process::{self, Fate, Signals};
 use wavebed_os::terminal::{self, Settings};
 use wavebed_os::{poll, unix};
+use wavebed_path::LinkError;
 
 use crate::directory;
 use crate::ending::Ending;
@@ -63,8 +64,10 @@ struct Front {
 /// The file is wrong, or the machine cannot do it.
 pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
     let lab = LabFile::read(path)?;
-    let segments = path_engine::build_segments(&lab)
-        .map_err(|line| Problem::wrong(format!("{path}: {line}")))?;
+    let segments = path_engine::build_segments(&lab).map_err(|error| match error {
+        LinkError::Pattern(line) => Problem::wrong(line),
+        LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
+    })?;
     let (user, group) = namespace::effective_user();
     if lab.nat && user != 0 {
         return Err(Problem::cannot(

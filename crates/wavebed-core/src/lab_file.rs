@@ -1,15 +1,18 @@
 //! The laboratory file: parsed and checked once, at the edge.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wavebed_os::foreign;
 use wavebed_os::memory_limit::memory_limit_bytes;
 use wavebed_path::{HopConfig, Join};
 
 use crate::confine::ConfineFile;
 use crate::problem::Problem;
+
+/// Names, addresses and programs; patterns are files of their own.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The version that this program reads.
 const VERSION: u32 = 1;
@@ -111,12 +114,11 @@ impl LabFile {
     pub fn read(path: &str) -> Result<Self, Problem> {
         let at = |line: String| Problem::wrong(format!("{path}: {line}"));
         let text = if path == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
+            foreign::read_bounded(std::io::stdin(), MOST_BYTES)
         } else {
-            std::fs::read_to_string(path)
+            foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
         };
-        let text = text.map_err(|error| at(format!("cannot be read: {error}")))?;
+        let text = text.map_err(at)?;
         let lab: Self = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
         lab.check().map_err(at)?;
         Ok(lab)

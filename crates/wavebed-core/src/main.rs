@@ -14,6 +14,7 @@ mod lab_file;
 mod limits;
 mod network;
 mod path_engine;
+mod peak;
 mod port;
 mod problem;
 mod ready;
@@ -43,6 +44,11 @@ enum Job {
         /// closes.
         #[arg(long)]
         control: Option<i32>,
+    },
+    /// Say the highest rate of a pattern: one JSON object.
+    Peak {
+        /// A file in the native format.
+        file: String,
     },
     /// Run a command in namespaces of its own, of which nothing is left afterwards.
     Cell {
@@ -77,6 +83,7 @@ enum Job {
 fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, control } => front::run(&file, control),
+        Job::Peak { file } => peak::run(&file),
         Job::Cell { command } => cell::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(wish) => device::run(&wish),

@@ -8,7 +8,7 @@ use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::{
-    HopSetup, HostBooks, Patterns, SampleSetup, SegmentSetup, Setup, Summary, build_hops,
+    HopSetup, HostBooks, LinkError, Patterns, SampleSetup, SegmentSetup, Setup, Summary, build_hops,
 };
 
 use crate::engine::{Engine, Setting, TEXT};
@@ -25,9 +25,9 @@ struct PathEngine {
 ///
 /// # Errors
 /// A stage that cannot be made, one line.
-pub fn build_segments(lab: &LabFile) -> Result<Vec<Vec<SegmentSetup>>, String> {
+pub fn build_segments(lab: &LabFile) -> Result<Vec<Vec<SegmentSetup>>, LinkError> {
     let mut patterns = Patterns::default();
-    build_hops(&lab.hops, lab.seed, lab.mtu, &mut patterns).map_err(|error| error.to_string())
+    build_hops(&lab.hops, lab.seed, lab.mtu, &mut patterns)
 }
 
 /// Makes the engine on these devices, and starts it unless it is to wait.

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod confinement;
 pub mod error;
 pub mod ethtool;
+pub mod foreign;
 pub mod interface;
 pub mod machine_time;
 pub mod memory;

@@ -1,7 +1,6 @@
 //! The part of the laboratory file that describes links, and how stages are made of it.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use serde::Deserialize;
 use wavebed_link::config::{Shared, StageConfig, build_shared};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{Luck, Stage};
+use wavebed_os::foreign;
 
 use crate::engine::SegmentSetup;
 
@@ -44,18 +44,27 @@ pub enum SegmentKind {
     Radio,
 }
 
-/// A link that cannot be made: which, and why.
+/// A link that cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error("{link}: {message}")]
-pub struct LinkError {
-    link: String,
-    message: String,
+pub enum LinkError {
+    /// A pattern cannot be read, or breaks a rule: its file, the line and the rule.
+    #[error("{0}")]
+    Pattern(String),
+    /// A stage cannot be made.
+    #[error("{link}: {message}")]
+    Stage {
+        /// Which link.
+        link: String,
+        /// Why.
+        message: String,
+    },
 }
 
 /// Reads patterns once, however many links use them.
 #[derive(Default)]
 pub struct Patterns {
     read: HashMap<PathBuf, Arc<Pattern>>,
+    failure: Option<String>,
 }
 
 impl Patterns {
@@ -67,13 +76,17 @@ impl Patterns {
         if let Some(pattern) = self.read.get(file) {
             return Ok(Arc::clone(pattern));
         }
-        let text =
-            fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let pattern = Pattern::parse(&text)
-            .map_err(|error| format!("{}:{}: {}", file.display(), error.line, error.message))?;
+        let pattern = Self::parse(file).inspect_err(|line| self.failure = Some(line.clone()))?;
         let pattern = Arc::new(pattern);
         self.read.insert(file.to_owned(), Arc::clone(&pattern));
         Ok(pattern)
+    }
+
+    fn parse(file: &Path) -> Result<Pattern, String> {
+        let text = foreign::read_text(file, foreign::MAX_BYTES)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        Pattern::parse(&text)
+            .map_err(|error| format!("{}:{}: {}", file.display(), error.line, error.message))
     }
 }
 
@@ -96,9 +109,10 @@ pub fn build_hops(
             let mut side = |name: &str, stages: &[StageConfig], direction: u64| {
                 let first_place = (2 * place + direction) << 16;
                 build_stages(stages, seed, first_place, mtu, patterns, &mut shared).map_err(
-                    |message| LinkError {
-                        link: format!("{}.{name}", segment.name),
-                        message,
+                    |message| {
+                        let link = format!("{}.{name}", segment.name);
+                        let stage = LinkError::Stage { link, message };
+                        patterns.failure.take().map_or(stage, LinkError::Pattern)
                     },
                 )
             };

@@ -23,7 +23,7 @@ pub mod sampler;
 pub mod series;
 pub mod summary;
 
-pub use config::{HopConfig, Patterns, SegmentConfig, build_hops};
+pub use config::{HopConfig, LinkError, Patterns, SegmentConfig, build_hops};
 pub use engine::{Engine, EngineError, HopSetup, SegmentSetup, Setup};
 pub use host_books::HostBooks;
 pub use join::Join;

@@ -78,7 +78,11 @@ def _plain(built: BuiltSite) -> dict[str, object]:
 
 def _table(built: BuiltSite) -> str:
     site = built.site
-    lines = [f"{site.title}", f"source: {site.source}", f"first:  //{site.origins[0].name}{site.first}"]
+    lines = [
+        printable(site.title),
+        f"source: {printable(site.source)}",
+        f"first:  //{site.origins[0].name}{site.first}",
+    ]
     by = _counted(built)
     width = max(len(name) for rows in by.values() for name in (*rows, "together"))
     for what, rows in by.items():
@@ -86,5 +90,5 @@ def _table(built: BuiltSite) -> str:
         lines += [f"{name:<{width}}  {count:>7}  {size:>11}" for name, (count, size) in rows.items()]
         lines.append(f"{'together':<{width}}  {len(site.objects):>7}  {site.bytes:>11}")
     if site.notes:
-        lines += ["", *(f"note: {note}" for note in site.notes)]
+        lines += ["", *(f"note: {printable(note)}" for note in site.notes)]
     return "\n".join([*lines, "", f"files: {built.folder}"])

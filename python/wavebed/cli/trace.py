@@ -240,7 +240,7 @@ def _as_text(file: str, summary: Summary) -> str:
     if summary.outages is not None:
         found = summary.outages
         rule = f"a rate of {format_rate(found.threshold_bps)} or less" if found.threshold_bps else "a rate of 0"
-        longest = f", the longest {say_time(found.longest_ns)}" if found.spans_ns else ""
+        longest = f", the longest {say_time(found.longest_ns)}" if len(found.spans_ns) else ""
         line("outages", f"{len(found.spans_ns)}, together {say_time(found.total_ns)}{longest} ({rule})")
     if summary.delay_percentiles_ns is not None and summary.mean_delay_ns is not None:
         shares = "  ".join(f"p{key} {value / 1e6:g} ms" for key, value in summary.delay_percentiles_ns.items())

@@ -13,6 +13,7 @@ from wavebed.forward.model import Span
 from wavebed.forward.settings import PARTS, ForwardSettings, GoalName, Part
 from wavebed.path.problems import Problem, at, choose, described
 from wavebed.path.values import number
+from wavebed.secret import Secret
 from wavebed.units import parse_rate
 
 __all__ = [
@@ -59,7 +60,7 @@ class PeerPorts:
     host: str
     port: int
     rx: str
-    token: str
+    token: Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ def _peer(text: str, tx: str, token: str) -> PeerPorts:
         literal or name,
         DEFAULT_PEER_PORT if port is None else number(1, 65_535)(port),
         _interface(interface),
-        token,
+        Secret(token),
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wavebed.forward.model import Binding, Books, Ceiling, Counters, FrameSpec, PortInfo, Sent, Span
+    from wavebed.secret import Secret
 
 __all__ = ["Port", "PortGoneError", "TesterPort", "frames_object"]
 
@@ -164,7 +165,7 @@ class Port:
         return cls(LocalLines.port(interface, netns=netns, core=core))
 
     @classmethod
-    def remote(cls, host: str, port: int, interface: str, token: str) -> Self:
+    def remote(cls, host: str, port: int, interface: str, token: Secret) -> Self:
         """Connect to ``wavebed serve forward`` on another machine.
 
         Raises

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_json
 from wavebed.forward.findings import DeviceResult
 from wavebed.forward.model import Books, Counters, Latency, Refusal, Sent, Trial
 from wavebed.forward.record import (
@@ -25,6 +25,7 @@ from wavebed.forward.record import (
     ForwardRecord,
 )
 from wavebed.result.names import RUN_FILE
+from wavebed.result.parquet import read_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,19 +79,10 @@ class ForwardRun:
 
     def arrow(self, name: str) -> pa.Table:
         """Return the same as `table`, as a table of Arrow."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if name not in SCHEMAS:
             raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(SCHEMAS)}")
         file = self.folder / SERIES_FOLDER / f"{name}.parquet"
-        try:
-            with pq.ParquetFile(file) as source:
-                table = source.read()
-        except FileNotFoundError:
-            raise UserError(f"{file}: is not there: the results are not whole") from None
-        except (OSError, pa.ArrowInvalid) as error:
-            raise UserError(f"{file}: cannot be read ({error}): the results are not whole") from None
+        table = read_parquet(file)
         if table.schema.names != SCHEMAS[name].names:
             raise UserError(f"{file}: has other columns than documented: the results are not whole")
         return table
@@ -119,12 +111,9 @@ def read_forward(folder: Path) -> ForwardRun:
         If the folder holds none, one of another schema, or one that is damaged.
     """
     file = folder / RUN_FILE
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except OSError:
-        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed forward wrote") from None
-    except ValueError as error:
-        raise UserError(f"{file}: is not JSON ({error}): the results are not whole") from None
+    if not file.exists():
+        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed forward wrote")
+    data = read_json(file, "the results are not whole")
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
     if data.get("schema") != SCHEMA:

@@ -6,7 +6,6 @@ unless told otherwise, and the token, which crosses the network as it is, is a n
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 import secrets
@@ -23,14 +22,17 @@ from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.forward.answers import VERSION
 from wavebed.forward.command import DEFAULT_PEER_PORT
 from wavebed.forward.transport import Lines, LocalLines, keep_watch
+from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["Server", "serve"]
 
-HELLO_S = 10.0
+HELLO_S = 2.0
 """A connection that has not said who it is by then is closed."""
+SEND_S = 10.0
+"""So long may the other side take to make room for an answer."""
 IDLE_S = 900.0
 """A conversation without a question for so long is closed, so that a forgotten one frees its interface."""
 ANSWER_S = 3600.0
@@ -38,6 +40,9 @@ ANSWER_S = 3600.0
 LOOK_S = 0.2
 LONGEST_QUESTION = 1 << 16
 MOST_CONNECTIONS = 8
+"""That know the token."""
+MOST_STRANGERS, MOST_STRANGERS_OF_AN_ADDRESS = 64, 8
+"""That have not said yet who they are; one more, and the oldest is closed."""
 TOKEN_BYTES = 16
 SHORTEST_TOKEN = 8
 
@@ -49,7 +54,7 @@ class _LeftError(Exception):
 class _Hello:
     """What the first line of a connection must say."""
 
-    def __init__(self, line: bytes, token: str) -> None:
+    def __init__(self, line: bytes, token: Secret) -> None:
         try:
             value: object = json.loads(line)
         except (ValueError, RecursionError):
@@ -59,10 +64,11 @@ class _Hello:
         if value["version"] != VERSION:
             raise UserError(f"this machine speaks version {VERSION}: install the same wavebed on both")
         given = value["token"]
-        if not isinstance(given, str) or not hmac.compare_digest(given.encode(), token.encode()):
+        if not isinstance(given, str) or not token.is_same(given):
             raise UserError("the token is wrong: give the one that wavebed serve forward printed")
         name = value["interface"]
-        if not isinstance(name, str) or not re.fullmatch(r"[^-/\s][^/\s]{0,14}", name) or name in {".", ".."}:
+        fits = isinstance(name, str) and name.isprintable() and re.fullmatch(r"[^-/\s][^/\s]{0,14}", name)
+        if not isinstance(name, str) or not fits or name in {".", ".."}:
             raise UserError("the interface has no possible name")
         self.interface = name
 
@@ -94,14 +100,21 @@ class Server:
     ) -> None:
         if token is not None and len(token) < SHORTEST_TOKEN:
             raise UserError(f"--token: {len(token)} characters can be guessed: give {SHORTEST_TOKEN} or more, or none")
-        self.token = token or secrets.token_hex(TOKEN_BYTES)
+        self._token = Secret(token or secrets.token_hex(TOKEN_BYTES))
         self._start = start
         self._taken: set[str] = set()
+        self._strangers: dict[socket.socket, str] = {}
+        self._known = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._socket = _listening(listen)
         self._socket.settimeout(LOOK_S)
+
+    @property
+    def token(self) -> str:
+        """What a client must know, to be told to whoever runs this."""
+        return self._token.reveal()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -114,11 +127,12 @@ class Server:
         try:
             while not self._stop.is_set():
                 try:
-                    connection, _ = self._socket.accept()
+                    connection, address = self._socket.accept()
                 except TimeoutError:
                     continue
                 self._threads = [thread for thread in self._threads if thread.is_alive()]
-                thread = threading.Thread(target=self._serve, args=(connection, len(self._threads)), daemon=True)
+                self._receive(connection, str(address[0]))
+                thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
                 self._threads.append(thread)
                 thread.start()
         finally:
@@ -131,21 +145,50 @@ class Server:
         """Have `run` return soon."""
         self._stop.set()
 
-    def _serve(self, connection: socket.socket, others: int) -> None:
+    def _receive(self, connection: socket.socket, address: str) -> None:
+        """Count a stranger in; who says nothing has no place that others need."""
+        with self._lock:
+            alike = [other for other, of in self._strangers.items() if of == address]
+            if len(alike) >= MOST_STRANGERS_OF_AN_ADDRESS:
+                self._send_away(alike[0])
+            elif len(self._strangers) >= MOST_STRANGERS:
+                self._send_away(next(iter(self._strangers)))
+            self._strangers[connection] = address
+
+    def _send_away(self, stranger: socket.socket) -> None:
+        del self._strangers[stranger]
+        with suppress(OSError):
+            stranger.shutdown(socket.SHUT_RDWR)
+
+    def _serve(self, connection: socket.socket) -> None:
         with connection:
             try:
                 keep_watch(connection)
                 connection.settimeout(LOOK_S)
-                if others >= MOST_CONNECTIONS:
-                    raise MachineError(f"{others} connections are open, which is as many as there may be")
                 reader = _Reader(connection, self._stop)
-                hello = _Hello(reader.line(HELLO_S), self.token)
-                with self._alone(hello.interface):
+                try:
+                    hello = _Hello(reader.line(HELLO_S), self._token)
+                finally:
+                    with self._lock:
+                        self._strangers.pop(connection, None)
+                with self._place(), self._alone(hello.interface):
                     self._converse(reader, hello.interface)
             except WavebedError as error:
                 _tell(connection, error)
             except (_LeftError, OSError):
                 pass
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        with self._lock:
+            if self._known >= MOST_CONNECTIONS:
+                raise MachineError(f"{self._known} connections are open, which is as many as there may be")
+            self._known += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._known -= 1
 
     @contextmanager
     def _alone(self, interface: str) -> Iterator[None]:
@@ -204,7 +247,7 @@ class _Reader:
 
     def send(self, line: str) -> None:
         """Send a line."""
-        self._connection.settimeout(HELLO_S)
+        self._connection.settimeout(SEND_S)
         self._connection.sendall(line.encode() + b"\n")
         self._connection.settimeout(LOOK_S)
 
@@ -222,7 +265,7 @@ def _listening(listen: str) -> socket.socket:
     host, port = match[1] or match[2], int(match[3] or DEFAULT_PEER_PORT)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=MOST_CONNECTIONS)
+        return socket.create_server(address[:2], family=family, backlog=MOST_STRANGERS)
     except (OSError, UnicodeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise UserError(f"--listen: cannot listen at {listen}: {reason}") from None

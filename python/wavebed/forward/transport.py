@@ -19,6 +19,8 @@ from wavebed.forward.answers import VERSION, answer_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wavebed.secret import Secret
+
 __all__ = ["Lines", "LocalLines", "PortGoneError", "RemoteLines", "keep_watch"]
 
 LONGEST_LINE = 16 << 20
@@ -229,7 +231,7 @@ def keep_watch(connection: socket.socket) -> None:
 class RemoteLines(Lines):
     """A port of another machine, behind ``wavebed serve forward``."""
 
-    def __init__(self, host: str, port: int, interface: str, token: str) -> None:
+    def __init__(self, host: str, port: int, interface: str, token: Secret) -> None:
         super().__init__(f"{interface} of {host}")
         try:
             self._socket = socket.create_connection((host, port), timeout=CONNECT_S)
@@ -241,7 +243,7 @@ class RemoteLines(Lines):
             ) from None
         keep_watch(self._socket)
         self._socket.setblocking(False)
-        hello = json.dumps({"version": VERSION, "token": token, "interface": interface})
+        hello = json.dumps({"version": VERSION, "token": token.reveal(), "interface": interface})
         try:
             answer_of(self.ask(hello, CONNECT_S), "hello").end()
         except BaseException:

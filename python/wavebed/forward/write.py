@@ -31,6 +31,7 @@ from wavebed.forward.verdicts import verdict_of
 from wavebed.output import replace_file, replacing
 from wavebed.result.disk import explained, make_new, sync
 from wavebed.result.names import RUN_FILE
+from wavebed.secret import redacted_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +103,7 @@ def run_json(record: ForwardRecord) -> str:
     told = {
         "kind": KIND,
         "schema": SCHEMA,
-        "command_line": list(record.command_line),
+        "command_line": redacted_line(record.command_line),
         "versions": dict(record.versions),
         "verdict": verdict_of(record.result),
         "result": replace(record.result, trials=()).to_plain(),

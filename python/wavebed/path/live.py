@@ -6,6 +6,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_text
 from wavebed.path import values
 from wavebed.path.model import PatternFile
 from wavebed.path.problems import Problem, at, unknown_key
@@ -73,6 +74,6 @@ def _pattern(request: dict[str, Json], key: str, value: str) -> dict[str, Json]:
     try:
         file = PatternFile(FilePath(value))
         at(key, traces.columns, file)
-        return request | {"key": "pattern", "value": FilePath(traces.engine_path(file)).read_text(encoding="utf-8")}
+        return request | {"key": "pattern", "value": read_text(traces.engine_path(file), "name a trace file")}
     finally:
         traces.close()

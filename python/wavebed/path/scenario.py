@@ -6,10 +6,10 @@ key, the rule and the remedy. What comes out is a `PathModel`, whose values are 
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_toml
 from wavebed.path.layers import DIRECTED_KEYS, Links, link_key
 from wavebed.path.model import Host, Join, PathModel, Segment
 from wavebed.path.problems import Problem, at, described, unknown_key
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from wavebed.path.traces import Traces
 
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
-
-MAX_SCENARIO_BYTES = 1_000_000
 MAX_SEGMENTS = 64
 TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
 HOSTS = ("server", "edge", "client")
@@ -103,21 +101,7 @@ def read_document(file: FilePath) -> dict[str, object]:
     UserError
         If it cannot be read or is not a scenario.
     """
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_SCENARIO_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a scenario file") from None
-    if len(data) > MAX_SCENARIO_BYTES:
-        raise UserError(f"{file}: is larger than {MAX_SCENARIO_BYTES} bytes: name a scenario file")
-    try:
-        document = tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{file}: is not TOML: {error}: see https://toml.io") from None
-    except RecursionError:
-        raise UserError(f"{file}: is not TOML: nested too deeply") from None
+    document = read_toml(file, "name a scenario file")
     try:
         _check_top(document)
     except Problem as problem:

@@ -6,15 +6,20 @@ engine opens as ``/proc/self/fd/N``; a scene is realised into one. NumPy is impo
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from wavebed.errors import UserError
+from wavebed._core import find_core
+from wavebed.errors import UserError, WavebedError
+from wavebed.foreign import open_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path as FilePath
+    from collections.abc import Mapping, Sequence
 
     from wavebed.channel.realisation import Realisation
     from wavebed.path.model import PatternFile, ScenePattern
@@ -23,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Traces"]
 
 _FIRST_LINE = "# wavebed pattern 1"
-_PEAK_WINDOW_S = 0.1
+_LONGEST_LINE = 1 << 16
+_MOST_HEADERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class Traces:
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str | None], _Source] = {}
+        self._peaks: dict[str, int] = {}
         self._realisations: dict[tuple[int, str, int], Realisation] = {}
         self._realised: dict[tuple[int, str, int, str], _Source] = {}
         self.descriptors: list[int] = []
@@ -77,19 +84,19 @@ class Traces:
         return self._realise(pattern, seed).path
 
     def peak_bps(self, pattern: PatternFile | ScenePattern, seed: int) -> int:
-        """Return the highest rate of the pattern, bits per second; of opportunities, the most in any 100 ms."""
+        """Return the highest rate of the pattern, bits per second; of opportunities, the most in any 100 ms.
+
+        Raises
+        ------
+        UserError
+            If a row breaks a rule of the format: the same line that the engine would print.
+        """
         from wavebed.path.model import ScenePattern
 
         source = self._realise(pattern, seed) if isinstance(pattern, ScenePattern) else self._source(pattern)
-        with open(source.path, encoding="utf-8") as file:  # noqa: PTH123 - a pathlib.Path would gain nothing here
-            rows = _rows(file, source.columns)
-            if "rate_bps" in source.columns:
-                return max((int(row["rate_bps"]) for row in rows), default=0)
-            windows: dict[int, int] = {}
-            for row in rows:
-                window = int(float(row["time_s"]) / _PEAK_WINDOW_S)
-                windows[window] = windows.get(window, 0) + int(row["bytes"])
-        return int(max(windows.values(), default=0) * 8 / _PEAK_WINDOW_S)
+        if source.path not in self._peaks:
+            self._peaks[source.path] = _peak_bps(source.path, self.descriptors)
+        return self._peaks[source.path]
 
     def _source(self, pattern: PatternFile) -> _Source:
         key = (str(pattern.file), pattern.format)
@@ -97,23 +104,19 @@ class Traces:
             self._sources[key] = self._open(pattern.file, pattern.format)
         return self._sources[key]
 
-    def _open(self, file: FilePath, format_name: str | None) -> _Source:
-        try:
-            with file.open(encoding="utf-8", errors="replace") as stream:
-                if format_name in (None, "native") and stream.readline().rstrip("\r\n") == _FIRST_LINE:
+    def _open(self, file: Path, format_name: str | None) -> _Source:
+        if format_name in (None, "native"):
+            with io.TextIOWrapper(open_foreign(file, "name a trace file"), "utf-8", errors="replace") as stream:
+                if stream.readline(_LONGEST_LINE).rstrip("\r\n") == _FIRST_LINE:
                     return _Source(str(file.absolute()), *_native_head(stream, file))
-        except OSError as error:
-            raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a readable file") from None
         return self._convert(file, format_name)
 
-    def _convert(self, file: FilePath, format_name: str | None) -> _Source:
+    def _convert(self, file: Path, format_name: str | None) -> _Source:
         from wavebed.pattern import read_trace
 
         return self._in_memory(read_trace(file, format_name, notes=self.notes), file)
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
-        from pathlib import Path as FilePath
-
         from wavebed.channel import realise, to_pattern
 
         realisation_key = (id(pattern.scene), pattern.mode, seed)
@@ -123,38 +126,42 @@ class Traces:
             self.notes.extend(f"{pattern.scene.name}: {warning}" for warning in realisation.warnings)
         key = (*realisation_key, pattern.direction)
         if key not in self._realised:
-            name = FilePath(f"{pattern.scene.name}.{pattern.direction}.csv")
+            name = Path(f"{pattern.scene.name}.{pattern.direction}.csv")
             made = to_pattern(self._realisations[realisation_key], pattern.direction)
             self._realised[key] = self._in_memory(made, name)
         return self._realised[key]
 
-    def _in_memory(self, pattern: Pattern, file: FilePath) -> _Source:
-        from wavebed.pattern import to_native
+    def _in_memory(self, pattern: Pattern, file: Path) -> _Source:
+        from wavebed.pattern.formats.native import parts
 
-        data = to_native(pattern).encode()
-        descriptor = os.memfd_create(file.name[:200], 0)
+        descriptor = os.memfd_create(file.name.encode("utf-8", "replace")[:200].decode("utf-8", "ignore"), 0)
         self.descriptors.append(descriptor)
-        with open(descriptor, "wb", closefd=False) as memory:
-            memory.write(data)
-        lines = iter(data.decode().splitlines())
-        next(lines)
-        return _Source(f"/proc/self/fd/{descriptor}", *_native_head(lines, file))
+        with open(descriptor, "w+", encoding="utf-8", newline="", closefd=False) as memory:
+            memory.writelines(parts(pattern))
+            memory.seek(0)
+            memory.readline()
+            return _Source(f"/proc/self/fd/{descriptor}", *_native_head(memory, file))
 
 
-def _native_head(lines: Iterator[str], file: FilePath) -> tuple[tuple[str, ...], dict[str, str]]:
+def _native_head(stream: TextIO, file: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     header: dict[str, str] = {}
-    for line in lines:
+    while line := stream.readline(_LONGEST_LINE):
         if not line.startswith("#"):
             return tuple(line.rstrip("\r\n").split(",")), header
+        if len(header) > _MOST_HEADERS:
+            raise UserError(f"{file}: has more than {_MOST_HEADERS} header lines: remove some")
         key, _, value = line[1:].partition("=")
         header[key.strip()] = value.strip()
     raise UserError(f"{file}: the pattern has no rows: add a line of column names and at least one row")
 
 
-def _rows(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    for line in lines:
-        if line.startswith(("#", columns[0])):
-            continue
-        values = line.rstrip("\r\n").split(",")
-        if len(values) == len(columns):
-            yield dict(zip(columns, values, strict=True))
+def _peak_bps(path: str, descriptors: Sequence[int]) -> int:
+    """Ask the engine's own reader, so that a pattern is checked by the same rules with and without a default limit."""
+    command = [find_core(), "peak", path]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=descriptors)
+    said = done.stderr.decode("utf-8", "replace").strip().removeprefix(f"{Path(command[0]).name}: ")
+    if done.returncode == UserError.exit_status:
+        raise UserError(said)
+    if done.returncode != 0:
+        raise WavebedError(f"{path}: {Path(command[0]).name} ended with {done.returncode}: {said or 'it said nothing'}")
+    return int(json.loads(done.stdout)["peak_bps"])

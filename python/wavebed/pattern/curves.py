@@ -125,7 +125,7 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
             panels[key] = stepped(index, values.astype(np.float64) * unit, pattern.period, scale)
     if not panels:
         raise UserError("the pattern has nothing to draw")
-    spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns
+    spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns.tolist()
     shaded = [(start / 1e9, end / 1e9) for start, end in spans]
     states = {
         state: [(start / 1e9, end / 1e9) for start, end in spans] for state, spans in state_spans(pattern).items()

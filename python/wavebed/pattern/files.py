@@ -26,7 +26,7 @@ def read_source(source: Source, format_name: str | None = None, options: ReadOpt
         If the format is not clear or the content breaks its rules.
     """
     options = options or ReadOptions()
-    if not source.text.strip():
+    if source.is_blank():
         raise source.error("is empty; a trace has at least one line")
     if format_name is not None:
         form = by_name(format_name)
@@ -68,8 +68,8 @@ def read_trace(
     UserError
         With the file, line, rule and remedy.
     """
-    source = Source.from_path(path)
-    pattern = read_source(source, format_name, options)
+    with Source.from_path(path) as source:
+        pattern = read_source(source, format_name, options)
     if notes is not None:
         notes.extend(source.notes)
     return pattern

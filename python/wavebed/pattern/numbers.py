@@ -1,6 +1,6 @@
 """Exact columns of numbers: decimal text to scaled integers and back.
 
-Whole columns are checked at once; only when something is wrong is the first bad value looked for. That keeps a
+Many values are checked at once; only when something is wrong is the first bad value looked for. That keeps a
 million rows within seconds and every message exact.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from operator import methodcaller
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from wavebed.errors import UserError
 from wavebed.pattern.source import quote
 
 if TYPE_CHECKING:
@@ -23,7 +25,19 @@ if TYPE_CHECKING:
 
     LineOf = Callable[[int], int]
 
-__all__ = ["decimals", "format_scaled", "format_share", "integers", "measured", "shares", "split_columns", "words"]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+__all__ = [
+    "Rows",
+    "decimals",
+    "format_scaled",
+    "format_share",
+    "integers",
+    "measured",
+    "shares",
+    "split_columns",
+    "words",
+]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _MEASURED = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -107,11 +121,44 @@ def _all_match(texts: Sequence[str], pattern: str) -> bool:
     return re.fullmatch(rf"(?:{pattern}\n)*+", "\n".join(texts) + "\n", re.ASCII) is not None
 
 
+class Rows(Generic[_Scalar]):
+    """A column that comes part by part.
+
+    All its memory is taken at once, for parts that are put together in the end would stand there twice. What is not
+    filled costs nothing: the kernel gives memory when it is written.
+
+    Parameters
+    ----------
+    most : int
+        How many rows there can be.
+    """
+
+    def __init__(self, most: int, kind: type[_Scalar]) -> None:
+        self._values: NDArray[_Scalar] = np.empty(most, dtype=kind)
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many rows have come."""
+        return self._count
+
+    def add(self, values: NDArray[_Scalar]) -> None:
+        """Append some rows."""
+        end = self._count + len(values)
+        if end > len(self._values):
+            raise UserError("the file was changed while it was read; try again")
+        self._values[self._count : end] = values
+        self._count = end
+
+    def whole(self) -> NDArray[_Scalar]:
+        """Return all rows."""
+        return self._values[: self._count]
+
+
 def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:
     """Split lines at commas into columns; the position of the first line of another width if there is one."""
-    for position, line in enumerate(lines):
-        if line.count(",") != width - 1:
-            return position
+    counts = list(map(methodcaller("count", ","), lines))
+    if counts.count(width - 1) != len(lines):
+        return next(position for position, count in enumerate(counts) if count != width - 1)
     flat = ",".join(lines).split(",")
     return [flat[column::width] for column in range(width)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.model import MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
+from wavebed.pattern.model import MAX_OPPORTUNITY_BYTES, MAX_RATE_BPS, Pattern, opportunities, steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,7 @@ MAX_ROWS = 20_000_000
 MAX_OPPORTUNITIES = 50_000_000
 NS_PER_S = 10**9
 NS_PER_MS = 10**6
+_BLOCK = 1 << 16
 
 
 def _cumulative(pattern: Pattern, times_ns: Sequence[int]) -> list[int]:
@@ -51,12 +52,17 @@ def window_edges(duration_ns: int, window_ns: int) -> list[int]:
     UserError
         If there would be too many.
     """
+    _window_count(duration_ns, window_ns)
+    return [*range(window_ns, duration_ns, window_ns), duration_ns]
+
+
+def _window_count(duration_ns: int, window_ns: int) -> int:
     count = -(-duration_ns // window_ns)
     if count > MAX_ROWS:
         raise UserError(
             f"{count} windows are too many (at most {MAX_ROWS}); choose a longer --window, or cut the trace"
         )
-    return [*range(window_ns, duration_ns, window_ns), duration_ns]
+    return count
 
 
 def window_rates(pattern: Pattern, window_ns: int) -> Pattern:
@@ -67,24 +73,39 @@ def window_rates(pattern: Pattern, window_ns: int) -> Pattern:
     UserError
         If the pattern has neither a rate nor opportunities, or there are too many windows.
     """
+    if pattern.size_bytes is not None:
+        return _opportunity_rates(pattern, pattern.size_bytes, window_ns)
+    if pattern.rate_bps is None:
+        raise UserError("the pattern has no rate")
     edges = window_edges(pattern.duration_ns, window_ns)
     starts = [0, *edges[:-1]]
-    if pattern.size_bytes is not None:
-        slot = np.minimum(pattern.index // window_ns, len(edges) - 1)
-        sums = np.zeros(len(edges), dtype=np.int64)
-        np.add.at(sums, slot, pattern.size_bytes)
-        scaled = [size * 8 * NS_PER_S for size in sums.tolist()]
-    elif pattern.rate_bps is not None:
-        done = _cumulative(pattern, edges)
-        scaled = [after - before for before, after in zip([0, *done[:-1]], done, strict=True)]
-    else:
-        raise UserError("the pattern has no rate")
-    rates = [
-        (2 * bits + end - start) // (2 * (end - start)) for bits, start, end in zip(scaled, starts, edges, strict=True)
-    ]
-    if max(rates) > 10**12:
-        raise UserError("a window's rate is above 1000gbit; choose a longer --window")
+    done = _cumulative(pattern, edges)
+    scaled = [after - before for before, after in zip([0, *done[:-1]], done, strict=True)]
+    rates = [_rounded(bits, end - start) for bits, start, end in zip(scaled, starts, edges, strict=True)]
     return steps(np.array(starts, dtype=np.int64), pattern.duration_ns, rate_bps=np.array(rates, dtype=np.int64))
+
+
+def _opportunity_rates(pattern: Pattern, size_bytes: NDArray[np.int64], window_ns: int) -> Pattern:
+    duration = pattern.duration_ns
+    count = _window_count(duration, window_ns)
+    sums = np.zeros(count, dtype=np.int64)
+    for start in range(0, len(pattern), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        np.add.at(sums, np.minimum(pattern.index[rows] // window_ns, count - 1), size_bytes[rows])
+    starts = np.arange(count, dtype=np.int64) * window_ns
+    for start in range(0, count, _BLOCK):
+        windows = slice(start, start + _BLOCK)
+        lengths = np.minimum(duration - starts[windows], window_ns).tolist()
+        pairs = zip(sums[windows].tolist(), lengths, strict=True)
+        sums[windows] = [_rounded(size * 8 * NS_PER_S, length) for size, length in pairs]
+    return steps(starts, duration, rate_bps=sums)
+
+
+def _rounded(bits_ns: int, length_ns: int) -> int:
+    rate = (2 * bits_ns + length_ns) // (2 * length_ns)
+    if rate > MAX_RATE_BPS:
+        raise UserError("a window's rate is above 1000gbit; choose a longer --window")
+    return rate
 
 
 def rate_steps(pattern: Pattern, options: WriteOptions, default_window_ns: int = NS_PER_MS) -> Pattern:

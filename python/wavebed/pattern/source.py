@@ -1,96 +1,140 @@
-"""The text of a trace file, with its name and the means to point at a line of it."""
+"""The text of a trace file, read in blocks, with its name and the means to point at a line of it.
+
+A trace may have ten million lines. No reader has all of them at once as Python strings: that takes ten times the
+size of the file.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
-from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from wavebed.errors import UserError
+from wavebed.foreign import MAX_BYTES, open_foreign
 
-__all__ = ["MAX_FILE_BYTES", "Source"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-MAX_FILE_BYTES = 1 << 30
+__all__ = ["Source", "plural", "quote"]
+
+REMEDY = "name a trace file"
+_BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 16
+_HEAD_LINES = 64
 _MAX_QUOTED = 40
 
 
-@dataclass(frozen=True)
 class Source:
-    """A trace file as it was read.
+    """A trace file.
 
     Parameters
     ----------
     name : str
         What messages call the file.
-    text : str
-        Its whole content.
-    notes : list of str
-        What the reader wants the user to know: assumptions made and things left out.
+    content : str, bytes or binary file
+        Its whole content; a file is read from its beginning, as often as needed.
     """
 
-    name: str
-    text: str
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, name: str, content: str | bytes | BinaryIO) -> None:
+        self.name = name
+        self.notes: list[str] = []
+        if isinstance(content, str):
+            content = content.encode("utf-8", "surrogatepass")
+        self._file = io.BytesIO(content) if isinstance(content, bytes) else content
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Source:
-        """Read a file.
+        """Open a file, to be closed as a context.
 
         Raises
         ------
         UserError
-            If the file cannot be read, is too large, or is not UTF-8 text.
+            If it cannot be read, is not a regular file, or is too large.
         """
-        name = os.fspath(path)
-        try:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UserError(f"{name}: cannot be read: {reason}; give the path of a trace file") from None
-        return cls.from_bytes(name, data)
+        return cls(os.fspath(path), io.BufferedReader(open_foreign(path, REMEDY)))
 
-    @classmethod
-    def from_bytes(cls, name: str, data: bytes) -> Source:
-        """Decode a file's content.
+    def __enter__(self) -> Self:
+        """Return the source, whose file is closed at the end of the block."""
+        return self
 
-        Raises
-        ------
-        UserError
-            If it is too large or is not UTF-8 text.
-        """
-        if len(data) > MAX_FILE_BYTES:
-            raise UserError(f"{name}: larger than {MAX_FILE_BYTES} bytes; cut the trace into parts")
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise UserError(
-                f"{name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 text; a trace is a text file"
-            ) from None
-        if "\0" in text:
-            line = text.count("\n", 0, text.index("\0")) + 1
-            raise UserError(f"{name}:{line}: holds a NUL byte; a trace is a text file")
-        return cls(name, text)
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines without their ends; a carriage return counts as part of the end."""
-        lines = self.text.split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        if "\r" in self.text:
-            lines = [line.removesuffix("\r") for line in lines]
-        return lines
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._file.close()
 
     @cached_property
     def head(self) -> list[str]:
-        """The first lines, enough to recognise a format."""
-        lines = self.text[: 1 << 16].split("\n")
-        if (len(self.text) > 1 << 16 and len(lines) > 1) or lines[-1] == "":
+        """The first lines, enough to recognise a format.
+
+        Raises
+        ------
+        UserError
+            If the file begins with something else than text.
+        """
+        data = self._begin(_HEAD_BYTES + 1)
+        whole = data[:_HEAD_BYTES]
+        if len(data) > _HEAD_BYTES:
+            # The last line may be cut, also within a character.
+            whole = whole[: whole.rfind(b"\n") + 1] or _whole_characters(whole)
+        lines = self._decoded(whole, 1).split("\n")
+        if lines[-1] == "":
             lines.pop()
-        return [line.removesuffix("\r") for line in lines[:64]]
+        return [line.removesuffix("\r") for line in lines[:_HEAD_LINES]]
+
+    @property
+    def text(self) -> str:
+        """The whole text, for formats that are not made of lines."""
+        return self._decoded(b"".join(self._raw()), 1)
+
+    def blocks(self, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+        """Yield the lines from number `first` on, many at a time, with the number of the first of them.
+
+        A carriage return counts as part of the end of a line.
+
+        Raises
+        ------
+        UserError
+            If the file cannot be read on, or holds something else than text.
+        """
+        for number, part in self._parts(b"\n"):
+            lines = part.split("\n")
+            if lines[-1] == "":
+                lines.pop()
+            if "\r" in part:
+                lines = [line.removesuffix("\r") for line in lines]
+            if number + len(lines) > first:
+                skipped = max(first - number, 0)
+                yield number + skipped, lines[skipped:] if skipped else lines
+
+    def lines(self, first: int = 1) -> Iterator[tuple[int, str]]:
+        """Yield each line from number `first` on with its number; see `blocks`."""
+        for number, lines in self.blocks(first):
+            yield from enumerate(lines, number)
+
+    def count(self, mark: str = "\n") -> int:
+        """Return at most how many lines there are, or values with a mark between them."""
+        return sum(block.count(mark.encode()) for block in self._raw()) + 1
+
+    def values(self, mark: str) -> Iterator[list[str]]:
+        """Yield what stands between the marks of a file of one line, many values at a time."""
+        for _, part in self._parts(mark.encode()):
+            values = part.split(mark)
+            if part.endswith(mark):
+                values.pop()
+            yield values
+
+    def ends_with(self, mark: str) -> bool:
+        """Tell whether the text, without white space at its end, ends with a mark."""
+        self._file.seek(0, os.SEEK_END)
+        size = self._file.tell()
+        self._file.seek(max(size - _HEAD_BYTES, 0))
+        return self._file.read(_HEAD_BYTES).rstrip().endswith(mark.encode())
+
+    def is_blank(self) -> bool:
+        """Tell whether there is nothing but white space."""
+        return not any(part.strip() for _, part in self._parts(b"\n"))
 
     def note(self, message: str) -> None:
         """Keep something that the user should know."""
@@ -100,6 +144,59 @@ class Source:
         """Make the error that names the file and, counted from 1, the line."""
         place = self.name if line is None else f"{self.name}:{line}"
         return UserError(f"{place}: {message}")
+
+    def _begin(self, count: int) -> bytes:
+        """Return the first bytes without a byte order mark."""
+        return self._at(0, count).removeprefix(codecs.BOM_UTF8)
+
+    def _at(self, place: int, count: int) -> bytes:
+        try:
+            self._file.seek(place)
+            return self._file.read(count)
+        except OSError as error:
+            raise self.error(f"{(error.strerror or 'cannot be read').lower()}: {REMEDY}") from None
+
+    def _raw(self) -> Iterator[bytes]:
+        """Yield the bytes block by block, without a byte order mark."""
+        place = 0
+        while block := self._at(place, _BLOCK_BYTES):
+            yield block if place else block.removeprefix(codecs.BOM_UTF8)
+            place += len(block)
+            if place > MAX_BYTES:
+                raise self.error(f"is larger than {MAX_BYTES} bytes: {REMEDY}")
+
+    def _parts(self, mark: bytes) -> Iterator[tuple[int, str]]:
+        """Yield the text in parts that end with a mark, but for the last, with the number of each one's first line."""
+        number = 1
+        held: list[bytes] = []
+        for block in self._raw():
+            end = block.rfind(mark) + 1
+            held.append(block[:end] if end else block)
+            if not end:
+                continue
+            part = b"".join(held)
+            held = [block[end:]]
+            yield number, self._decoded(part, number)
+            number += part.count(b"\n")
+        rest = b"".join(held)
+        if rest:
+            yield number, self._decoded(rest, number)
+
+    def _decoded(self, data: bytes, number: int) -> str:
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = number + data.count(b"\n", 0, error.start)
+            byte = f"0x{data[error.start]:02x}"
+            raise self.error(f"byte {byte} is not UTF-8 text; a trace is a text file", line) from None
+        if "\0" in text:
+            raise self.error("holds a NUL byte; a trace is a text file", number + data.count(b"\n", 0, data.index(0)))
+        return text
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Leave out a character that is cut at the end."""
+    return data.decode("utf-8", "ignore").encode() if len(data) and data[-1] >= 0x80 else data
 
 
 def plural(count: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,11 @@ __all__ = ["PERCENTILES", "Outages", "Summary", "outages", "state_spans", "summa
 
 PERCENTILES = (5, 25, 50, 75, 95)
 OPPORTUNITY_WINDOW_NS = 100_000_000
+_BLOCK = 1 << 20
+_MOST_WINDOWS = 1_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outages:
     """The times at which the rate is at or below a threshold; neighbours count as one.
 
@@ -29,22 +32,22 @@ class Outages:
     ----------
     threshold_bps : int
         A rate of this much or less is an outage.
-    spans_ns : tuple of (int, int)
-        Start and end of each.
+    spans_ns : int64 array
+        A row for each: start and end.
     """
 
     threshold_bps: int
-    spans_ns: tuple[tuple[int, int], ...]
+    spans_ns: NDArray[np.int64]
 
     @property
     def total_ns(self) -> int:
         """Their summed length."""
-        return sum(end - start for start, end in self.spans_ns)
+        return int((self.spans_ns[:, 1] - self.spans_ns[:, 0]).sum())
 
     @property
     def longest_ns(self) -> int:
         """The length of the longest, 0 if there is none."""
-        return max((end - start for start, end in self.spans_ns), default=0)
+        return int((self.spans_ns[:, 1] - self.spans_ns[:, 0]).max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,10 @@ def weighted_percentiles(
     values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64]
 ) -> dict[int, float]:
     """Return for each percentile the least value that holds for at least that share of the weight."""
-    order = np.argsort(values, kind="stable")
-    done = np.cumsum(weights[order])
+    # Half the memory for as many rows as a file can have.
+    order = np.argsort(values).astype(np.int32)
+    done = weights[order]
+    np.cumsum(done, out=done)
     total = int(done[-1])
     result = {}
     for percentile in PERCENTILES:
@@ -99,14 +104,15 @@ def outages(pattern: Pattern, threshold_bps: int) -> Outages:
     assert pattern.rate_bps is not None, "the caller has checked for a rate"
     out = np.concatenate(([False], pattern.rate_bps <= threshold_bps, [False])).astype(np.int8)
     edges = np.diff(out)
-    bounds = np.append(pattern.index, pattern.period)
-    starts = bounds[np.flatnonzero(edges == 1)].tolist()
-    ends = bounds[np.flatnonzero(edges == -1)].tolist()
-    return Outages(threshold_bps, tuple(zip(starts, ends, strict=True)))
+    places = np.column_stack((np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)))
+    # What stands at the end of all rows is the end of the pattern.
+    last = len(pattern.index) - 1
+    return Outages(threshold_bps, np.where(places > last, pattern.period, pattern.index[np.minimum(places, last)]))
 
 
 def _mean(values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64], period: int) -> float:
-    return float(np.dot(values.astype(np.float64), weights.astype(np.float64))) / period
+    blocks = (slice(start, start + _BLOCK) for start in range(0, len(values), _BLOCK))
+    return math.fsum(float(np.dot(values[block].astype(np.float64), weights[block])) for block in blocks) / period
 
 
 def _state_shares(pattern: Pattern) -> dict[str, float] | None:
@@ -128,6 +134,11 @@ def state_spans(pattern: Pattern) -> dict[str, list[tuple[int, int]]]:
     return {name: spans[name] for name in STATES if name in spans}
 
 
+def _default_window_ns(period: int) -> int:
+    """Return a multiple of 100 ms of which not too many cover the pattern, however few rows it has."""
+    return OPPORTUNITY_WINDOW_NS * max(1, -(-period // (OPPORTUNITY_WINDOW_NS * _MOST_WINDOWS)))
+
+
 def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
     """Compute the figures.
 
@@ -136,12 +147,12 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     threshold_bps : int
         A rate of this much or less is an outage.
     window_ns : int, optional
-        Windows in which opportunities are counted; 100 ms by default.
+        Windows in which opportunities are counted; 100 ms by default, or more for very long patterns.
     """
     rated: Pattern | None = None
     used_window: int | None = None
     if pattern.kind == "opportunities":
-        used_window = window_ns or OPPORTUNITY_WINDOW_NS
+        used_window = window_ns or _default_window_ns(pattern.period)
         rated = window_rates(pattern, used_window)
     elif pattern.rate_bps is not None:
         rated = pattern

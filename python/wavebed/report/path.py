@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from html import escape
 from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import WavebedError
+from wavebed.errors import UserError, WavebedError
+from wavebed.foreign import read_toml
 from wavebed.report.numbers import figure
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def _scene_name(scenario: Path, overrides: Table) -> str | None:
         if key.rpartition(".")[2] == "scene" and isinstance(value, str):
             return value
     try:
-        path = tomllib.loads(scenario.read_text(encoding="utf-8")).get("path", {})
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        path = read_toml(scenario, "the results are not whole").get("path", {})
+    except UserError:
         return None
     tables = [path, *_tables(path, "segment")] if isinstance(path, dict) else []
     named = [table["scene"] for table in tables if isinstance(table.get("scene"), str)]

@@ -7,6 +7,9 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.errors import UserError
+from wavebed.foreign import MAX_TEXT_BYTES, read_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -134,8 +137,9 @@ def repeat_section(results: Results) -> str:
         if value
     )
     try:
-        scenario = (results.run.folder / "scenario.toml").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        file = results.run.folder / "scenario.toml"
+        scenario = read_text(file, "the results are not whole", most=MAX_TEXT_BYTES, errors="replace")
+    except UserError:
         scenario = ""
     command = shlex.join(record.command_line)
     parts = [

@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.errors import UserError
+from wavebed.foreign import read_bytes
 from wavebed.report.numbers import MISSING, figure
 
 if TYPE_CHECKING:
@@ -76,10 +78,10 @@ def _picture(folder: Path, name: Json) -> str:
     if not isinstance(name, str) or Path(name).name != name:
         return ""
     try:
-        data = (folder / name).read_bytes()
-    except OSError:
+        data = read_bytes(folder / name, "the results are not whole", most=MOST_PICTURE_BYTES)
+    except UserError:
         return ""
-    if not data.startswith(_JPEG) or len(data) > MOST_PICTURE_BYTES:
+    if not data.startswith(_JPEG):
         return ""
     return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
 

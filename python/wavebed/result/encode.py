@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from wavebed.result.model import SCHEMA
+from wavebed.secret import redacted_line, redacted_table
 
 if TYPE_CHECKING:
     from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
@@ -28,8 +29,8 @@ def run_json(record: RunRecord) -> str:
             "title": record.title,
             "source": record.source,
             "scenario": record.scenario,
-            "overrides": record.overrides,
-            "command_line": record.command_line,
+            "overrides": redacted_table(record.overrides),
+            "command_line": redacted_line(record.command_line),
             "started": record.started,
             "ended": record.ended,
             "seed": record.seed,

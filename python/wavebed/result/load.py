@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import MachineError, UserError
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.names import TABLES, TRIALS_FOLDER
+from wavebed.result.parquet import read_parquet
 from wavebed.result.read import FORWARD, kind_of, read_run, read_trial
 
 if TYPE_CHECKING:
@@ -185,21 +186,8 @@ class Run:
         return _headed(SCHEMAS[name].empty_table(), "", 0, "")
 
     def _part(self, line: TrialLine, name: str, columns: Sequence[str] | None) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         file = self.folder / TRIALS_FOLDER / line.folder / "series" / f"{name}.parquet"
-        try:
-            with pq.ParquetFile(file) as source:
-                known = source.schema_arrow.names
-                unknown = [column for column in columns or () if column not in known]
-                if unknown:
-                    raise UserError(f"{file}: no column {unknown[0]!r}: it must be one of {', '.join(known)}")
-                body = source.read(columns=None if columns is None else list(columns))
-        except FileNotFoundError:
-            raise UserError(f"{file}: is not there: the results are not whole") from None
-        except (OSError, pa.ArrowInvalid) as error:
-            raise UserError(f"{file}: cannot be read ({error}): the results are not whole") from None
+        body = read_parquet(file, columns)
         return _headed(body, line.folder, line.block, line.treatment)
 
     def _line(self, folder: str) -> TrialLine:

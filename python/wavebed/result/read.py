@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import RUN_FILE, TRIAL_FILE, TRIALS_FOLDER
@@ -28,8 +28,8 @@ VERDICTS: tuple[str, ...] = get_args(Verdict)
 def kind_of(folder: Path) -> str | None:
     """Return the kind that ``run.json`` names, as ``forward``; ``None`` if it names none or cannot be read."""
     try:
-        data = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = read_json(folder / RUN_FILE, "name a folder of results")
+    except UserError:
         return None
     kind = data.get("kind") if isinstance(data, dict) else None
     return kind if isinstance(kind, str) else None
@@ -204,12 +204,7 @@ def _word(words: Sequence[str], data: Mapping[str, Json], key: str) -> str:
 
 
 def _load(file: Path) -> dict[str, Json]:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: the results are not whole") from None
-    except ValueError as error:
-        raise UserError(f"{file}: is not JSON ({error}): the results are not whole") from None
+    data = read_json(file, "the results are not whole")
     if not isinstance(data, dict) or "schema" not in data:
         raise UserError(f"{file}: names no schema: it must be a file that wavebed run wrote")
     if data["schema"] != SCHEMA:

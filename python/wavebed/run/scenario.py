@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
+from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.path import values
 from wavebed.path.problems import Problem, at, described
 from wavebed.path.scenario import read_document, read_path_of
@@ -132,7 +133,7 @@ def read_plan(
         traces.close()
     return Plan(
         scenario=scenario,
-        text=scenario.read_text(encoding="utf-8"),
+        text=read_text(scenario, "name a scenario file", most=MAX_TEXT_BYTES),
         title=str(document.get("title", scenario.stem)),
         source=str(document.get("source", "")),
         overrides=overrides,

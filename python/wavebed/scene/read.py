@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_toml
 from wavebed.path.problems import Problem, at, described
 from wavebed.scene.carrier import read_carrier
 from wavebed.scene.checks import check
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["read_scene"]
-
-MAX_SCENE_BYTES = 1_000_000
 MAX_STATIONS = 16
 MAX_STEPS = 20_000_000
 _TABLES = ("carrier", "station", "handset", "obstacle", "fallback", "timers", "reference", "radio", "device")
@@ -44,27 +42,9 @@ def read_scene(file: Path) -> Scene:
         If the file cannot be read, or describes no scene: one line with the file, the key, the rule and the remedy.
     """
     try:
-        return _scene(_document(file), file)
+        return _scene(read_toml(file, "name a scene file"), file)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-
-
-def _document(file: Path) -> dict[str, object]:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_SCENE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a scene file") from None
-    if len(data) > MAX_SCENE_BYTES:
-        raise UserError(f"{file}: is larger than {MAX_SCENE_BYTES} bytes: name a scene file")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise Problem(f"byte {error.start}: is not UTF-8: save the file as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(f"is not TOML: {error}: see https://toml.io") from None
-    except RecursionError:
-        raise Problem("is not TOML: nested too deeply") from None
 
 
 def _scene(document: dict[str, object], file: Path) -> Scene:

@@ -17,7 +17,7 @@ from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.tools import find
-from wavebed.workload.waiting import end_within, last_line, wait_for_end
+from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,7 +207,7 @@ class _BulkSession(Session):
 
 def _read(stage: Stage, name: str) -> End:
     file = stage.folder / f"{name}.json"
-    return read_end(file.read_text(encoding="utf-8", errors="replace") if file.exists() else "")
+    return read_end(output_of(file))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import time_between
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import open_to_all
+from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -165,7 +166,7 @@ class CallSession(Session):
             file = self._stage.folder / f"{name}.json"
             if not file.exists():
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
-            ends[name] = cast("dict[str, dict[str, Json]]", json.loads(file.read_text(encoding="utf-8")))["result"]
+            ends[name] = cast("dict[str, dict[str, Json]]", json.loads(output_of(file)))["result"]
         outcome = call_outcome(ends["server"], ends["client"], self._workload.fps, self._stage.clock)
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})

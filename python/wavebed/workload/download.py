@@ -8,6 +8,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.errors import UserError
 from wavebed.path import values
 from wavebed.path.problems import Problem
 from wavebed.workload.drafts import drafted
@@ -16,7 +17,7 @@ from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import find
-from wavebed.workload.waiting import end_within, last_line, wait_for_end
+from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,8 +183,8 @@ class _DownloadSession(Session):
 
 def _figures(file: Path) -> dict[str, object] | None:
     try:
-        figures = json.loads(file.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
+        figures = json.loads(output_of(file))
+    except (UserError, ValueError):
         return None
     return figures if isinstance(figures, dict) and _number(figures, "exitcode") is not None else None
 

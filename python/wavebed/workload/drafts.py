@@ -1,8 +1,21 @@
-"""Files of the cache: whole, or not there."""
+"""Files and folders of the cache: whole, or not there.
+
+What is made stands beside its place under a name of its own, and is locked while its maker lives. What a killed
+process left is not locked any more, and goes when the next one makes something there.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from wavebed.errors import MachineError
@@ -10,9 +23,12 @@ from wavebed.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from types import FrameType
 
-__all__ = ["drafted"]
+__all__ = ["drafted", "drafted_folder"]
+
+_PREFIX = ".new-"
+_SURELY_LOCKED_S = 1.0
 
 
 @contextmanager
@@ -37,3 +53,56 @@ def drafted(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             yield draft
     except OSError as error:
         raise MachineError(f"{file}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+
+
+@contextmanager
+def drafted_folder(parent: Path) -> Iterator[Path]:
+    """Give an empty folder in `parent`, which is gone at the end of the block, also if a signal ends the program."""
+    _sweep(parent)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _terminable():
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what makers left that live no more."""
+    for left in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                # A folder that was made a moment ago may not be locked yet.
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_old(lock):
+                    shutil.rmtree(left, ignore_errors=True)
+                    left.unlink(missing_ok=True)
+            finally:
+                os.close(lock)
+
+
+def _is_old(descriptor: int) -> bool:
+    return time.time() - os.fstat(descriptor).st_ctime > _SURELY_LOCKED_S
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end the block as Ctrl-C does, unless the program takes them itself."""
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    for number in numbers:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from wavebed.errors import WavebedError
 from wavebed.workload.latency_windows import Probe
 from wavebed.workload.tools import find
+from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ def read_irtt(file: Path, clock: Clock) -> list[Probe]:
         If `file` is not what irtt writes.
     """
     try:
-        trips = cast("list[dict[str, object]]", json.loads(file.read_text(encoding="utf-8"))["round_trips"])
+        trips = cast("list[dict[str, object]]", json.loads(output_of(file))["round_trips"])
         return [_probe(trip, clock) for trip in trips]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WavebedError(f"irtt left no result that can be read: {error}") from None

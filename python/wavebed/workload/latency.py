@@ -21,6 +21,7 @@ from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.ping import ping_command, read_ping, summary_line
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
+from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,7 @@ class LatencySession(Session):
 
     def _read_ping(self) -> _Taken:
         file = self._stage.folder / "ping.txt"
-        text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        text = output_of(file)
         probes = read_ping(text, self._stage.clock, self._start_s, self._workload.interval_s)
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known), {"ping said": summary_line(text)})

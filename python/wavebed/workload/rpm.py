@@ -23,7 +23,7 @@ from wavebed.workload.model import Metric, Series
 from wavebed.workload.raw import create
 from wavebed.workload.serve import VirtualHost, start_web_server
 from wavebed.workload.tools import find
-from wavebed.workload.waiting import end_within, wait_for_end
+from wavebed.workload.waiting import end_within, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ class RpmProber:
 def read_exchanges(file: Path) -> list[Exchange]:
     """Return the exchanges that `RpmProber` wrote; the one that was cut off at the end is left out."""
     exchanges = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in output_of(file).splitlines():
         row = cast("dict[str, Json]", json.loads(line))
         start_s = cast("float", row["start_s"])
         if "curl" in row:

@@ -22,6 +22,7 @@ from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import read
 from wavebed.workload.video_player import ABR_RULES, dashjs, player_settings
 from wavebed.workload.video_report import outcome_of
+from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -192,7 +193,7 @@ class VideoSession(Session):
         """Read the record that the page left."""
         file = self._stage.folder / RECORD
         try:
-            record = cast("Record", json.loads(file.read_text(encoding="utf-8")))
+            record = cast("Record", json.loads(output_of(file)))
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
         playback = read(record, self._stage.clock, self._workload.ladder.representations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
@@ -24,7 +25,7 @@ INSTALL_TIMEOUT_S = 120
 
 
 def dashjs(cache: Path) -> Path:
-    """Return the file of the player, in the cache; npm installs it by its name if it is missing there.
+    """Return the file of the player, in the cache; npm installs it if it is missing there.
 
     Raises
     ------
@@ -47,13 +48,17 @@ def _is_there(package: Path) -> bool:
 
 
 def _install(folder: Path) -> None:
-    argv = ["npm", "install", "--prefix", str(folder), "--silent", "--no-package-lock", "--no-audit", "--no-fund"]
-    argv += ["--ignore-scripts", f"dashjs@{VERSION}"]
+    """Install what the lock file names, each package only if its hash is the one there."""
+    argv = ["npm", "ci", "--prefix", str(folder), "--omit=dev", "--silent", "--no-audit", "--no-fund"]
+    argv += ["--ignore-scripts"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # npm itself does not stand two that install in one folder
             if not _is_there(folder / "node_modules" / "dashjs"):
+                for name in ("package.json", "package-lock.json"):
+                    content = (resources.files("wavebed.workload") / "npm" / name).read_bytes()
+                    (folder / name).write_bytes(content)
                 subprocess.run(
                     argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=INSTALL_TIMEOUT_S
                 )

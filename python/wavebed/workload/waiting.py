@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_text
 from wavebed.workload.raw import read_end
 
 if TYPE_CHECKING:
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
     from wavebed.path.process import LabProcess
 
-__all__ = ["end_within", "last_line", "wait_for_end"]
+__all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
 
 LOOK_EVERY_S = 0.05
 _LINE_LENGTH = 300
+_END_BYTES = 1 << 16
+MOST_OUTPUT_BYTES = 256 << 20
+"""Of a program's output that is read for figures."""
 
 
 def wait_for_end(
@@ -76,6 +80,17 @@ def _send(process: LabProcess, number: int) -> None:
     # If it has ended in this very moment the laboratory does not know it any more; waiting for it says so.
     with suppress(UserError):
         process.send_signal(number)
+
+
+def output_of(file: Path) -> str:
+    """Return what a program wrote into a file, or nothing if there is none.
+
+    Raises
+    ------
+    UserError
+        If it is too much, or the program has put something else in the place of the file.
+    """
+    return read_text(file, "let it write less", most=MOST_OUTPUT_BYTES, errors="replace") if file.exists() else ""
 
 
 def last_line(file: Path) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wavebed.workload.browser.film import write_film
 from wavebed.workload.browser.speed_index import VARIANT, visual_progress
 from wavebed.workload.model import Event, Metric, Series
+from wavebed.workload.waiting import output_of
 from wavebed.workload.web_trace import MOST_FRAMES, as_json
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Course:
 def read_course(file: Path) -> Course | None:
     """Return what the agent wrote; ``None`` if it wrote nothing."""
     try:
-        written = json.loads(file.read_text(encoding="utf-8"))
+        written = json.loads(output_of(file))
     except (OSError, ValueError):
         return None
     return Course(bool(written["loaded"]), bool(written["settled"]), written["error"], written["page"] or {})

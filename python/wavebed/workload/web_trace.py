@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from wavebed.workload.browser.speed_index import Frame
+from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -114,7 +115,7 @@ class PageTrace:
 def read_trace(file: Path) -> PageTrace | None:
     """Return what a trace says of the first page in it; ``None`` if there is no trace, or no page."""
     try:
-        events: list[_TraceEvent] = json.loads(file.read_bytes())["traceEvents"]
+        events: list[_TraceEvent] = json.loads(output_of(file))["traceEvents"]
     except (OSError, ValueError):
         return None
     events.sort(key=lambda event: event.get("ts", 0))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["CpuBook"]
 
 WARM_UP = "warm-up"
+GIVE_UP = 3
+"""After so many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""
 FLAG_AFTER_S = 1.0
 """In a shorter trial a share from ticks is too rough to say that work is missing."""
 
@@ -36,6 +38,7 @@ class CpuBook:
         self._doubts: dict[str, int] = {}
         self._dropped = 0
         self._failed = 0
+        self._in_a_row = 0
         self._began = False
         self._why = ""
         self._flag: str | None = None
@@ -54,10 +57,13 @@ class CpuBook:
     def start(self) -> None:
         """Begin."""
         self._last, self._began = None, False
+        if self._in_a_row >= GIVE_UP:
+            self._failed += 1
+            return
         try:
             self._meter.start()
         except WavebedError as error:
-            self._failed, self._why = self._failed + 1, str(error)
+            self._fail(error)
             return
         self._began = True
 
@@ -68,10 +74,13 @@ class CpuBook:
         try:
             use = self._meter.stop()
         except WavebedError as error:
-            self._failed, self._why = self._failed + 1, str(error)
+            self._fail(error)
             return {}
-        self._last = use
+        self._last, self._in_a_row = use, 0
         return use.for_trial()
+
+    def _fail(self, error: WavebedError) -> None:
+        self._failed, self._in_a_row, self._why = self._failed + 1, self._in_a_row + 1, str(error)
 
     def hear(self, trial: Trial) -> None:
         """Keep what was seen in a trial, and compare it with the frames that were forwarded."""

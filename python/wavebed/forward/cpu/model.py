@@ -9,11 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["CpuMeter", "CpuUse", "Reading", "ReadingMeter", "Ticks", "between"]
+__all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "ReadingMeter", "Ticks", "between"]
 
 SURE_S = 10.0
 """Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a share is then within about
 one part in a hundred; over less it is a hint."""
+
+LIMIT_S = 5.0
+"""Each reading is over by then, whatever the other side does: name service, connection and answer in all."""
 
 _STEAL_SHARE = 0.05
 _JITTER_TICKS = 0.1

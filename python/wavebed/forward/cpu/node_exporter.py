@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import http
+import http.client
 import re
-import urllib.error
-import urllib.request
+import socket
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from wavebed.errors import WavebedError
-from wavebed.forward.cpu.model import Reading, ReadingMeter, Ticks
+from wavebed.forward.cpu.model import LIMIT_S, Reading, ReadingMeter, Ticks
+from wavebed.secret import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = ["NodeExporterMeter", "parse_metrics"]
 
-_LIMIT_S = 5.0
 _MOST_BYTES = 32 << 20
 _LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?[ \t]+([^ \t]+)(?:[ \t]+-?\d+)?[ \t]*")
 _LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
@@ -26,11 +30,11 @@ _FAMILIES = {_CPU, _TIME, _START, _DROPPED, _SQUEEZED}
 
 
 class NodeExporterMeter(ReadingMeter):
-    """Fetches the page at an address, without a proxy."""
+    """Fetches the page at an address, without a proxy and without following redirections."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        super().__init__(redacted(address))
+        self._address = address
 
     def read(self) -> Reading:
         """Fetch the counters now.
@@ -38,23 +42,54 @@ class NodeExporterMeter(ReadingMeter):
         Raises
         ------
         WavebedError
-            If there is no page of node_exporter.
+            If there is no page of node_exporter, or it takes longer than `LIMIT_S`.
         """
         try:
-            with self._opener.open(self.source, timeout=_LIMIT_S) as page:
-                text = page.read(_MOST_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise WavebedError(f"--cpu {self.source}: it answers {error.code}: is the path /metrics?") from None
-        except (OSError, ValueError) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise WavebedError(f"--cpu {self.source}: {reason}") from None
-        if len(text) > _MOST_BYTES:
-            raise WavebedError(f"--cpu {self.source}: the page is longer than {_MOST_BYTES >> 20} MiB")
-        try:
-            return _reading(text.decode("utf-8", "replace"))
+            return _reading(_Fetch(self._address).page())
         except WavebedError as error:
             raise WavebedError(f"--cpu {self.source}: {error}") from None
+
+
+class _Fetch:
+    """One request, in a thread of its own: neither name service nor a server that drips bytes holds up the test."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname or "", parts.port, timeout=LIMIT_S)
+        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._data = b""
+        self._failure = ""
+        self._over = threading.Event()
+
+    def page(self) -> str:
+        """Return the text, or raise `WavebedError` with the reason."""
+        threading.Thread(target=self._run, daemon=True).start()
+        if not self._over.wait(LIMIT_S):
+            self._failure = f"no answer within {LIMIT_S:.0f} s"
+            socket_then = self._connection.sock
+            if socket_then is not None:
+                with suppress(OSError):
+                    socket_then.shutdown(socket.SHUT_RDWR)
+        if self._failure:
+            raise WavebedError(self._failure)
+        return self._data.decode("utf-8", "replace")
+
+    def _run(self) -> None:
+        try:
+            self._connection.request("GET", self._path, headers={"Accept": "text/plain"})
+            answer = self._connection.getresponse()
+            if answer.status != http.HTTPStatus.OK:
+                self._failure = f"it answers {answer.status}: is the path /metrics?"
+                return
+            self._data = answer.read(_MOST_BYTES + 1)
+            if len(self._data) > _MOST_BYTES:
+                self._failure = f"the page is longer than {_MOST_BYTES >> 20} MiB"
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self._failure = self._failure or str(error) or type(error).__name__
+        finally:
+            self._connection.close()
+            self._over.set()
 
 
 def parse_metrics(text: str) -> Iterator[tuple[str, dict[str, str], float]]:

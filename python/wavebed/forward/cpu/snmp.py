@@ -12,9 +12,14 @@ import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu.model import CpuUse, Reading, ReadingMeter, Ticks
+from wavebed.forward.cpu.model import LIMIT_S, CpuUse, Reading, ReadingMeter, Ticks
+from wavebed.secret import HIDDEN
+
+if TYPE_CHECKING:
+    from wavebed.secret import Secret
 
 __all__ = ["SnmpMeter"]
 
@@ -25,7 +30,7 @@ _CORES = 67
 _NEEDED = (_USER, _NICE, _SYSTEM, _IDLE)
 _UPTIME = ".1.3.6.1.2.1.1.3.0"
 """sysUpTime, hundredths of a second; the agent's."""
-_LIMIT_S = 8.0
+_MOST_SAID = 300
 _LINE = re.compile(r"(\.[0-9.]+) (\d+)\s*")
 
 
@@ -34,20 +39,21 @@ class SnmpMeter(ReadingMeter):
 
     Parameters
     ----------
-    community : str
-        It is handed over in a file that only we can read, not on the command line.
+    community : Secret
+        It is handed over in a file that only we can read, not on the command line, and stands in no result.
     host : str
     port : int, optional
     """
 
-    def __init__(self, community: str, host: str, port: int | None = None) -> None:
+    def __init__(self, community: Secret, host: str, port: int | None = None) -> None:
         self._at = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
         super().__init__(f"snmp://{self._at}")
+        self._community = community
         protocol = "udp6" if ":" in host else "udp"
         self._agent = f"{protocol}:{self._at}"
         self._folder = tempfile.TemporaryDirectory(prefix="wavebed-snmp-")
         (Path(self._folder.name) / "snmp.conf").write_text(
-            f"defVersion 2c\ndefCommunity {community}\nmibs :\n", encoding="utf-8"
+            f"defVersion 2c\ndefCommunity {community.reveal()}\nmibs :\n", encoding="utf-8"
         )
 
     def read(self) -> Reading:
@@ -98,18 +104,19 @@ class SnmpMeter(ReadingMeter):
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=_LIMIT_S,
+                timeout=LIMIT_S,
                 check=False,
                 env={**os.environ, "SNMPCONFPATH": self._folder.name, "MIBS": ""},
             )
         except OSError:
             raise MachineError(f"--cpu {self.source}: there is no program snmpget: install the package snmp") from None
         except subprocess.TimeoutExpired:
-            raise WavebedError(f"--cpu {self.source}: no answer within {_LIMIT_S:.0f} s") from None
+            raise WavebedError(f"--cpu {self.source}: no answer within {LIMIT_S:.0f} s") from None
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]
+            said = lines[-1].replace(self._community.reveal(), HIDDEN)[:_MOST_SAID]
             raise WavebedError(
-                f"--cpu {self.source}: snmpget: {lines[-1]} (are host and community right, and SNMPv2c allowed?)"
+                f"--cpu {self.source}: snmpget: {said} (are host and community right, and SNMPv2c allowed?)"
             )
         answers = {}
         for line in done.stdout.splitlines():

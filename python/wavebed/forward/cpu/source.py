@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from wavebed.path.problems import Problem, described
+from wavebed.secret import Secret, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,13 +21,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+
 
 
 class CpuSource(NamedTuple):
-    """Where to look; `user` is the community of SNMP, `address` the whole of a page's."""
+    """Where to look; `address` is the whole of a page's, `community` that of SNMP."""
 
     kind: Literal["local", "ssh", "snmp", "http"]
     host: str = ""
     port: int | None = None
     user: str | None = None
     address: str = ""
+    community: Secret | None = None
 
 
 def parse_source(text: str) -> CpuSource:
@@ -43,14 +45,16 @@ def parse_source(text: str) -> CpuSource:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise Problem(f"{described(text)} is not an address: write {_EXAMPLES}") from None
+        raise Problem(f"{described(redacted(text))} is not an address: write {_EXAMPLES}") from None
     if parts.scheme not in {"ssh", "snmp", "http", "https"}:
-        raise Problem(f"{described(text)} is not a place to look at a processor: write {_EXAMPLES}")
+        raise Problem(f"{described(redacted(text))} is not a place to look at a processor: write {_EXAMPLES}")
     if not _NAME.fullmatch(host):
-        raise Problem(f"{described(text)} names no host: write {_EXAMPLES}")
+        raise Problem(f"{described(redacted(text))} names no host: write {_EXAMPLES}")
     if parts.scheme in {"http", "https"}:
         if parts.username is not None or parts.password is not None:
-            raise Problem(f"{described(text)}: a page with a password cannot be read: let the tester in without one")
+            raise Problem(
+                f"{described(redacted(text))}: a page with a password cannot be read: let the tester in without one"
+            )
         return CpuSource("http", host, port, address=text if parts.path else f"{text}/metrics")
     _nothing_more(text, parts)
     user = unquote(parts.username) if parts.username else None
@@ -59,15 +63,17 @@ def parse_source(text: str) -> CpuSource:
             raise Problem(f"{described(user)} is not the name of a user: write ssh://root@192.168.1.1")
         return CpuSource("ssh", host, port, user)
     if user is None or not re.fullmatch(r"[!-~]+", user) or set(user) & set("\"'#\\"):
-        raise Problem(f"{described(text)} has no community: write snmp://COMMUNITY@HOST, without blanks and quotes")
-    return CpuSource("snmp", host, port, user)
+        raise Problem(
+            f"{described(redacted(text))} has no community: write snmp://COMMUNITY@HOST, without blanks and quotes"
+        )
+    return CpuSource("snmp", host, port, community=Secret(user))
 
 
 def _nothing_more(text: str, parts: SplitResult) -> None:
     if parts.password is not None:
         raise Problem(f"{parts.scheme}://…: a password cannot be written here: use a key")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
-        raise Problem(f"{described(text)} has something after the host: write {_EXAMPLES}")
+        raise Problem(f"{described(redacted(text))} has something after the host: write {_EXAMPLES}")
 
 
 def open_meter(source: CpuSource, cores: Collection[int] | None = None) -> CpuMeter:
@@ -89,8 +95,8 @@ def open_meter(source: CpuSource, cores: Collection[int] | None = None) -> CpuMe
     if source.kind == "snmp":
         from wavebed.forward.cpu.snmp import SnmpMeter
 
-        assert source.user is not None
-        return SnmpMeter(source.user, source.host, source.port)
+        assert source.community is not None
+        return SnmpMeter(source.community, source.host, source.port)
     from wavebed.forward.cpu.node_exporter import NodeExporterMeter
 
     return NodeExporterMeter(source.address)

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu.model import Reading, ReadingMeter
+from wavebed.forward.cpu.model import LIMIT_S, Reading, ReadingMeter
 from wavebed.forward.cpu.proc import reading
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SshMeter"]
 
-_CONNECT_S = 10.0
-_ANSWER_S = 5.0
+_END_S = 0.5
+"""For its last words, within the limit."""
 _MOST_BYTES = 4 << 20
 _LOOP = (
     "while read -r n; do for f in uptime stat softirqs net/softnet_stat; do"
@@ -45,7 +45,7 @@ class SshMeter(ReadingMeter):
             f"ssh://{f'{user}@' if user else ''}{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
         )
         # OpenSSH's own way to answer nothing and to give up: ssh_config(5).
-        self._command = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=2"]
+        self._command = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=4", "-o", "ServerAliveInterval=2"]
         self._command += ["-o", "ServerAliveCountMax=3", *(["-l", user] if user else [])]
         self._command += [*(["-p", str(port)] if port else []), "--", host, _LOOP]
         self._process: subprocess.Popen[bytes] | None = None
@@ -63,7 +63,7 @@ class SshMeter(ReadingMeter):
         WavebedError
             If the router does not answer.
         """
-        process, limit_s = self._open()
+        process = self._open()
         self._asked += 1
         assert process.stdin is not None
         try:
@@ -71,7 +71,7 @@ class SshMeter(ReadingMeter):
             process.stdin.flush()
         except OSError:
             raise self._failed() from None
-        parts = self._parts(self._answer(process, f"=wavebed end {self._asked}\n".encode(), limit_s))
+        parts = self._parts(self._answer(process, f"=wavebed end {self._asked}\n".encode()))
         uptime = parts.get("uptime", "").split()
         try:
             at_s = float(uptime[0])
@@ -94,9 +94,9 @@ class SshMeter(ReadingMeter):
                     stream.close()
         process.wait()
 
-    def _open(self) -> tuple[subprocess.Popen[bytes], float]:
+    def _open(self) -> subprocess.Popen[bytes]:
         if self._process is not None:
-            return self._process, _ANSWER_S
+            return self._process
         self._rest = b""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
@@ -106,11 +106,11 @@ class SshMeter(ReadingMeter):
         except OSError:
             self._said.close()
             raise MachineError(f"--cpu {self.source}: there is no program ssh: install openssh-client") from None
-        return self._process, _CONNECT_S
+        return self._process
 
-    def _answer(self, process: subprocess.Popen[bytes], end: bytes, limit_s: float) -> bytes:
+    def _answer(self, process: subprocess.Popen[bytes], end: bytes) -> bytes:
         assert process.stdout is not None
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + LIMIT_S - _END_S
         text = self._rest
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
@@ -118,7 +118,7 @@ class SshMeter(ReadingMeter):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0 or not ready.select(left_s):
                     self.close()
-                    raise WavebedError(f"--cpu {self.source}: no answer within {limit_s:.0f} s")
+                    raise WavebedError(f"--cpu {self.source}: no answer within {LIMIT_S:.0f} s")
                 more = os.read(process.stdout.fileno(), 1 << 16)
                 text += more
                 if not more or len(text) > _MOST_BYTES:
@@ -130,7 +130,7 @@ class SshMeter(ReadingMeter):
         said = ""
         if self._process is not None and self._said is not None:
             try:
-                self._process.wait(2.0)
+                self._process.wait(_END_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

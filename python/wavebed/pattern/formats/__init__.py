@@ -88,6 +88,6 @@ def detect(source: Source) -> Format:
     if columns:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         raise source.error(f"is a table of {shown}; say which columns to read, as {table.EXAMPLE}")
-    first = source.head[0] if source.head else source.text
+    first = source.head[0] if source.head else ""
     known = ", ".join(name for name in FORMATS if name != "cellreplay-offset")
     raise source.error(f"no format fits, the first line is {quote(first)}; give --format with one of {known}")

@@ -16,7 +16,7 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.formats.deliveries import looks_like_deliveries, read_deliveries, write_deliveries
 from wavebed.pattern.model import MAX_NS, Pattern, steps
-from wavebed.pattern.numbers import integers
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -52,21 +52,27 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line, the rule and the remedy.
     """
-    rows = [line.split(" ") for line in source.lines]
-    if len(rows) < 3:
-        raise source.error("has fewer than 3 lines; CellReplay needs at least 3: time, base delay, opportunities")
-    for number, row in enumerate(rows, start=1):
-        if len(row) < 3:
-            raise source.error("the line needs 't_ms delay_ms 0 …': time, base delay and light opportunities", number)
-
-    def line_of(position: int) -> int:
-        return position + 1
-
     most = MAX_NS // NS_PER_MS
-    times = integers(source, [row[0] for row in rows], line_of, "time in ms", most=most)
-    delays = integers(source, [row[1] for row in rows], line_of, "base delay in ms", most=most)
-    for number, row in enumerate(rows, start=1):
-        integers(source, row[2:], lambda _, number=number: number, "light opportunity in ms", most=most)  # type: ignore[misc]
+    parts = [Rows(source.count(), np.int64) for _ in range(2)]
+    longer, count = False, 0
+    for begin, lines in source.blocks():
+        rows = [line.split(" ") for line in lines]
+        count += len(rows)
+        for number, row in enumerate(rows, start=begin):
+            if len(row) < 3:
+                raise _too_few(source, number, len(lines))
+
+        def line_of(position: int, begin: int = begin) -> int:
+            return begin + position
+
+        parts[0].add(integers(source, [row[0] for row in rows], line_of, "time in ms", most=most))
+        parts[1].add(integers(source, [row[1] for row in rows], line_of, "base delay in ms", most=most))
+        for number, row in enumerate(rows, start=begin):
+            integers(source, row[2:], lambda _, number=number: number, "light opportunity in ms", most=most)  # type: ignore[misc]
+            longer = longer or len(row) > 3
+    if count < 3:
+        raise _too_few(source, count, count)
+    times, delays = (part.whole() for part in parts)
     back = np.diff(times) <= 0
     if back.any():
         position = int(back.argmax()) + 1
@@ -77,11 +83,17 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     start = int(times[0])
     if start:
         source.note(f"time begins with the first line, at {start} ms")
-    if any(len(row) > 3 for row in rows):
+    if longer:
         source.note("a pattern holds the base delay; the light opportunities after an idle time are left out")
     source.note("CellReplay interpolates the base delay between lines; here it holds until the next line")
     index = (times[:-1] - start) * NS_PER_MS
     return steps(index, int(times[-1] - start) * NS_PER_MS, delay_ns=delays[:-1] * NS_PER_MS)
+
+
+def _too_few(source: Source, number: int, lines: int) -> UserError:
+    if lines < 3:
+        return source.error("has fewer than 3 lines; CellReplay needs at least 3: time, base delay, opportunities")
+    return source.error("the line needs 't_ms delay_ms 0 …': time, base delay and light opportunities", number)
 
 
 def write_light(pattern: Pattern, options: WriteOptions) -> str:

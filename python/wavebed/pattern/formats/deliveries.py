@@ -10,10 +10,12 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities
-from wavebed.pattern.numbers import integers
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import MAX_OPPORTUNITIES, NS_PER_MS, to_opportunities
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wavebed.pattern.formats.base import WriteOptions
     from wavebed.pattern.source import Source
 
@@ -37,24 +39,44 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
     UserError
         With the line, the rule and the remedy.
     """
-    lines = source.lines
-    if "" in lines:
-        raise source.error("the line is blank; remove it", lines.index("") + 1)
-    times = integers(source, lines, lambda position: position + 1, "time in ms", most=MAX_NS // NS_PER_MS)
-    back = np.diff(times) < 0
-    if back.any():
-        position = int(back.argmax()) + 1
-        raise source.error(
-            f"time {times[position]} ms is before {times[position - 1]} ms, that of the line before; sort the lines",
-            position + 1,
-        )
-    if times[-1] == 0:
-        raise source.error("the last time is 0 ms; it is the period of the trace and must be greater", len(lines))
-    unique, counts = np.unique(times, return_counts=True)
-    sizes = counts.astype(np.int64) * size_bytes
+    most = source.count()
+    starts, counts = Rows(most, np.int64), Rows(most, np.int64)
+    last, number = -1, 0
+    for begin, lines in source.blocks():
+        if "" in lines:
+            raise source.error("the line is blank; remove it", begin + lines.index(""))
+        times = _times(source, lines, begin)
+        _check_order(source, times, last, begin)
+        found, many = np.unique(times, return_counts=True)
+        if found[0] == last:
+            counts.whole()[-1] += many[0]
+            found, many = found[1:], many[1:]
+        starts.add(found)
+        counts.add(many.astype(np.int64))
+        last, number = int(times[-1]), begin + len(lines) - 1
+    if last == 0:
+        raise source.error("the last time is 0 ms; it is the period of the trace and must be greater", number)
+    index, sizes = starts.whole(), counts.whole()
+    index *= NS_PER_MS
+    sizes *= size_bytes
     if sizes.max() > MAX_OPPORTUNITY_BYTES:
         raise source.error(f"more than {MAX_OPPORTUNITY_BYTES} bytes within one millisecond; scale the trace down")
-    return opportunities(unique * NS_PER_MS, int(times[-1]) * NS_PER_MS, sizes)
+    return opportunities(index, last * NS_PER_MS, sizes)
+
+
+def _times(source: Source, lines: list[str], begin: int) -> NDArray[np.int64]:
+    return integers(source, lines, lambda position: begin + position, "time in ms", most=MAX_NS // NS_PER_MS)
+
+
+def _check_order(source: Source, times: NDArray[np.int64], before: int, begin: int) -> None:
+    back = np.diff(times, prepend=max(before, 0)) < 0
+    if back.any():
+        position = int(back.argmax())
+        earlier = times[position - 1] if position else before
+        raise source.error(
+            f"time {times[position]} ms is before {earlier} ms, that of the line before; sort the lines",
+            begin + position,
+        )
 
 
 def _on_the_grid(pattern: Pattern, size_bytes: int, options: WriteOptions) -> Pattern:

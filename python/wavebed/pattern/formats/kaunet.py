@@ -13,11 +13,15 @@ import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import integers
+from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import NS_PER_MS, NS_PER_S, rate_steps, to_windows
 from wavebed.pattern.source import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMAT", "last_length"]
@@ -31,7 +35,7 @@ def sniff(source: Source) -> bool:
     return len(filled) == 1 and _LIST.match(filled[0].strip()) is not None
 
 
-def last_length(source: Source, starts_ns: list[int], options: ReadOptions, what: str) -> int:
+def last_length(source: Source, starts_ns: NDArray[np.int64], options: ReadOptions, what: str) -> int:
     """Return how long the last of some rows lasts: to ``--duration``, else as long as the one before.
 
     Raises
@@ -39,17 +43,18 @@ def last_length(source: Source, starts_ns: list[int], options: ReadOptions, what
     UserError
         If there is only one row and no duration, or the duration ends before the last row.
     """
+    last_ns = int(starts_ns[-1])
     if options.duration_ns is not None:
-        length = options.duration_ns - starts_ns[-1]
+        length = options.duration_ns - last_ns
         if length <= 0:
             raise source.error(
                 f"--duration {options.duration_ns / NS_PER_S:g}s is not after the last {what}, "
-                f"{starts_ns[-1] / NS_PER_S:g}s; give a longer one"
+                f"{last_ns / NS_PER_S:g}s; give a longer one"
             )
         return length
     if len(starts_ns) < 2:
         raise source.error(f"has one {what} and no end; say how long it lasts with --duration, as --duration 40s")
-    length = starts_ns[-1] - starts_ns[-2]
+    length = last_ns - int(starts_ns[-2])
     source.note(
         f"the file does not say when the last {what} ends; taken to last {length / NS_PER_S:g} s, "
         "as the one before (--duration says otherwise)"
@@ -65,27 +70,50 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     UserError
         With the value, the rule and the remedy.
     """
-    if len(source.lines) != 1:
-        raise source.error(f"has {len(source.lines)} lines; a KauNet list is one line, t_ms,rate,t_ms,rate,…", 2)
-    values = source.lines[0].strip().split(",")
-    if len(values) % 2:
-        raise source.error(f"has {plural(len(values), 'value')}, an odd number; write pairs t_ms,rate,…", 1)
-    places = range(1, len(values) + 1)
-    times = integers(source, values[0::2], lambda _: 1, "time in ms", most=MAX_NS // NS_PER_MS)
-    rates = integers(source, values[1::2], lambda _: 1, "rate in bit/s", most=MAX_RATE_BPS)
+    count = sum(len(lines) for _, lines in source.blocks())
+    if count != 1:
+        raise source.error(f"has {count} lines; a KauNet list is one line, t_ms,rate,t_ms,rate,…", 2)
+    parts = [Rows(source.count(",") // 2 + 1, np.int64) for _ in range(2)]
+    total = 0
+    for values in _filled(source):
+        first = total % 2
+        total += len(values)
+        texts = values[first::2], values[1 - first :: 2]
+        parts[0].add(integers(source, texts[0], lambda _: 1, "time in ms", most=MAX_NS // NS_PER_MS))
+        parts[1].add(integers(source, texts[1], lambda _: 1, "rate in bit/s", most=MAX_RATE_BPS))
+    if total % 2:
+        raise source.error(f"has {plural(total, 'value')}, an odd number; write pairs t_ms,rate,…", 1)
+    times, rates = (part.whole() for part in parts)
     if times[0] != 0:
         raise source.error(f"the first time is {times[0]} ms; it must be 0", 1)
     back = np.diff(times) <= 0
     if back.any():
         position = int(back.argmax()) + 1
         raise source.error(
-            f"value {places[2 * position]}: time {times[position]} ms is not after {times[position - 1]} ms; "
+            f"value {2 * position + 1}: time {times[position]} ms is not after {times[position - 1]} ms; "
             "put the pairs in order",
             1,
         )
-    starts = (times * NS_PER_MS).tolist()
-    duration = starts[-1] + last_length(source, starts, options, "rate")
-    return steps(times * NS_PER_MS, duration, rate_bps=rates)
+    times *= NS_PER_MS
+    duration = int(times[-1]) + last_length(source, times, options, "rate")
+    return steps(times, duration, rate_bps=rates)
+
+
+def _filled(source: Source) -> Iterator[list[str]]:
+    """Yield the values, without the blanks before the first and behind the last."""
+    held: list[str] = []
+    first = True
+    for values in source.values(","):
+        if first:
+            values[0], first = values[0].lstrip(), False
+        if held:
+            yield held
+        held = values
+    # A mark at the end has an empty value behind it.
+    if source.ends_with(","):
+        held.append("")
+    held[-1] = held[-1].rstrip()
+    yield held
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

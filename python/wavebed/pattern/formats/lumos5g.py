@@ -6,15 +6,17 @@ A row covers the second that ends with its ``seq_num``. A file may hold many run
 from __future__ import annotations
 
 import csv
-import io
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.formats.seconds_mbit import ending_samples
+from wavebed.pattern.formats.table import blocks_of_rows
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern
-from wavebed.pattern.numbers import format_scaled, integers, measured
+from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps, to_windows
-from wavebed.pattern.source import plural, quote
+from wavebed.pattern.source import quote
 
 if TYPE_CHECKING:
     from wavebed.pattern.source import Source
@@ -26,6 +28,8 @@ HEADER = (
     "lte_rsrq,lte_rssnr,nr_ssRsrp,nr_ssRsrq,nr_ssSinr,Throughput,mobility_mode,trajectory_direction,tower_id"
 )
 NEEDED = ("run_num", "seq_num", "Throughput")
+MAX_RUNS = 1000
+"""So many are counted."""
 
 
 def sniff(source: Source) -> bool:
@@ -33,36 +37,31 @@ def sniff(source: Source) -> bool:
     return bool(source.head) and {"seq_num", "Throughput"} <= set(source.head[0].split(","))
 
 
-def _rows_of_run(source: Source, options: ReadOptions) -> tuple[list[list[str]], list[str], list[int]]:
-    reader = csv.reader(io.StringIO(source.text), strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        names = next(reader)
-        for row in reader:
-            rows.append(row)
-            lines.append(reader.line_num)
-    except csv.Error as error:
-        raise source.error(f"is not a table of comma-separated values: {error}", reader.line_num) from None
-    for name in NEEDED:
-        if names.count(name) != 1:
-            raise source.error(f"the header needs one column {name!r}, as in Lumos5G v1.0", 1)
-    if not rows:
-        raise source.error("has no rows below the header", 1)
-    for row, number in zip(rows, lines, strict=True):
-        if len(row) != len(names):
-            raise source.error(
-                f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; write one for each", number
-            )
-    runs = list(dict.fromkeys(row[names.index("run_num")] for row in rows))
-    wanted = str(options.run) if options.run is not None else runs[0]
-    if len(runs) > 1 and options.run is None:
-        some = ", ".join(quote(run) for run in runs[:8]) + (", …" if len(runs) > 8 else "")
-        raise source.error(f"holds {len(runs)} runs ({some}); choose one, as --run {runs[0]}")
-    if wanted not in runs:
-        raise source.error(f"has no run {wanted}; it has {', '.join(runs[:8])}")
-    keep = [position for position, row in enumerate(rows) if row[names.index("run_num")] == wanted]
-    return [rows[position] for position in keep], names, [lines[position] for position in keep]
+class _Runs:
+    """The runs that were met while one of them is read."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self.wanted = None if wanted is None else str(wanted)
+        self.some: dict[str, None] = {}
+        self.found = False
+
+    def meet(self, runs: list[str]) -> None:
+        """Keep the names of the first runs; that of the first row is wanted if none was asked for."""
+        if self.wanted is None:
+            self.wanted = runs[0]
+        self.found = self.found or self.wanted in runs
+        if len(self.some) < MAX_RUNS:
+            self.some.update(dict.fromkeys(runs))
+
+    def check(self, source: Source, asked: bool) -> None:
+        """Make sure that the run to read is there, and is the only one unless it was asked for."""
+        shown = list(self.some)[:8]
+        more = ", …" if len(self.some) > len(shown) else ""
+        if not asked and len(self.some) > 1:
+            some = ", ".join(quote(run) for run in shown) + more
+            raise source.error(f"holds {len(self.some)} runs ({some}); choose one, as --run {quote(shown[0])[1:-1]}")
+        if not self.found:
+            raise source.error(f"has no run {self.wanted}; it has {', '.join(quote(run)[1:-1] for run in shown)}")
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:
@@ -73,17 +72,40 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     UserError
         With the line, the rule and the remedy.
     """
-    rows, names, lines = _rows_of_run(source, options)
+    reader = csv.reader((f"{line}\n" for _, line in source.lines()), strict=True)
+    runs = _Runs(options.run)
+    most = source.count()
+    seconds, rates, places = Rows(most, np.int64), Rows(most, np.int64), Rows(most, np.uint32)
+    try:
+        names = next(reader)
+        for name in NEEDED:
+            if names.count(name) != 1:
+                raise source.error(f"the header needs one column {name!r}, as in Lumos5G v1.0", 1)
+        run_column, second_column, rate_column = (names.index(name) for name in NEEDED)
+        for lines, rows in blocks_of_rows(source, reader, len(names)):
+            runs.meet([row[run_column] for row in rows])
+            if options.run is None and len(runs.some) > 1:
+                continue  # an error; all runs are counted for its message
+            keep = [place for place, row in enumerate(rows) if row[run_column] == runs.wanted]
+            kept = [lines[place] for place in keep]
 
-    def line_of(position: int) -> int:
-        return lines[position]
+            def line_of(position: int, kept: list[int] = kept) -> int:
+                return kept[position]
 
-    def cells(name: str) -> list[str]:
-        return [row[names.index(name)] for row in rows]
-
-    seconds = integers(source, cells("seq_num"), line_of, "seq_num", most=MAX_NS // NS_PER_S)
-    rates = measured(source, cells("Throughput"), line_of, "Throughput", scale=10**6, most=MAX_RATE_BPS)
-    return ending_samples(source, seconds * NS_PER_S, rates, "seq_num", lines)
+            if keep:
+                texts = [rows[place][second_column] for place in keep]
+                seconds.add(integers(source, texts, line_of, "seq_num", most=MAX_NS // NS_PER_S))
+                texts = [rows[place][rate_column] for place in keep]
+                rates.add(measured(source, texts, line_of, "Throughput", scale=10**6, most=MAX_RATE_BPS))
+                places.add(np.array(kept, dtype=np.uint32))
+    except csv.Error as error:
+        raise source.error(f"is not a table of comma-separated values: {error}", reader.line_num) from None
+    if not runs.some:
+        raise source.error("has no rows below the header", 1)
+    runs.check(source, options.run is not None)
+    lines_of_run, times = places.whole(), seconds.whole()
+    times *= NS_PER_S
+    return ending_samples(source, times, rates.whole(), "seq_num", lambda position: int(lines_of_run[position]))
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
-from wavebed.pattern.numbers import decimals, format_scaled, format_share, integers, shares, split_columns, words
+from wavebed.pattern.numbers import (
+    Rows,
+    decimals,
+    format_scaled,
+    format_share,
+    integers,
+    shares,
+    split_columns,
+    words,
+)
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from wavebed.pattern.model import Kind
+    from wavebed.pattern.model import Column, Kind
     from wavebed.pattern.source import Source
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "parts"]
 
 MAGIC = "# wavebed pattern 1"
+MAX_HEADER_LINES = 10_000
 _DIGITS = 9
+_ROWS_AT_ONCE = 1 << 16
 
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
     "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "state")),
@@ -31,17 +45,20 @@ KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
 
 def sniff(source: Source) -> bool:
     """Recognise the first words of the first line."""
-    return source.text.startswith("# wavebed pattern")
+    return bool(source.head) and source.head[0].startswith("# wavebed pattern")
 
 
-def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int]:
-    if not source.lines or source.lines[0] != MAGIC:
-        first = source.lines[0] if source.lines else ""
+def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int, str]:
+    """Return the header, and the line of the column names with its number."""
+    first = source.head[0] if source.head else ""
+    if first != MAGIC:
         raise source.error(f"the first line is {quote(first)}; it must be {MAGIC!r}", 1)
     header: dict[str, tuple[int, str]] = {}
-    for number, line in enumerate(source.lines[1:], start=2):
+    for number, line in source.lines(2):
         if not line.startswith("#"):
-            return header, number
+            return header, number, line
+        if len(header) == MAX_HEADER_LINES:
+            raise source.error(f"has more than {MAX_HEADER_LINES} header lines; remove some", number)
         key, equals, value = (part.strip() for part in line[1:].partition("="))
         if not equals or not key:
             raise source.error(f"header {quote(line)} is not '# key = value'; write it so or remove it", number)
@@ -57,9 +74,9 @@ def _required(source: Source, header: dict[str, tuple[int, str]], key: str, exam
     return header[key]
 
 
-def _read_columns(source: Source, number: int, kind: str) -> list[str]:
+def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str]:
     _, _, first, allowed = KINDS[kind]
-    names = source.lines[number - 1].split(",")
+    names = line.split(",")
     rule = f"kind {kind!r} has {first} and then one or more of {', '.join(allowed)}"
     if names[0] != first:
         raise source.error(f"the first column is {quote(names[0])}; {rule}", number)
@@ -75,20 +92,66 @@ def _read_columns(source: Source, number: int, kind: str) -> list[str]:
     return names
 
 
-def _read_cells(source: Source, number: int, width: int) -> list[list[str]]:
-    rows = source.lines[number:]
-    if not rows:
-        raise source.error("has no rows; a pattern has at least one", number)
+def _cells(source: Source, number: int, rows: list[str], width: int) -> list[list[str]]:
+    """Return the columns of rows of which the first is line `number`."""
     columns = split_columns(rows, width)
     if isinstance(columns, list):
         return columns
-    line, text = number + 1 + columns, rows[columns]
+    line, text = number + columns, rows[columns]
     if not text:
         raise source.error("the line is blank; remove it", line)
     if text.startswith("#"):
         raise source.error("a '#' line after the column names; move it above them or remove it", line)
     found = plural(text.count(",") + 1, "value")
     raise source.error(f"{found} for {plural(width, 'column')}; write one value for each", line)
+
+
+class _Columns:
+    """The columns of the rows, as they come block by block."""
+
+    def __init__(self, source: Source, names: list[str]) -> None:
+        self._source = source
+        self._names = names
+        self._most = source.count()
+        self._whole: dict[str, Rows[np.int64]] = {}
+        self._shares: dict[str, Rows[np.float64]] = {}
+        self._codes: dict[str, Rows[np.uint8]] = {}
+
+    def add(self, begin: int, rows: list[str]) -> None:
+        """Read rows of which the first is line `begin`."""
+
+        def line_of(position: int) -> int:
+            return begin + position
+
+        most, source = self._most, self._source
+        for name, texts in zip(self._names, _cells(source, begin, rows, len(self._names)), strict=True):
+            if name in {"loss", "bler"}:
+                self._shares.setdefault(name, Rows(most, np.float64)).add(shares(source, texts, line_of, name))
+                continue
+            if name == "state":
+                codes = words(source, texts, line_of, name, STATES)
+                self._codes.setdefault(name, Rows(most, np.uint8)).add(codes)
+                continue
+            if name in _MOST:
+                values = integers(source, texts, line_of, name, most=_MOST[name])
+            else:
+                values = decimals(source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
+            self._whole.setdefault(name, Rows(most, np.int64)).add(values)
+
+    def whole(self, name: str) -> NDArray[np.int64] | None:
+        """Return a column of whole numbers, if there are rows with it."""
+        return self._whole[name].whole() if name in self._whole else None
+
+    def shares(self, name: str) -> NDArray[np.float64] | None:
+        """Return a column of shares, if there are rows with it."""
+        return self._shares[name].whole() if name in self._shares else None
+
+    def codes(self, name: str) -> NDArray[np.uint8] | None:
+        """Return a column of words, if there are rows with it."""
+        return self._codes[name].whole() if name in self._codes else None
+
+
+_MOST = {"packet": MAX_PACKETS, "bytes": MAX_OPPORTUNITY_BYTES, "rate_bps": MAX_RATE_BPS}
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
@@ -99,41 +162,52 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line, the rule and the remedy.
     """
-    header, number = _read_header(source)
+    header, number, line = _read_header(source)
     kind_line, kind = _required(source, header, "kind", "steps")
     if kind not in KINDS:
         raise source.error(f"kind {quote(kind)} is unknown; it is steps, opportunities or packets", kind_line)
     kind_name, period_key, first, _ = KINDS[kind]
-    period_line, period_text = _required(source, header, period_key, "40" if period_key == "duration_s" else "1000")
-    names = _read_columns(source, number, kind)
-    cells = dict(zip(names, _read_cells(source, number, len(names)), strict=True))
-
-    def line_of(position: int) -> int:
-        return number + 1 + position
-
-    def seconds(name: str) -> NDArray[np.int64]:
-        return decimals(source, cells[name], line_of, name, digits=_DIGITS, most=MAX_NS)
-
-    if kind == "packets":
-        period = int(integers(source, [period_text], lambda _: period_line, period_key, most=MAX_PACKETS)[0])
-        index = integers(source, cells[first], line_of, first, most=MAX_PACKETS)
-    else:
-        period = int(decimals(source, [period_text], lambda _: period_line, period_key, digits=_DIGITS, most=MAX_NS)[0])
-        index = seconds(first)
-    if period == 0:
-        raise source.error(f"{period_key} is 0; a pattern lasts longer than that", period_line)
-    size = integers(source, cells["bytes"], line_of, "bytes", most=MAX_OPPORTUNITY_BYTES) if "bytes" in cells else None
-    rate = integers(source, cells["rate_bps"], line_of, "rate_bps", most=MAX_RATE_BPS) if "rate_bps" in cells else None
-    delay = seconds("delay_s") if "delay_s" in cells else None
-    loss = shares(source, cells["loss"], line_of, "loss") if "loss" in cells else None
-    bler = shares(source, cells["bler"], line_of, "bler") if "bler" in cells else None
-    state = words(source, cells["state"], line_of, "state", STATES) if "state" in cells else None
-    extra = tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key})
+    period = _read_period(source, *_required(source, header, period_key, _PERIODS[period_key]), period_key)
+    names = _read_columns(source, number, line, kind)
+    columns = _Columns(source, names)
+    for begin, rows in source.blocks(number + 1):
+        columns.add(begin, rows)
+    index = columns.whole(first)
+    if index is None:
+        raise source.error("has no rows; a pattern has at least one", number)
     _check_order(source, kind_name, first, index, period, number)
+    size = columns.whole("bytes")
     if size is not None and (size == 0).any():
         position = int((size == 0).argmax())
-        raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", line_of(position))
-    return Pattern(kind_name, index, period, rate, delay, loss, bler, state, size, extra)
+        raise source.error("bytes is 0; an opportunity has at least 1 byte, or leave it out", number + 1 + position)
+    return Pattern(
+        kind_name,
+        index,
+        period,
+        rate_bps=columns.whole("rate_bps"),
+        delay_ns=columns.whole("delay_s"),
+        loss=columns.shares("loss"),
+        bler=columns.shares("bler"),
+        state=columns.codes("state"),
+        size_bytes=size,
+        header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
+    )
+
+
+def _read_period(source: Source, line: int, text: str, key: str) -> int:
+    def line_of(_: int) -> int:
+        return line
+
+    if key == "packets":
+        period = int(integers(source, [text], line_of, key, most=MAX_PACKETS)[0])
+    else:
+        period = int(decimals(source, [text], line_of, key, digits=_DIGITS, most=MAX_NS)[0])
+    if period == 0:
+        raise source.error(f"{key} is 0; a pattern lasts longer than that", line)
+    return period
+
+
+_PERIODS = {"duration_s": "40", "packets": "1000"}
 
 
 def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int) -> None:
@@ -166,6 +240,17 @@ def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64
 
 def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
     """Write a pattern; nothing is lost."""
+    return "".join(parts(pattern))
+
+
+def parts(pattern: Pattern) -> Iterator[str]:
+    """Yield the text of a pattern in parts, so that only one of them need be in memory.
+
+    Raises
+    ------
+    UserError
+        If a header line cannot be written.
+    """
     _, period_key, first, allowed = KINDS[pattern.kind]
     digits = 0 if pattern.kind == "packets" else _DIGITS
     out = [MAGIC, f"# kind = {pattern.kind}", f"# {period_key} = {format_scaled(pattern.period, digits)}"]
@@ -174,27 +259,37 @@ def write(pattern: Pattern, options: WriteOptions) -> str:  # noqa: ARG001
         if not key or "=" in key or not plain:
             raise UserError(f"header {key!r} cannot be written: key and value are one line, and a key has no '='")
         out.append(f"# {key} = {value}")
-    texts: dict[str, list[str]] = {
-        first: [format_scaled(value, digits) for value in pattern.index.tolist()]
-        if digits
-        else list(map(str, pattern.index.tolist()))
-    }
-    if pattern.rate_bps is not None:
-        texts["rate_bps"] = list(map(str, pattern.rate_bps.tolist()))
-    if pattern.delay_ns is not None:
-        texts["delay_s"] = [format_scaled(value, _DIGITS) for value in pattern.delay_ns.tolist()]
-    if pattern.loss is not None:
-        texts["loss"] = [format_share(value) for value in pattern.loss.tolist()]
-    if pattern.bler is not None:
-        texts["bler"] = [format_share(value) for value in pattern.bler.tolist()]
-    if pattern.state is not None:
-        texts["state"] = [STATES[code] for code in pattern.state.tolist()]
-    if pattern.size_bytes is not None:
-        texts["bytes"] = list(map(str, pattern.size_bytes.tolist()))
-    names = [first, *(name for name in allowed if name in texts)]
-    out.append(",".join(names))
-    out.extend(map(",".join, zip(*(texts[name] for name in names), strict=True)))
-    return "\n".join(out) + "\n"
+    columns = {name: column for name, column in _columns(pattern) if column is not None}
+    names = [name for name in allowed if name in columns]
+    out.append(",".join([first, *names]))
+    yield "\n".join(out) + "\n"
+    for start in range(0, len(pattern), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        texts = [_texts(first, pattern.index[rows]), *(_texts(name, columns[name][rows]) for name in names)]
+        yield "\n".join(map(",".join, zip(*texts, strict=True))) + "\n"
+
+
+def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
+    return (
+        ("rate_bps", pattern.rate_bps),
+        ("delay_s", pattern.delay_ns),
+        ("loss", pattern.loss),
+        ("bler", pattern.bler),
+        ("state", pattern.state),
+        ("bytes", pattern.size_bytes),
+    )
+
+
+def _texts(name: str, values: Column) -> list[str]:
+    match name:
+        case "time_s" | "delay_s":
+            return [format_scaled(value, _DIGITS) for value in values.tolist()]
+        case "loss" | "bler":
+            return [format_share(value) for value in values.tolist()]
+        case "state":
+            return [STATES[code] for code in values.tolist()]
+        case _:
+            return list(map(str, values.tolist()))
 
 
 FORMAT = Format(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ __all__ = ["FORMAT"]
 
 MAX_SPANS = 5_000_000
 MAX_DEPTH = 50
+MAX_KEPT_TIMES = 1000
 TIME_UNITS = {
     "ns": 1, "nsec": 1, "us": 10**3, "µs": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "millis": 10**6,
     "s": 10**9, "sec": 10**9, "secs": 10**9, "second": 10**9, "seconds": 10**9,
@@ -43,12 +45,51 @@ _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/]+)\s*")
 Span = tuple[int, "int | float"]
 
 
+class _Static(tuple[int, "int | float"]):
+    """A static configuration as it is read: how long it lasts, and its value.
+
+    A long trace has millions of them; as the tables that JSON gives they would take ten times the size of the file.
+    """
+
+    __slots__ = ()
+    kind = ""
+
+
+class _Bw(_Static):
+    __slots__ = ()
+    kind = "Bw"
+
+
+class _Delay(_Static):
+    __slots__ = ()
+    kind = "Delay"
+
+
+class _Loss(_Static):
+    __slots__ = ()
+    kind = "Loss"
+
+
+_STATIC: dict[str, type[_Static]] = {"StaticBwConfig": _Bw, "StaticDelayConfig": _Delay, "StaticLossConfig": _Loss}
+
+
 class _Reader:
     """Walk the configurations of one file; ``where`` is the path of keys to the value at hand."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.spans = 0
+        self._times: dict[str, int] = {}
+
+    def compact(self, value: dict[str, object]) -> object:
+        """Return a static configuration in brief while JSON is read; what is wrong waits until its place is known."""
+        if len(value) == 1:
+            ((name, body),) = value.items()
+            static = _STATIC.get(name)
+            if static is not None:
+                with suppress(UserError):
+                    return static(self.static(static.kind, body, "")[0])
+        return value
 
     def fail(self, where: str, message: str) -> UserError:
         return self.source.error(f"key {where}: {message}")
@@ -91,12 +132,17 @@ class _Reader:
         return numbers[0] * 10**9 + numbers[1]
 
     def time(self, value: object, where: str) -> int:
+        if isinstance(value, str) and value in self._times:
+            return self._times[value]
         if isinstance(value, str):
             time_ns = self.human(value, where, TIME_UNITS, "1s")
         else:
             time_ns = self.parts(value, where, ("secs", "nanos"), "1s")
         if time_ns > MAX_NS:
             raise self.fail(where, "is longer than 1000000000 s; shorten it")
+        if isinstance(value, str) and len(self._times) < MAX_KEPT_TIMES:
+            # Most steps of a trace last equally long: one number for all of them.
+            self._times[value] = time_ns
         return time_ns
 
     def rate(self, value: object, where: str) -> int:
@@ -159,6 +205,8 @@ class _Reader:
     def config(self, value: object, where: str, depth: int) -> tuple[str, list[Span]]:
         if depth > MAX_DEPTH:
             raise self.fail(where[:60], f"is nested more than {MAX_DEPTH} deep")
+        if isinstance(value, _Static):
+            return value.kind, [value]
         if not isinstance(value, dict) or len(value) != 1:
             raise self.fail(where, "must be an object with one key, as {'StaticBwConfig': …}")
         ((name, body),) = value.items()
@@ -186,13 +234,13 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line or key, the rule and the remedy.
     """
+    reader = _Reader(source)
     try:
-        document: object = json.loads(source.text)
+        document: object = json.loads(source.text, object_hook=reader.compact)
     except json.JSONDecodeError as error:
         raise source.error(f"is not JSON: {error.msg.lower()} (column {error.colno}); mend it", error.lineno) from None
     except (RecursionError, ValueError):
         raise source.error("is not JSON that can be read: it is nested too deep or has a number too long") from None
-    reader = _Reader(source)
     items = document if isinstance(document, list) else [document]
     if not items:
         raise source.error("is an empty list; write at least one configuration")

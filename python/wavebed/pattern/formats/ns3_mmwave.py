@@ -13,18 +13,22 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
-from wavebed.pattern.numbers import format_scaled, integers, measured
+from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
 from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, NS_PER_S, rate_steps, to_windows, window_rates
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMAT"]
 
 NEEDED = ("time", "tbSize", "corrupt")
+MAX_HANDSETS = 1000
+"""So many are counted."""
 COLUMNS = (
     "DL/UL\ttime\tframe\tsubF\tslot\t1stSym\tsymbol#\tcellId\trnti\tccId\ttbSize\tmcs\trv\tSINR(dB)\tcorrupt\tTBler"
 )
@@ -35,29 +39,34 @@ def sniff(source: Source) -> bool:
     return bool(source.head) and {"tbSize", "rnti"} <= set(source.head[0].split("\t"))
 
 
-def _read_rows(source: Source) -> tuple[dict[str, Sequence[str]], list[int]]:
-    names = [name.strip() for name in source.lines[0].split("\t")] if source.lines else []
+def _names(source: Source) -> list[str]:
+    names = [name.strip() for name in source.head[0].split("\t")] if source.head else []
     for name in NEEDED:
         if names.count(name) != 1:
             raise source.error(
                 f"the header needs one column {name!r}; give an RxPacketTrace with its header line, tab-separated", 1
             )
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for number, line in enumerate(source.lines[1:], start=2):
-        row = line.split("\t")
-        if row[0] not in {"DL", "UL"}:
-            raise source.error(f"the line begins with {quote(row[0])}; it must begin with DL or UL", number)
-        if len(row) != len(names):
-            raise source.error(
-                f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; the line may be cut off", number
-            )
-        if row[0] == "DL":
-            rows.append(row)
-            lines.append(number)
-    if not rows:
-        raise source.error("has no downlink transmissions (lines that begin with DL)")
-    return dict(zip(names, zip(*rows, strict=True), strict=True)), lines
+    return names
+
+
+def _downlink(source: Source, names: list[str]) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Yield the downlink's rows and their lines, many at a time."""
+    for begin, texts in source.blocks(2):
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        for number, line in enumerate(texts, start=begin):
+            row = line.split("\t")
+            if row[0] not in {"DL", "UL"}:
+                raise source.error(f"the line begins with {quote(row[0])}; it must begin with DL or UL", number)
+            if len(row) != len(names):
+                raise source.error(
+                    f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; the line may be cut off", number
+                )
+            if row[0] == "DL":
+                rows.append(row)
+                lines.append(number)
+        if rows:
+            yield rows, lines
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:
@@ -68,24 +77,44 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     UserError
         With the line, the rule and the remedy.
     """
-    cells, lines = _read_rows(source)
+    names = _names(source)
+    handset = names.index("rnti") if "rnti" in names else None
+    handsets: set[str] = set()
+    parts = [Rows(source.count(), np.int64) for _ in NEEDED]
+    for rows, lines in _downlink(source, names):
 
-    def line_of(position: int) -> int:
-        return lines[position]
+        def line_of(position: int, lines: list[int] = lines) -> int:
+            return lines[position]
 
-    times = measured(source, cells["time"], line_of, "time", scale=NS_PER_S, most=MAX_NS)
-    sizes = integers(source, cells["tbSize"], line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES)
-    corrupt = integers(source, cells["corrupt"], line_of, "corrupt", most=1) == 1
-    handsets = sorted(set(cells.get("rnti", ())))
+        time, size, corrupt = ([row[names.index(name)] for row in rows] for name in NEEDED)
+        parts[0].add(measured(source, time, line_of, "time", scale=NS_PER_S, most=MAX_NS))
+        parts[1].add(integers(source, size, line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES))
+        parts[2].add(integers(source, corrupt, line_of, "corrupt", most=1))
+        if handset is not None and len(handsets) < MAX_HANDSETS:
+            handsets |= {row[handset] for row in rows}
+    if not len(parts[0]):
+        raise source.error("has no downlink transmissions (lines that begin with DL)")
     if len(handsets) > 1:
-        source.note(f"holds {len(handsets)} handsets (rnti {', '.join(handsets[:5])}); their blocks are added up")
+        shown = ", ".join(quote(name)[1:-1] for name in sorted(handsets)[:5])
+        source.note(f"holds {len(handsets)} handsets (rnti {shown}); their blocks are added up")
+    times, sizes, corrupted = (part.whole() for part in parts)
+    good = (corrupted == 0) & (sizes > 0)
+    return _summed(source, times, sizes, good, options)
+
+
+def _summed(
+    source: Source,
+    times: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    good: NDArray[np.bool_],
+    options: ReadOptions,
+) -> Pattern:
     window_ns = options.window_ns
     count = int(times.max()) // window_ns + 1
     if count > MAX_ROWS:
         raise source.error(f"{count} windows are too many (at most {MAX_ROWS}); choose a longer --window")
     source.note(f"received transport blocks are summed over {window_ns / NS_PER_MS:g} ms into a rate")
     duration = count * window_ns
-    good = ~corrupt & (sizes > 0)
     if not good.any():
         return steps(np.zeros(1, dtype=np.int64), duration, rate_bps=np.zeros(1, dtype=np.int64))
     order = np.argsort(times[good], kind="stable")

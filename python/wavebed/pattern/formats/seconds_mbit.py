@@ -13,13 +13,14 @@ import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import format_scaled, measured
+from wavebed.pattern.numbers import Rows, format_scaled, measured
 from wavebed.pattern.resample import NS_PER_S, rate_steps
 from wavebed.pattern.source import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wavebed.pattern.numbers import LineOf
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMAT", "ending_samples"]
@@ -34,7 +35,7 @@ def sniff(source: Source) -> bool:
 
 
 def ending_samples(
-    source: Source, times: NDArray[np.int64], rates: NDArray[np.int64], what: str, lines: list[int]
+    source: Source, times: NDArray[np.int64], rates: NDArray[np.int64], what: str, line_of: LineOf
 ) -> Pattern:
     """Make steps of samples that cover the time up to them; a sample at 0 covers none and is left out.
 
@@ -48,11 +49,11 @@ def ending_samples(
         position = int(back.argmax()) + 1
         now, before = (format_scaled(int(times[place]), 9) for place in (position, position - 1))
         raise source.error(
-            f"{what} {now} is not after {before}, that of the row before; sort the rows", lines[position]
+            f"{what} {now} is not after {before}, that of the row before; sort the rows", line_of(position)
         )
     if times[0] == 0:
         if len(times) == 1:
-            raise source.error(f"the only sample is at {what} 0 and covers no time; give its end", lines[0])
+            raise source.error(f"the only sample is at {what} 0 and covers no time; give its end", line_of(0))
         source.note(f"the sample at {what} 0 covers no time and is left out (a sample covers the time up to it)")
         times, rates = times[1:], rates[1:]
     starts = np.concatenate((np.zeros(1, dtype=np.int64), times[:-1]))
@@ -67,20 +68,24 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     UserError
         With the line, the rule and the remedy.
     """
-    rows = [line.split() for line in source.lines]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != 2:
-            reason = (
-                "the line is blank; remove it" if not row else f"{plural(len(row), 'value')}; write 'seconds Mbit/s'"
-            )
-            raise source.error(reason, number)
+    most = source.count()
+    times, rates = Rows(most, np.int64), Rows(most, np.int64)
+    for begin, lines in source.blocks():
+        rows = [line.split() for line in lines]
+        for number, row in enumerate(rows, start=begin):
+            if len(row) != 2:
+                found = (
+                    f"{plural(len(row), 'value')}; write 'seconds Mbit/s'" if row else "the line is blank; remove it"
+                )
+                raise source.error(found, number)
 
-    def line_of(position: int) -> int:
-        return position + 1
+        def line_of(position: int, begin: int = begin) -> int:
+            return begin + position
 
-    times = measured(source, [row[0] for row in rows], line_of, "time in s", scale=NS_PER_S, most=MAX_NS)
-    rates = measured(source, [row[1] for row in rows], line_of, "rate in Mbit/s", scale=10**6, most=MAX_RATE_BPS)
-    return ending_samples(source, times, rates, "time", list(range(1, len(rows) + 1)))
+        seconds, mbit = [row[0] for row in rows], [row[1] for row in rows]
+        times.add(measured(source, seconds, line_of, "time in s", scale=NS_PER_S, most=MAX_NS))
+        rates.add(measured(source, mbit, line_of, "rate in Mbit/s", scale=10**6, most=MAX_RATE_BPS))
+    return ending_samples(source, times.whole(), rates.whole(), "time", lambda position: position + 1)
 
 
 def write(pattern: Pattern, options: WriteOptions) -> str:

@@ -7,7 +7,6 @@ otherwise. Time begins with the first row. ``every=1s`` in place of ``time=`` gi
 from __future__ import annotations
 
 import csv
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,20 +15,22 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions
 from wavebed.pattern.formats.kaunet import last_length
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import first_value, format_scaled, measured
+from wavebed.pattern.numbers import Rows, first_value, format_scaled, measured
 from wavebed.pattern.source import plural, quote
 from wavebed.units import RATE_UNITS, TIME_UNITS, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from _csv import Reader
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from wavebed.pattern.source import Source
 
-__all__ = ["FORMAT", "looks_like_table"]
+__all__ = ["FORMAT", "blocks_of_rows", "looks_like_table"]
 
 SHARE_SCALE = 10**12
+ROWS_AT_ONCE = 1 << 14
 UNITS = {
     "time": TIME_UNITS,
     "rate": RATE_UNITS,
@@ -94,31 +95,48 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     if not options.columns:
         raise source.error(f"a table needs to be told its columns, as {EXAMPLE}")
     chosen, every_ns = _choices(options)
-    if not source.lines:
+    if not source.head:
         raise source.error("is empty; a table has a header line and rows")
-    reader = csv.reader(io.StringIO(source.text), delimiter=_delimiter(source.lines[0]), strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in source.lines()), delimiter=_delimiter(source.head[0]), strict=True)
+    most = source.count()
+    parts = {name: Rows(most, np.int64) for name in chosen}
+    places = Rows(most, np.uint32)
+    begin_of_time: int | None = None
     try:
         names = [name.strip() for name in next(reader)]
-        places = {name: _place(source, names, column) for name, (column, _) in chosen.items()}
-        cells: dict[str, list[str]] = {name: [] for name in chosen}
-        lines: list[int] = []
-        for row in reader:
-            if len(row) != len(names):
-                raise source.error(
-                    f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; write one for each",
-                    reader.line_num,
-                )
-            lines.append(reader.line_num)
-            for name, place in places.items():
-                cells[name].append(row[place].strip())
+        columns = {name: _place(source, names, column) for name, (column, _) in chosen.items()}
+        for lines, rows in blocks_of_rows(source, reader, len(names)):
+            places.add(np.array(lines, dtype=np.uint32))
+            for name, (column, scale) in chosen.items():
+                cells = [row[columns[name]].strip() for row in rows]
+                shift = 0
+                if name == "time":
+                    shift = begin_of_time = first_value(cells[0], scale) if begin_of_time is None else begin_of_time
+                parts[name].add(_values(source, name, cells, lines, column, scale, shift))
     except csv.Error as error:
         raise source.error(f"is not a table of separated values: {error}", reader.line_num) from None
-    if not lines:
+    if not len(places):
         raise source.error("has no rows below the header", 1)
-    values = {
-        name: _values(source, name, cells[name], lines, column, scale) for name, (column, scale) in chosen.items()
-    }
-    return _assemble(source, options, values, every_ns, lines)
+    values = {name: part.whole() for name, part in parts.items()}
+    return _assemble(source, options, values, every_ns, places.whole())
+
+
+def blocks_of_rows(source: Source, reader: Reader, width: int) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Yield the rows and their lines, many at a time."""
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    for row in reader:
+        if len(row) != width:
+            raise source.error(
+                f"{plural(len(row), 'value')} for {plural(width, 'column')}; write one for each", reader.line_num
+            )
+        lines.append(reader.line_num)
+        rows.append(row)
+        if len(rows) == ROWS_AT_ONCE:
+            yield lines, rows
+            lines, rows = [], []
+    if rows:
+        yield lines, rows
 
 
 def _place(source: Source, names: Sequence[str], column: str) -> int:
@@ -130,15 +148,14 @@ def _place(source: Source, names: Sequence[str], column: str) -> int:
 
 
 def _values(
-    source: Source, name: str, cells: list[str], lines: list[int], column: str, scale: int
+    source: Source, name: str, cells: list[str], lines: list[int], column: str, scale: int, shift: int
 ) -> NDArray[np.int64]:
-    shift = first_value(cells[0], scale) if name == "time" else 0
-    what = f"{column} ({name})"
     if name == "time":
         back = [first_value(cell, scale) < shift for cell in cells]
         if True in back:
             position = back.index(True)
-            raise _backwards(source, cells[position], cells[position - 1], lines[position])
+            raise _backwards(source, cells[position], cells[max(position - 1, 0)], lines[position])
+    what = f"{column} ({name})"
     return measured(source, cells, lambda position: lines[position], what, scale=scale, most=MOST[name], shift=shift)
 
 
@@ -155,7 +172,7 @@ def _assemble(
     options: ReadOptions,
     values: dict[str, NDArray[np.int64]],
     every_ns: int | None,
-    lines: list[int],
+    lines: NDArray[np.uint32],
 ) -> Pattern:
     if every_ns is not None:
         if len(lines) * every_ns > MAX_NS:
@@ -168,8 +185,8 @@ def _assemble(
         if back.any():
             position = int(back.argmax()) + 1
             now, before = (format_scaled(int(index[place]), 9) + " s" for place in (position, position - 1))
-            raise _backwards(source, now, before, lines[position])
-        duration = int(index[-1]) + last_length(source, index.tolist(), options, "row")
+            raise _backwards(source, now, before, int(lines[position]))
+        duration = int(index[-1]) + last_length(source, index, options, "row")
     loss = values["loss"].astype(np.float64) / SHARE_SCALE if "loss" in values else None
     return steps(index, duration, rate_bps=values.get("rate"), delay_ns=values.get("delay"), loss=loss)
 

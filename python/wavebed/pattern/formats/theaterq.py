@@ -15,11 +15,13 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import integers, split_columns
+from wavebed.pattern.numbers import Rows, integers, split_columns
 from wavebed.pattern.resample import rate_steps
 from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from wavebed.pattern.source import Source
@@ -48,54 +50,71 @@ def _sniff(source: Source, shape: str) -> bool:
 
 def _read(source: Source, shape: str) -> Pattern:
     names = SIMPLE_NAMES if shape == "simple" else EXTENDED_NAMES
-    numbered = [(number, line) for number, line in enumerate(source.lines, start=1) if "0" <= line[:1] <= "9"]
-    if not numbered:
+    entries: Iterator[tuple[list[int], list[str]]] = (
+        ([begin + place for place in places], [lines[place] for place in places])
+        for begin, lines in source.blocks()
+        if (places := [place for place, line in enumerate(lines) if "0" <= line[:1] <= "9"])
+    )
+    width = 0
+    most = source.count()
+    parts: dict[str, Rows[np.int64]] = {}
+    for numbers, lines in entries:
+        first = not width
+        width = width or lines[0].count(",") + 1
+        columns = split_columns(lines, width) if width in _WIDTHS[shape] else 0
+        if isinstance(columns, int):
+            found = plural(lines[columns].count(",") + 1, "value")
+            either = " or ".join(map(str, _WIDTHS[shape]))
+            wanted = either if first and columns == 0 else f"{width}, as the first"
+            raise source.error(f"{found}; an entry has {wanted}: {','.join(names)}", numbers[columns])
+        for name, values in _checked(source, dict(zip(names, columns, strict=False)), numbers):
+            parts.setdefault(name, Rows(most, np.int64)).add(values)
+    if not parts:
         raise source.error(f"has no entries; write lines {','.join(names)}")
-    lines = [number for number, _ in numbered]
-    width = numbered[0][1].count(",") + 1
-    columns = split_columns([line for _, line in numbered], width) if width in _WIDTHS[shape] else 0
-    if isinstance(columns, int):
-        number, line = numbered[columns]
-        found = plural(line.count(",") + 1, "value")
-        wanted = " or ".join(map(str, _WIDTHS[shape])) if columns == 0 else f"{width}, as the first"
-        raise source.error(f"{found}; an entry has {wanted}: {','.join(names)}", number)
-    cells = dict(zip(names, columns, strict=False))
-    return _build(source, cells, lines)
+    return _build(source, {name: part.whole() for name, part in parts.items()})
 
 
-def _build(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Pattern:
+def _checked(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield the columns of some entries; of those that are left out, a single value that tells whether one is set."""
+
     def column(name: str, most: int, *, signed: bool = False) -> NDArray[np.int64]:
         return integers(source, cells[name], lambda position: lines[position], name, most=most, signed=signed)
 
     keep = column("keep_us", MAX_NS // NS_PER_US)
-    latency = column("latency_ns", MAX_NS)
-    rate = column("rate_bps", MAX_RATE_BPS, signed=True).copy()
-    loss = column("loss", U32_MAX)
+    yield "keep_us", keep
+    yield "latency_ns", column("latency_ns", MAX_NS)
+    rate = column("rate_bps", MAX_RATE_BPS, signed=True)
+    yield "rate_bps", rate
+    yield "loss", column("loss", U32_MAX)
     column("limit", U32_MAX)
-    for name in cells.keys() & {"jitter_ns", "dup_prob", "dup_delay", "route_id", "queue_id"}:
-        if column(name, MAX_NS).any():
-            source.note(f"{name} cannot be held by a pattern and is left out")
+    for name in ("jitter_ns", "dup_prob", "dup_delay", "route_id", "queue_id"):
+        if name in cells:
+            yield name, column(name, MAX_NS).max(keepdims=True)
     if (keep == 0).any():
         raise source.error("keep_us is 0; an entry lasts at least 1 µs", lines[int((keep == 0).argmax())])
     if (rate < -1).any():
         position = int((rate < -1).argmax())
         message = f"rate_bps {quote(cells['rate_bps'][position])} is negative; write -1 for no limit"
         raise source.error(message, lines[position])
+
+
+def _build(source: Source, columns: dict[str, NDArray[np.int64]]) -> Pattern:
+    keep, latency, rate, loss = (columns.pop(name) for name in ("keep_us", "latency_ns", "rate_bps", "loss"))
+    for name, values in columns.items():
+        if values.any():
+            source.note(f"{name} cannot be held by a pattern and is left out")
     if (rate == -1).any():
         source.note("a rate of -1 (no limit) becomes 1000gbit")
         rate[rate == -1] = MAX_RATE_BPS
     source.note("the queue limit is not part of a pattern and is left out")
-    ends = np.cumsum(keep)
-    if len(keep) * int(keep.max()) > MAX_NS // NS_PER_US and sum(keep.tolist()) > MAX_NS // NS_PER_US:
+    if len(keep) * int(keep.max()) > MAX_NS // NS_PER_US and keep.astype(np.float64).sum() > MAX_NS // NS_PER_US:
         raise source.error("lasts longer than 1000000000 s; cut the trace")
-    starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-    return steps(
-        starts * NS_PER_US,
-        int(ends[-1]) * NS_PER_US,
-        rate_bps=rate,
-        delay_ns=latency,
-        loss=loss.astype(np.float64) / U32_MAX,
-    )
+    ends = np.cumsum(keep)
+    period = int(ends[-1]) * NS_PER_US
+    starts = np.subtract(ends, keep, out=keep)
+    del ends
+    starts *= NS_PER_US
+    return steps(starts, period, rate_bps=rate, delay_ns=latency, loss=loss.astype(np.float64) / U32_MAX)
 
 
 def _write(pattern: Pattern, options: WriteOptions, shape: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.path.confine import Confined
 from wavebed.workload.raw import create
+from wavebed.workload.serve.literal import caddy_literal
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import caddy_handlers
 from wavebed.workload.tools import find
@@ -48,9 +49,13 @@ def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate:
                 "handle": [
                     {
                         "handler": "headers",
-                        "response": {"set": {name: [value] for name, value in each.headers.items()}},
+                        "response": {"set": {name: [caddy_literal(value)] for name, value in each.headers.items()}},
                     },
-                    *(caddy_handlers(each) if each.routes else [{"handler": "file_server", "root": str(each.root)}]),
+                    *(
+                        caddy_handlers(each)
+                        if each.routes
+                        else [{"handler": "file_server", "root": caddy_literal(str(each.root))}]
+                    ),
                 ],
                 "terminal": True,
             }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.path.confine import Confined
 from wavebed.workload.raw import create
+from wavebed.workload.serve.literal import NGINX_DOLLAR, nginx_literal, nginx_word
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import NGINX_MAP_SIZES, nginx_locations, nginx_map
 from wavebed.workload.tools import find
@@ -70,7 +71,7 @@ def nginx_configuration(
     """
     assert certificate is not None or not http2, "HTTP/2 needs TLS: this nginx speaks no h2c beside HTTP/1.1"
     temporary = "\n".join(
-        f"    {kind}_temp_path {_quoted(folder)};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"    {kind}_temp_path {nginx_word(folder)};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     types = "\n".join(f"        {kind} {endings};" for kind, endings in _TYPES.items())
     maps = [nginx_map(f"wavebed{number}", each.routes) for number, each in enumerate(hosts) if each.routes]
@@ -80,7 +81,7 @@ def nginx_configuration(
     )
     return f"""daemon off;
 master_process off;
-pid {_quoted(folder / "nginx.pid")};
+pid {nginx_word(folder / "nginx.pid")};
 error_log stderr warn;
 events {{
     worker_connections 4096;
@@ -92,7 +93,7 @@ http {{
     }}
     default_type application/octet-stream;
     log_format times '$msec $request_time $connection $server_protocol $status $body_bytes_sent $host "$request"';
-    access_log {_quoted(folder / "access.log")} times;
+    access_log {nginx_literal(folder / "access.log")} times;
     sendfile on;
     tcp_nopush on;
     keepalive_requests 1000000;
@@ -100,6 +101,7 @@ http {{
     open_file_cache max=10000 inactive=1h;
     open_file_cache_valid 1h;
     server_names_hash_bucket_size 256;
+{NGINX_DOLLAR}
 {routing}
 {servers}
 }}
@@ -114,17 +116,12 @@ def _server(host: VirtualHost, variable: str, certificate: Certificate | None, *
     lines = [f"        listen {address}{options};" for address in addresses]
     if certificate is not None:
         lines += [
-            f"        ssl_certificate {_quoted(certificate.file)};",
-            f"        ssl_certificate_key {_quoted(certificate.file)};",
+            f"        ssl_certificate {nginx_literal(certificate.file)};",
+            f"        ssl_certificate_key {nginx_literal(certificate.file)};",
             "        ssl_protocols TLSv1.2 TLSv1.3;",
         ]
-    lines += [f"        server_name {_quoted(host.name)};", f"        root {_quoted(host.root)};"]
-    lines += [f"        add_header {name} {_quoted(value)} always;" for name, value in host.headers.items()]
+    lines += [f"        server_name {nginx_word(host.name)};", f"        root {nginx_literal(host.root)};"]
+    lines += [f"        add_header {name} {nginx_literal(value)} always;" for name, value in host.headers.items()]
     if host.routes:
         lines.append(nginx_locations(variable, host))
     return "    server {\n" + "\n".join(lines) + "\n    }"
-
-
-def _quoted(value: object) -> str:
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from wavebed.workload.serve.literal import caddy_literal, nginx_literal, nginx_word
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,11 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NGINX_MAP_SIZES", "caddy_handlers", "nginx_locations", "nginx_map"]
 
-NGINX_MAP_SIZES = (
-    "    map_hash_max_size 65536;\n    map_hash_bucket_size 4096;\n"
-    # nginx knows no way to write a dollar.
-    '    geo $dollar {\n        default "$";\n    }'
-)
+NGINX_MAP_SIZES = "    map_hash_max_size 65536;\n    map_hash_bucket_size 4096;"
 """Once in the configuration of an nginx that has maps: names are as long as paths."""
 _INSIDE = "/.wavebed"
 _NO_BODY = "none"
@@ -37,7 +35,7 @@ def nginx_map(variable: str, routes: Mapping[str, Route]) -> str:
         plain = route.status == 200 and route.file
         place = f"{_INSIDE}/t{types[route.content_type]}/{route.file}" if plain else f"{_INSIDE}/s{number}"
         name = path if alike[path.lower()] == 1 else f"~^{_as_expression(path)}$"
-        lines.append(f"        {_quoted(name)} {_quoted(place)};")
+        lines.append(f"        {nginx_word(name)} {nginx_literal(place)};")
     return "\n".join([*lines, "    }"])
 
 
@@ -50,17 +48,17 @@ def nginx_locations(variable: str, host: VirtualHost) -> str:
     ]
     for content_type, number in types.items():
         lines.append(
-            f"        location ^~ {_INSIDE}/t{number}/ {{ internal; alias {_quoted(f'{host.root}/')};"
-            f" types {{ }} default_type {_quoted(content_type)}; }}"
+            f"        location ^~ {_INSIDE}/t{number}/ {{ internal; alias {nginx_literal(f'{host.root}/')};"
+            f" types {{ }} default_type {nginx_word(content_type)}; }}"
         )
     for number, route in enumerate(host.routes.values()):
         if route.status == 200 and route.file:
             continue
         if route.location:
-            answer = f"return {route.status} {_quoted(route.location).replace('$', '${dollar}')};"
+            answer = f"return {route.status} {nginx_literal(route.location)};"
         elif route.file:
             body = f"{_INSIDE}/t{types[route.content_type]}/{route.file}"
-            answer = f"error_page {route.status} {_quoted(body)}; return {route.status};"
+            answer = f"error_page {route.status} {nginx_literal(body)}; return {route.status};"
         else:
             answer = f"return {route.status};"
         lines.append(f"        location = {_INSIDE}/s{number} {{ internal; {answer} }}")
@@ -73,7 +71,8 @@ def caddy_handlers(host: VirtualHost) -> list[Json]:
     mappings: list[Json] = []
     for path, route in host.routes.items():
         kind = "redirect" if route.location else "file" if route.file else "empty"
-        outputs: list[Json] = [route.file, route.content_type, str(route.status), route.location, kind]
+        texts = (route.file, route.content_type, str(route.status), route.location, kind)
+        outputs: list[Json] = [caddy_literal(text) for text in texts]
         mappings.append({"input": path, "outputs": outputs})
     defaults: list[Json] = ["", "text/plain", "404", "", "empty"]
     answers: list[Json] = [
@@ -82,7 +81,7 @@ def caddy_handlers(host: VirtualHost) -> list[Json]:
             "handle": [
                 {"handler": "headers", "response": {"set": {"Content-Type": ["{wavebed_type}"]}}},
                 {"handler": "rewrite", "uri": "/{wavebed_file}"},
-                {"handler": "file_server", "root": str(host.root), "status_code": "{wavebed_status}"},
+                {"handler": "file_server", "root": caddy_literal(str(host.root)), "status_code": "{wavebed_status}"},
             ],
             "terminal": True,
         },
@@ -117,7 +116,3 @@ def _types(routes: Mapping[str, Route]) -> dict[str, int]:
 
 def _as_expression(text: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "/_-" else f"\\{letter}" for letter in text)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_bytes
 from wavebed.path.problems import Problem, described
 from wavebed.workload.site.filler import filler
 from wavebed.workload.site.kinds import ending, kind_of_type
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["import_har", "read_har"]
 
-MAX_HAR_BYTES = 1_000_000_000
+MAX_BYTES = 200_000_000
+"""Of the file, and of all bodies together, recorded and made up."""
 MAX_ENTRIES = 5000
 MAX_URI_LENGTH = 2000
 """Of a path with its query; what servers take as one word of their configuration."""
@@ -73,6 +75,8 @@ def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, d
     hosts = list(dict.fromkeys(answer.address.host for answer in answers))
     routes: dict[str, dict[str, Route]] = {host: {} for host in hosts}
     objects: list[SiteObject] = []
+    if sum(map(_bytes_of, answers)) > MAX_BYTES:
+        raise UserError(f"{file}: its bodies are larger than {MAX_BYTES} bytes together: name a recording of one page")
     for number, answer in enumerate(answers, 1):
         entry = _write(answer, number, folder, left_out)
         objects.append(entry)
@@ -219,14 +223,18 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
 
 
+def _bytes_of(answer: _Answer) -> int:
+    """Return the size of what is served."""
+    return min(answer.size, MAX_FILLER_BYTES) if answer.body is None else len(answer.body)
+
+
 def _write(answer: _Answer, number: int, folder: Path, left_out: Counter[str]) -> SiteObject:
     kind, content_type, body = kind_of_type(answer.content_type), answer.content_type, answer.body
     if body is None and answer.size == 0:
         body = b""
         left_out["bodies that are empty here: neither they nor their size were recorded"] += 1
     elif body is None:
-        size = min(answer.size, MAX_FILLER_BYTES)
-        content_type, body = filler(kind, content_type, size, f"{answer.address.host}{answer.address.uri}")
+        content_type, body = filler(kind, content_type, _bytes_of(answer), f"{answer.address.host}{answer.address.uri}")
         left_out["bodies that were not recorded, replaced by ones of that size and kind"] += 1
     elif 0 < answer.wire_bytes < len(body):
         left_out["bytes more than were on the wire, for nothing is compressed"] += len(body) - answer.wire_bytes
@@ -254,11 +262,4 @@ def read_har(file: Path) -> bytes:
     UserError
         If it cannot be read.
     """
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_HAR_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a recording") from None
-    if len(data) > MAX_HAR_BYTES:
-        raise UserError(f"{file}: is larger than {MAX_HAR_BYTES} bytes: name a recording of one page")
-    return data
+    return read_bytes(file, "name a recording of one page", most=MAX_BYTES)

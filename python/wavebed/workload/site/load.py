@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-import tempfile
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.path.problems import Problem
+from wavebed.workload.drafts import drafted_folder
+from wavebed.workload.site.bounded import bounded
 from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject
 from wavebed.workload.site.spec import read_spec
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Routes = Mapping[str, Mapping[str, Route]]
-    Builder = Callable[[Path], tuple[Site, Routes]]
+    Builder = Callable[[Path], None]
 
 __all__ = ["load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 _MANIFEST = ".site.json"  # no host is called like this
 _FORMAT = 1
+IMPORT_LIMIT_S = 10.0
+"""In which a recording or a saved page becomes a site."""
 
 
 def _shipped_folder() -> Path:
@@ -93,9 +95,9 @@ def _of_spec(file: Path) -> tuple[str, Builder]:
 
     spec = read_spec(file)
 
-    def build(folder: Path) -> tuple[Site, Routes]:
+    def build(folder: Path) -> None:
         try:
-            return build_site(spec, folder), {}
+            _fill(folder, build_site(spec, folder), {})
         except Problem as problem:
             raise UserError(f"{file}: {problem}") from None
 
@@ -108,7 +110,9 @@ def _of_har(file: Path) -> tuple[str, Builder]:
 
     data = read_har(file)
     key = _digest(builder_version(), file.name, hashlib.sha256(data).hexdigest())
-    return key, lambda folder: import_har(file, data, folder)
+    return key, lambda folder: bounded(
+        str(file), lambda: _fill(folder, *import_har(file, data, folder)), IMPORT_LIMIT_S, len(data)
+    )
 
 
 def _of_page(file: Path) -> tuple[str, Builder]:
@@ -116,7 +120,10 @@ def _of_page(file: Path) -> tuple[str, Builder]:
     from wavebed.workload.site.saved import find_page
 
     page = find_page(file)
-    return _digest(builder_version(), file.name, page.digest()), page.copy
+    key = _digest(builder_version(), file.name, page.digest())
+    return key, lambda folder: bounded(
+        str(file), lambda: _fill(folder, *page.copy(folder)), IMPORT_LIMIT_S, page.largest_bytes
+    )
 
 
 def _digest(*parts: str) -> str:
@@ -133,18 +140,22 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
     if built is not None:
         return built
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    work.chmod(0o755)  # servers read it, as whoever they are
-    try:
+    with drafted_folder(folder.parent) as work:
+        work.chmod(0o755)  # servers read it, as whoever they are
         made = work / "new"
         made.mkdir()
-        site, routes = build(made)
-        manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
-        (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        build(made)
         _put(made, folder, work)
-        return BuiltSite(site, folder, routes)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    built = _read(folder)
+    if built is None:
+        raise WavebedError(f"{folder}: the site is not whole: something else writes there")
+    return built
+
+
+def _fill(made: Path, site: Site, routes: Routes) -> None:
+    """Add to the files of a site what it is."""
+    manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
+    (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def _plain(routes: Mapping[str, Route]) -> dict[str, object]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_bytes
 from wavebed.workload.site.kinds import kind_of_type, type_of_ending
 from wavebed.workload.site.model import Origin, Route, Site, SiteObject
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["SavedPage", "find_page"]
 
 MAX_FILES = 5000
-MAX_BYTES = 1_000_000_000
+MAX_BYTES = 200_000_000
+"""Of all files together."""
+MAX_FOLDERS = 5000
 _HOST = "page.example"
 _FOLDERS = ("_files", ".files", "_Files")
 _ABROAD = re.compile(
@@ -29,6 +32,7 @@ _ABROAD = re.compile(
 )
 """Where a page or a style sheet loads something from another host."""
 _TEXT = ("html", "css")
+_MOST_SHOWN = 80
 
 
 class SavedPage:
@@ -45,18 +49,22 @@ class SavedPage:
     def __init__(self, document: Path, folders: list[Path]) -> None:
         self._document = document
         self._root = document.parent
-        self._files = [document, *sorted(file for folder in folders for file in _inside(folder) if file != document)]
+        within = (file for folder in folders for file in _inside(folder) if file != document)
+        self._files = [document, *sorted(islice(within, MAX_FILES))]
         if len(self._files) > MAX_FILES:
-            raise UserError(f"{document}: has {len(self._files)} files: name a page with at most {MAX_FILES}")
-        if sum(file.stat().st_size for file in self._files) > MAX_BYTES:
+            raise UserError(f"{document}: has more than {MAX_FILES} files: name a page with fewer")
+        sizes = [file.lstat().st_size for file in self._files]
+        if sum(sizes) > MAX_BYTES:
             raise UserError(f"{document}: has more than {MAX_BYTES // 1_000_000} MB: name a smaller page")
+        self.largest_bytes = max(sizes)
 
     def digest(self) -> str:
         """Return what changes with any of its files."""
         total = hashlib.sha256()
         for file in self._files:
-            total.update(f"{self._name(file)}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
-            total.update(hashlib.sha256(file.read_bytes()).digest())
+            data = self._read(file)
+            total.update(f"{self._name(file)}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
+            total.update(hashlib.sha256(data).digest())
         return total.hexdigest()
 
     def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
@@ -64,16 +72,20 @@ class SavedPage:
         (folder / _HOST).mkdir()
         objects: list[SiteObject] = []
         abroad: set[str] = set()
+        left = MAX_BYTES
         for number, file in enumerate(self._files, 1):
+            data = self._read(file)
+            left -= len(data)
+            if left < 0:
+                raise UserError(f"{self._document}: has more than {MAX_BYTES // 1_000_000} MB: name a smaller page")
             kept = f"{number:05}{file.suffix.lower() if re.fullmatch(r'[.][A-Za-z0-9]{1,5}', file.suffix) else '.bin'}"
-            shutil.copyfile(file, folder / _HOST / kept)
+            (folder / _HOST / kept).write_bytes(data)
             content_type = "text/html" if file == self._document else type_of_ending(file.name)
             kind = kind_of_type(content_type)
             if kind in _TEXT:
-                abroad |= _abroad(file.read_bytes())
+                abroad |= _abroad(data)
             path = "/" + quote(self._name(file).encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~-._")
-            size = (folder / _HOST / kept).stat().st_size
-            objects.append(SiteObject(_HOST, path, kept, size, kind, content_type))
+            objects.append(SiteObject(_HOST, path, kept, len(data), kind, content_type))
         site = Site(
             name=self._document.stem,
             title=self._document.name,
@@ -84,6 +96,11 @@ class SavedPage:
             notes=_notes(abroad),
         )
         return site, {_HOST: {entry.path: Route(entry.file, entry.content_type) for entry in objects}}
+
+    @staticmethod
+    def _read(file: Path) -> bytes:
+        # A link that has taken the place of a file since it was looked at is not followed either.
+        return read_bytes(file, "name a page with its own files", most=MAX_BYTES, follow=False)
 
     def _name(self, file: Path) -> str:
         return file.relative_to(self._root).as_posix()
@@ -102,15 +119,20 @@ def find_page(file: Path) -> SavedPage:
         if not document.is_file() or document.is_symlink():
             raise UserError(f"{file}: has no index.html: name a saved page")
         return SavedPage(document, [file])
+    if file.is_symlink():
+        raise UserError(f"{file}: is a symbolic link, which is not followed: name the page itself")
     if not file.is_file():
-        raise UserError(f"{file}: no such file: name a saved page")
+        what = "is not a regular file" if file.exists() else "no such file"
+        raise UserError(f"{file}: {what}: name a saved page")
     folders = [file.with_name(file.stem + ending) for ending in _FOLDERS]
     return SavedPage(file, [each for each in folders if each.is_dir() and not each.is_symlink()])
 
 
 def _inside(folder: Path) -> Iterator[Path]:
     """Return the files in a folder and below. Links are not followed: they could lead anywhere."""
-    for place, folders, names in os.walk(folder):
+    for count, (place, folders, names) in enumerate(os.walk(folder)):
+        if count >= MAX_FOLDERS:
+            raise UserError(f"{folder}: has more than {MAX_FOLDERS} folders: name a saved page")
         folders.sort()
         for name in sorted(names):
             file = Path(place) / name
@@ -120,7 +142,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 def _abroad(text: bytes) -> set[str]:
     """Return the hosts that a text loads something from, as far as its text says so."""
-    return {found[1].decode("ascii", "replace").lower() for found in _ABROAD.finditer(text)}
+    return {found[1][:_MOST_SHOWN].decode("ascii", "replace").lower() for found in _ABROAD.finditer(text)}
 
 
 def _notes(abroad: set[str]) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_toml
 from wavebed.path import values
 from wavebed.path.problems import Problem, at, described
 from wavebed.workload.keys import WorkloadKey, read_values
@@ -22,8 +22,6 @@ __all__ = ["DOCUMENT", "GROUP_KEYS", "MINIMUM_BYTES", "SITE_KEYS", "Group", "Spe
 
 DOCUMENT = "document"
 """What objects are found in if nothing else is said: the first document."""
-
-MAX_SPEC_BYTES = 1_000_000
 MAX_OBJECTS = 2000
 MAX_SITE_BYTES = 500_000_000
 MAX_ORIGINS = 250
@@ -212,27 +210,9 @@ def read_spec(file: Path) -> Spec:
         If the file cannot be read or is wrong: one line with the file, the key, the rule and the remedy.
     """
     try:
-        return _spec(_document(file), file.stem)
+        return _spec(read_toml(file, "name a site's file"), file.stem)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-
-
-def _document(file: Path) -> dict[str, object]:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_SPEC_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}: name a site's file") from None
-    if len(data) > MAX_SPEC_BYTES:
-        raise UserError(f"{file}: is larger than {MAX_SPEC_BYTES} bytes: name a site's file")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise Problem(f"byte {error.start}: is not UTF-8: save the file as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(f"is not TOML: {error}: see https://toml.io") from None
-    except RecursionError:
-        raise Problem("is not TOML: nested too deeply") from None
 
 
 def _require(found: Mapping[str, object], keys: tuple[WorkloadKey, ...], *names: str) -> None:

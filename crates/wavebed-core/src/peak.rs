@@ -1,0 +1,62 @@
+//! The highest rate of a pattern, for the default limit of a queue: the engine's own reader reads it.
+
+use std::path::Path;
+
+use wavebed_link::pattern::Pattern;
+use wavebed_path::Patterns;
+
+use crate::problem::Problem;
+
+/// Opportunities are summed over this time to give a rate.
+const WINDOW_NS: u64 = 100_000_000;
+
+/// Prints the highest rate of the pattern in `file`.
+///
+/// # Errors
+/// The pattern breaks a rule, or has no rate.
+pub fn run(file: &str) -> Result<i32, Problem> {
+    let pattern = Patterns::default()
+        .load(Path::new(file))
+        .map_err(Problem::wrong)?;
+    let peak_bps = peak_bps(&pattern)
+        .ok_or_else(|| Problem::wrong(format!("{file}: has neither rates nor opportunities")))?;
+    println!("{}", serde_json::json!({ "peak_bps": peak_bps }));
+    Ok(0)
+}
+
+fn peak_bps(pattern: &Pattern) -> Option<u64> {
+    if let Some(rates) = pattern.rate_bps() {
+        return rates.iter().copied().max();
+    }
+    let mut most = 0;
+    let (mut window, mut sum) = (0, 0);
+    for (at_ns, &bytes) in pattern.at().iter().zip(pattern.bytes()?) {
+        if at_ns / WINDOW_NS != window {
+            (window, sum) = (at_ns / WINDOW_NS, 0);
+        }
+        sum += u64::from(bytes);
+        most = most.max(sum);
+    }
+    Some(most.saturating_mul(8 * 1_000_000_000 / WINDOW_NS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peak_of(text: &str) -> Option<u64> {
+        peak_bps(&Pattern::parse(text).expect("is a pattern"))
+    }
+
+    #[test]
+    fn of_rates_it_is_the_highest_and_of_opportunities_the_most_in_a_window() {
+        let head = "# wavebed pattern 1\n# duration_s = 1\n";
+        let steps = format!("{head}# kind = steps\ntime_s,rate_bps\n0,5\n0.5,7\n0.6,1\n");
+        assert_eq!(peak_of(&steps), Some(7));
+        let moments =
+            format!("{head}# kind = opportunities\ntime_s,bytes\n0.01,10\n0.09,20\n0.1,25\n");
+        assert_eq!(peak_of(&moments), Some(30 * 8 * 10));
+        let delays = format!("{head}# kind = steps\ntime_s,delay_s\n0,1\n");
+        assert_eq!(peak_of(&delays), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Files that others made: regular files only, of bounded size, so that no name blocks or fills the memory.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The largest file that is read.
+pub const MAX_BYTES: u64 = 1 << 30;
+
+/// The text of a regular file; files in memory that another program handed over (`/proc/self/fd/N`) are regular.
+///
+/// # Errors
+/// One line without the file's name: it cannot be read, is not a regular file, is larger than `most_bytes` or not UTF-8.
+pub fn read_text(file: &Path, most_bytes: u64) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let regular = |metadata: &std::fs::Metadata| {
+        if metadata.is_file() {
+            Ok(())
+        } else {
+            Err("is not a regular file: name a file".to_owned())
+        }
+    };
+    // Looking first keeps a device from being opened; looking again finds a name that was exchanged.
+    regular(&std::fs::metadata(file).map_err(unreadable)?)?;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(file)
+        .map_err(unreadable)?;
+    let metadata = opened.metadata().map_err(unreadable)?;
+    regular(&metadata)?;
+    if metadata.len() > most_bytes {
+        return Err(too_large(most_bytes));
+    }
+    read_into(
+        String::with_capacity(metadata.len().try_into().unwrap_or(0)),
+        opened,
+        most_bytes,
+    )
+}
+
+/// The text that a file or a pipe holds, of any kind.
+///
+/// # Errors
+/// One line without its name: it cannot be read, is larger than `most_bytes` or not UTF-8.
+pub fn read_bounded(file: impl Read, most_bytes: u64) -> Result<String, String> {
+    read_into(String::new(), file, most_bytes)
+}
+
+fn read_into(mut text: String, file: impl Read, most_bytes: u64) -> Result<String, String> {
+    file.take(most_bytes + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("cannot be read: {error}"))?;
+    if text.len() as u64 > most_bytes {
+        return Err(too_large(most_bytes));
+    }
+    Ok(text)
+}
+
+fn too_large(most_bytes: u64) -> String {
+    format!("is larger than {most_bytes} bytes: name a smaller file")
+}
+
+/// Opens a file of any kind, for [`read_bounded`].
+///
+/// # Errors
+/// One line without its name: it cannot be opened.
+pub fn open(file: &Path) -> Result<File, String> {
+    File::open(file).map_err(|error| format!("cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_folders_are_refused_and_sizes_bounded() {
+        for name in ["/dev/zero", "/dev/null", "/"] {
+            let line = read_text(Path::new(name), 10).expect_err("is refused");
+            assert!(line.contains("not a regular file"), "{line}");
+        }
+        let line = read_text(Path::new("/proc/self/maps"), 10).expect_err("is refused");
+        assert!(line.contains("larger than 10 bytes"), "{line}");
+        assert_eq!(read_bounded(&b"text"[..], 4), Ok("text".to_owned()));
+    }
+}

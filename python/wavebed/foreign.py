@@ -1,0 +1,136 @@
+"""Read files that others made (traces, scenarios, recordings, results): regular files only, of bounded size.
+
+A named pipe would block for ever, a device has no end and may act when it is opened, a link may be exchanged between
+a look and a read. All of these end here, each with one line that names the file and the rule.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import BinaryIO
+
+from wavebed.errors import UserError
+
+__all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "open_foreign", "read_bytes", "read_json", "read_text", "read_toml"]
+
+MAX_BYTES = 1 << 30
+MAX_TEXT_BYTES = 1_000_000
+"""Of what people write by hand: scenarios, scenes, specifications of sites."""
+_CHUNK_BYTES = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+}
+
+
+def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> io.FileIO:
+    """Open a regular file for reading.
+
+    Parameters
+    ----------
+    file : path-like
+        Its name, as messages call it.
+    remedy : str
+        What the user should do instead, such as ``name a scene file``.
+    most : int
+        Largest size, bytes.
+    follow : bool
+        Whether a symbolic link is followed.
+
+    Raises
+    ------
+    UserError
+        If it is not there, may not be read, is not a regular file, or is larger.
+    """
+    name = os.fspath(file)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    try:
+        # Looking first keeps a device from being opened at all; looking again finds a name that was exchanged.
+        _check(name, Path(name).stat(follow_symlinks=follow), remedy, most)
+        descriptor = os.open(name, flags)
+        try:
+            _check(name, os.fstat(descriptor), remedy, most)
+        except UserError:
+            os.close(descriptor)
+            raise
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, error, remedy) from None
+    return io.FileIO(descriptor, "rb")
+
+
+def read_bytes(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> bytes:
+    """Return the content of a regular file; see `open_foreign`."""
+    name = os.fspath(file)
+    try:
+        with open_foreign(file, remedy, most=most, follow=follow) as stream:
+            return _read(stream, name, remedy, most)
+    except OSError as error:
+        raise _unreadable(name, error, remedy) from None
+
+
+def read_text(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, errors: str = "strict") -> str:
+    """Return the text of a regular file of UTF-8; see `open_foreign`."""
+    try:
+        return read_bytes(file, remedy, most=most).decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{os.fspath(file)}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
+
+
+def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES) -> object:
+    """Return what a JSON file holds; see `open_foreign`."""
+    try:
+        value: object = json.loads(read_bytes(file, remedy, most=most))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{os.fspath(file)}: is not JSON ({error}): {remedy}") from None
+    return value
+
+
+def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:
+    """Return what a TOML file holds, of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
+    name = os.fspath(file)
+    try:
+        return tomllib.loads(read_text(file, remedy, most=MAX_TEXT_BYTES))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{name}: is not TOML: {error}: see https://toml.io") from None
+    except (RecursionError, ValueError):
+        raise UserError(f"{name}: is not TOML: nested too deeply, or a number too long") from None
+
+
+def _check(name: str, found: os.stat_result, remedy: str, most: int) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise UserError(f"{name}: is a symbolic link, which is not followed here: {remedy}")
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "of an unknown kind")
+        raise UserError(f"{name}: is {kind}, not a regular file: {remedy}")
+    if found.st_size > most:
+        raise _too_large(name, remedy, most)
+
+
+def _read(stream: BinaryIO | io.RawIOBase, name: str, remedy: str, most: int) -> bytes:
+    """Read to the end, also of a file that grows meanwhile or tells no size."""
+    size = os.fstat(stream.fileno()).st_size
+    parts = [stream.read(size + 1) or b""]
+    total = len(parts[0])
+    while parts[-1]:
+        parts.append(stream.read(_CHUNK_BYTES) or b"")
+        total += len(parts[-1])
+        if total > most:
+            raise _too_large(name, remedy, most)
+    return parts[0] if total == len(parts[0]) else b"".join(parts)
+
+
+def _too_large(name: str, remedy: str, most: int) -> UserError:
+    return UserError(f"{name}: is larger than {most} bytes: {remedy}")
+
+
+def _unreadable(name: str, error: OSError | ValueError, remedy: str) -> UserError:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return UserError(f"{name}: {(reason or 'cannot be read').lower()}: {remedy}")

@@ -1,0 +1,102 @@
+"""Files of others are read whole or refused in one line: never waited for, never more than they may be."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from wavebed import foreign
+from wavebed.errors import UserError
+from wavebed.foreign import read_bytes, read_json, read_text, read_toml
+from wavebed.path.scenario import read_document
+from wavebed.report.build import write_report
+from wavebed.result.load import load_run
+from wavebed.scene import load as load_scene
+from wavebed.workload.site import load_site
+
+READERS = {
+    "scenario": lambda file: read_document(Path(file)),
+    "scene": load_scene,
+    "site": lambda file: load_site(file, Path(file).parent / "cache"),
+}
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A folder of what is no regular file."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    os.mkfifo(tmp_path / "pipe.har")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("device.toml", "device.har", "device.html"):
+        (tmp_path / name).symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "socket.toml"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["pipe.toml", "folder.toml", "device.toml", "socket.toml"])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_regular_file_is_refused_at_once(reader: str, name: str, odd: Path) -> None:
+    with pytest.raises(UserError, match=r"not a regular file|no index\.html") as refused:
+        READERS[reader](str(odd / name))
+    assert str(refused.value).startswith(str(odd / name))
+
+
+@pytest.mark.parametrize("name", ["pipe.har", "device.har", "device.html"])
+def test_no_import_waits_for_a_pipe_or_reads_a_device(name: str, odd: Path) -> None:
+    with pytest.raises(UserError, match=r"regular file|symbolic link"):
+        load_site(str(odd / name), odd / "cache")
+
+
+def test_results_are_no_pipes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    for read in (load_run, write_report):
+        with pytest.raises(UserError, match=r"run\.json"):
+            read(tmp_path)
+
+
+def test_a_file_that_says_no_size_is_bounded_all_the_same() -> None:
+    with pytest.raises(UserError, match="larger than 10 bytes: name another"):
+        read_bytes("/proc/self/maps", "name another", most=10)
+    assert b"[stack]" in read_bytes("/proc/self/maps", "name another")
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(foreign.MAX_BYTES + 1)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="larger than 1073741824 bytes"):
+        read_bytes(tmp_path / "huge", "name another")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_a_link_is_followed_only_where_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    assert read_text(tmp_path / "link", "name another") == "text"
+    with pytest.raises(UserError, match="link: is a symbolic link"):
+        read_bytes(tmp_path / "link", "name another", follow=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"\xff", "not UTF-8"), (b"a = ", "not TOML"), (b"a = " + b"[" * 5000, "not TOML"), (b"a=" + b"9" * 5000, "TOML")],
+)
+def test_what_is_no_toml_is_told_in_one_line(data: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.toml"
+    file.write_bytes(data)
+    with pytest.raises(UserError, match=said) as refused:
+        read_toml(file, "name another")
+    assert len(str(refused.value)) < len(str(file)) + 200
+
+
+def test_what_is_no_json_is_told_in_one_line(tmp_path: Path) -> None:
+    for data in (b"{", b"[" * 100_000, b"\xff\xfe\xff"):
+        (tmp_path / "file").write_bytes(data)
+        with pytest.raises(UserError, match="not JSON"):
+            read_json(tmp_path / "file", "name another")
