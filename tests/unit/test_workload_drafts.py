@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +19,7 @@ from wavebed.workload.serve import make_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def test_a_draft_takes_the_place_of_its_file_at_the_end(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ __all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
 
 LOOK_EVERY_S = 0.05
 _LINE_LENGTH = 300
-_END_BYTES = 1 << 16
 MOST_OUTPUT_BYTES = 256 << 20
 """Of a program's output that is read for figures."""
 
