@@ -18,9 +18,12 @@ print("ready", flush=True)
 try:
     time.sleep(60)
 finally:
-    print("clearing", flush=True)
+    said = False
     while True:
         try:
+            if not said:
+                said = True
+                print("clearing", flush=True)
             time.sleep(60)
         except BaseException:
             pass
