@@ -14,8 +14,8 @@ import time
 from wavebed.cli import signals
 signals.AGAIN_S = 0.1
 signals.end_on_signals()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(60)
 finally:
     said = False
