@@ -145,6 +145,7 @@ mod tests {
         ProcessFile {
             host: host.to_owned(),
             argv: vec![argv0.to_owned()],
+            confined: false,
         }
     }
 
