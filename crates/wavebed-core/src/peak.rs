@@ -6,6 +6,7 @@ use wavebed_link::pattern::Pattern;
 use wavebed_path::Patterns;
 
 use crate::problem::Problem;
+use crate::say::print;
 
 /// Opportunities are summed over this time to give a rate.
 const WINDOW_NS: u64 = 100_000_000;
@@ -20,8 +21,11 @@ pub fn run(file: &str) -> Result<i32, Problem> {
         .map_err(Problem::wrong)?;
     let peak_bps = peak_bps(&pattern)
         .ok_or_else(|| Problem::wrong(format!("{file}: has neither rates nor opportunities")))?;
-    println!("{}", serde_json::json!({ "peak_bps": peak_bps }));
-    Ok(0)
+    print(&format!(
+        "{}\n",
+        serde_json::json!({ "peak_bps": peak_bps })
+    ))
+    .map(|()| 0)
 }
 
 fn peak_bps(pattern: &Pattern) -> Option<u64> {
