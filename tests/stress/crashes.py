@@ -112,7 +112,7 @@ def crash(case: Crash) -> dict[str, Any]:
     front.wait()
     words = (folder / "said").read_text(errors="replace")
     if not victims:
-        problem = f"it was not there: {words[-300:]}"
+        problem = f"it was not there: {' '.join(words.split())[-200:]}"
     elif took_s is None:
         problem = "the run does not end"
     else:
@@ -133,14 +133,14 @@ def _problem(folder: Path, status: int, words: str) -> str:
 def _victims(case: Crash) -> list[Process]:
     """Return the processes to kill, once packets cross the path: before time begins, none do.
 
-    They may be several: a page has one of many renderers.
+    They may be several: a page has one of many renderers. Those see no network: their browser does.
     """
     found = [each for each in family() if each.program == case.program and each.state != "Z" and each.depth]
+    if not any(_received(each) >= AMID_PACKETS for each in found):
+        return []
     if case.word == NO_TYPE:
-        found = [each for each in found if not any(one.startswith("--type=") for one in each.arguments)]
-    elif case.word:
-        found = [each for each in found if case.word in each.arguments]
-    return [each for each in found if _received(each) >= AMID_PACKETS]
+        return [each for each in found if not any(one.startswith("--type=") for one in each.arguments)]
+    return [each for each in found if not case.word or case.word in each.arguments]
 
 
 def _received(process: Process) -> int:
