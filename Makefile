@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python stress lint fuzz bench docs validation-pages bufferbloat-page applications-page clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +10,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
-NOTEST ?=
+EXPERIMENTS ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
 	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux
@@ -46,6 +46,11 @@ test-python: $(STAMP)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/pytest -n auto tests/unit tests/property
 	$(BIN)/pytest tests/path tests/validation
+
+stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; a quarter of an hour, one table
+	scripts/system-packages $(TEST_PROGRAMS)
+	scripts/node-packages $(NODE_PACKAGES)
+	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)
 
 lint: $(STAMP)   ## formatting, clippy, ruff, mypy
 	cargo fmt --all --check

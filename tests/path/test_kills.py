@@ -1,0 +1,14 @@
+"""Whatever is killed, nothing stays: 200 random kills of laboratories. `make stress` adds browsers and forwarding tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stress.kills import QUICK, measure
+
+pytestmark = pytest.mark.path
+
+
+def test_two_hundred_random_kills_leave_nothing() -> None:
+    for figure in measure(200, QUICK):
+        assert figure.state == "met", figure
