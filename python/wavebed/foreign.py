@@ -22,6 +22,7 @@ MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
 """Of what people write by hand: scenarios, scenes, specifications of sites."""
 _CHUNK_BYTES = 1 << 20
+_HALF_CHARACTER = rb"\ud"
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a device",
@@ -87,7 +88,11 @@ def read_text(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
 def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES) -> object:
     """Return what a JSON file holds; see `open_foreign`."""
     try:
-        value: object = json.loads(read_bytes(file, remedy, most=most))
+        data = read_bytes(file, remedy, most=most)
+        value: object = json.loads(data)
+        if _HALF_CHARACTER in data.lower():
+            # An escaped half of a surrogate pair is JSON, but no text: nothing could write it again.
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise UserError(f"{os.fspath(file)}: is not JSON ({error}): {remedy}") from None
     return value

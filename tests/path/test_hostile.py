@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.stress import disks, packets, records, sockets, transfers
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.stress.kills import QUICK, measure
 
 pytestmark = pytest.mark.path

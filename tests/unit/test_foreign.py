@@ -100,3 +100,19 @@ def test_what_is_no_json_is_told_in_one_line(tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(data)
         with pytest.raises(UserError, match="not JSON"):
             read_json(tmp_path / "file", "name another")
+
+
+def test_half_a_character_in_json_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_bytes(rb'{"title": "\ud800"}')
+    with pytest.raises(UserError, match="is not JSON"):
+        read_json(file, "name another")
+    file.write_bytes(rb'{"title": "\uD83D\uDE00"}')
+    assert read_json(file, "name another") == {"title": "\U0001f600"}
+
+
+def test_json_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_bytes(b"[" * 50_000)
+    with pytest.raises(UserError, match="is not JSON"):
+        read_json(file, "name another")

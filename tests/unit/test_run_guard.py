@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from test_result_write import opened, trial_record
@@ -16,9 +16,6 @@ from wavebed.report.build import write_report
 from wavebed.result.disk import held, remove_leftovers
 from wavebed.result.write import new_partial, write_trial
 from wavebed.run.guard import guarded
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _KILLED = """
 import os, signal, sys
@@ -104,3 +101,10 @@ def test_a_child_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def test_the_guard_has_no_program_that_could_be_killed_alone(tmp_path: Path) -> None:
+    (tmp_path / "trials").mkdir()
+    with guarded(tmp_path, "mark"):
+        guards = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        assert [Path(f"/proc/{pid}/task/{pid}/children").read_text() for pid in guards] == [""] * len(guards)

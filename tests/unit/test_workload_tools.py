@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from wavebed.errors import MachineError
 from wavebed.workload import tools
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> str:
@@ -42,3 +39,8 @@ def test_a_program_that_is_missing_has_a_package(monkeypatch: pytest.MonkeyPatch
     assert tools.missing(["nginx", "curl"]) == ["nginx", "curl"]
     with pytest.raises(MachineError, match="nginx: not found: run `apt-get install nginx-light`"):
         tools.find("nginx")
+
+
+def test_the_folder_of_the_cache_is_absolute_whatever_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", "here")
+    assert tools.cache_folder() == Path.cwd() / "here"

@@ -61,8 +61,8 @@ def read_run(folder: Path) -> RunRecord:
             blocks=_one(int, data, "blocks"),
             versions=_one(dict, data, "versions"),
             machine=_one(dict, data, "machine"),
-            workloads=[_named(item) for item in _each(dict, data, "workloads")],
-            treatments=[_named(item) for item in _each(dict, data, "treatments")],
+            workloads=[_named(item, "name", "kind") for item in _each(dict, data, "workloads")],
+            treatments=[_named(item, "name") for item in _each(dict, data, "treatments")],
             trials=[_line(item) for item in _each(dict, data, "trials")],
             ended=None if data["ended"] is None else _one(str, data, "ended"),
         )
@@ -85,8 +85,9 @@ def _kept(folder: Path) -> list[TrialLine]:
     return sorted(lines, key=lambda line: (len(line.folder.partition("-")[0]), line.folder))
 
 
-def _named(data: dict[str, Json]) -> dict[str, Json]:
-    _one(str, data, "name")
+def _named(data: dict[str, Json], *keys: str) -> dict[str, Json]:
+    for key in keys:
+        _one(str, data, key)
     return data
 
 

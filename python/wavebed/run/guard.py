@@ -18,9 +18,9 @@ __all__ = ["guarded"]
 
 # It waits until its standard input ends, which the end of this process brings about in any case. The laboratory ends
 # for the same reason, and may still write for a moment. Its second argument is the run's own mark: it removes nothing
-# of another run in the same folder.
+# of another run in the same folder. It reads by itself: a program that did could be killed alone.
 _SCRIPT = f"""trap "" INT TERM HUP
-cat >/dev/null
+while read -r _; do :; done
 for again in 1 2 3 4 5; do
     rm -rf -- "$1"/.*."$2"{PARTIAL} && break
     sleep 0.2

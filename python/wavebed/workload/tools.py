@@ -95,5 +95,5 @@ def cache_folder() -> Path:
     """Return the folder for content that is made once: ``$WAVEBED_CACHE``, or ``wavebed`` in the user's cache."""
     given = os.environ.get("WAVEBED_CACHE")
     if given:
-        return Path(given)
+        return Path(given).absolute()  # programs inside have other working folders
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavebed"
