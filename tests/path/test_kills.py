@@ -1,4 +1,4 @@
-"""Whatever is killed, nothing stays: 200 random kills of laboratories. `make stress` adds browsers and forwarding tests."""
+"""Whatever is killed, nothing stays: 200 random kills of laboratories. `make stress` adds runs and browsers."""
 
 from __future__ import annotations
 

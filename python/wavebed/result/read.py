@@ -22,6 +22,8 @@ __all__ = ["FORWARD", "kind_of", "read_run", "read_trial"]
 
 FORWARD = "forward"
 """The kind of a forwarding test."""
+_MOST_CHARACTERS = 1 << 16
+"""Of a text: names stand many times in a page."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
@@ -179,6 +181,8 @@ def _one(kind: type[_T], data: Mapping[str, Json], key: str) -> _T:
     value = data[key]
     if not isinstance(value, kind):
         raise TypeError(f"{key} is a {type(value).__name__}")
+    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        raise TypeError(f"{key} has more than {_MOST_CHARACTERS} characters")
     return value
 
 
