@@ -33,15 +33,18 @@ finally:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_clearing_that_hangs_ends_with_the_second_signal(number: int) -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, text=True) as command:
-        assert command.stdout is not None
-        assert command.stdout.readline() == "ready\n"
-        command.send_signal(number)
-        assert command.stdout.readline() == "clearing\n"
-        assert command.poll() is None
-        began = time.monotonic()
-        command.send_signal(number)
-        assert command.wait(10) == 128 + number
-        assert time.monotonic() - began < 3
+        try:
+            assert command.stdout is not None
+            assert command.stdout.readline() == "ready\n"
+            command.send_signal(number)
+            assert command.stdout.readline() == "clearing\n"
+            assert command.poll() is None
+            began = time.monotonic()
+            command.send_signal(number)
+            assert command.wait(10) == 128 + number
+            assert time.monotonic() - began < 3
+        finally:
+            command.kill()
 
 
 def test_foreign_text_in_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
