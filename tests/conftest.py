@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -12,3 +13,5 @@ settings.load_profile("wavebed")
 
 # Runs of tests beside each other, and beside other runs of the machine, are not under test but where a test says so.
 os.environ["WAVEBED_LOCK"] = "/nowhere/lock"
+# A shell starts what runs in the background with Ctrl-C ignored, and programs of tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
