@@ -8,9 +8,13 @@ use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit,
 use crate::capture::Capture;
 use crate::join::{Group, Join, Joiner};
 use crate::lateness::Lateness;
-use crate::packets::Packets;
+use crate::packets::{Packet, Packets};
 use crate::port::Port;
 use crate::series::DepartureRow;
+
+/// A packet that spent this much more on its way than the fastest one queued behind others: slots, grants and single
+/// repetitions of a radio take less.
+const QUEUED_NS: u64 = 5_000_000;
 
 /// A link with its name and the points at which it is captured.
 pub struct NamedLink {
@@ -41,6 +45,10 @@ pub struct Direction {
     pub devices: DeviceBooks,
     /// Lateness of departures, with the waiting in the device before, by wire segment.
     pub lateness: Lateness,
+    /// Lateness of departures alone: no upper bound is part of it.
+    pub surely_late: Lateness,
+    least_transit_ns: u64,
+    device_late_ns: u64,
     joiner: Joiner,
     moving: Vec<Run>,
     groups: Vec<Group>,
@@ -58,6 +66,9 @@ impl Direction {
             links,
             devices: DeviceBooks::default(),
             lateness: Lateness::default(),
+            surely_late: Lateness::default(),
+            least_transit_ns: u64::MAX,
+            device_late_ns: 0,
             joiner: Joiner::new(join),
             moving: Vec::new(),
             groups: Vec::new(),
@@ -145,12 +156,14 @@ impl Direction {
             let group = self.groups[index];
             let written = self.write_group(&group, packets, port);
             let now_ns = clock();
-            let waited_ns = packets.packet(group.run.packet).waited_ns;
-            let late_ns = now_ns.saturating_sub(group.due_ns) + waited_ns;
+            let packet = packets.packet(group.run.packet);
+            let surely_ns = now_ns.saturating_sub(group.due_ns);
+            let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
             if written {
                 self.devices.packets_written += 1;
                 self.lateness.record(late_ns, segments);
+                self.surely_late.record(surely_ns, segments);
             } else {
                 self.devices.refused_segments += segments;
             }
@@ -158,6 +171,21 @@ impl Direction {
             packets.release(group.run.packet, group.run.count);
         }
         self.groups.clear();
+    }
+
+    /// How much of its waiting in the device makes a packet late that is due at `due_ns` (Lindley's recurrence, of which
+    /// only transit times are known; queueing is what a transit has above the least one). A packet that queued behind others
+    /// is as late as these, not more: the link was busy. One that hardly queued is late by what it waited before.
+    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
+        let transit_ns = due_ns.saturating_sub(packet.read_ns);
+        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
+        let queued_ns = transit_ns - self.least_transit_ns;
+        self.device_late_ns = if queued_ns > QUEUED_NS {
+            self.device_late_ns.min(packet.waited_ns + queued_ns)
+        } else {
+            packet.waited_ns.saturating_sub(queued_ns)
+        };
+        self.device_late_ns
     }
 
     fn write_group(&mut self, group: &Group, packets: &Packets, port: &mut impl Port) -> bool {
@@ -293,7 +321,7 @@ fn keep(
         },
         ..one_segment(now_ns, shape.last_bytes)
     };
-    match packets.add(length, shape, waited_ns) {
+    match packets.add(length, shape, now_ns, waited_ns) {
         Some(packet) => Ok(Run { packet, ..run }),
         None => Err((run, Reason::PacketMemory)),
     }

@@ -27,6 +27,8 @@ pub struct Packet {
     pub serial: u64,
     /// How long it waited in the device before it was read, at most, nanoseconds.
     pub waited_ns: u64,
+    /// When it was read.
+    pub read_ns: u64,
     /// Segments that have not left yet, copies included.
     refs: u32,
 }
@@ -64,8 +66,14 @@ impl Packets {
     }
 
     /// Adds the packet of `length` bytes that was read into the pool's room, with all its segments, and returns its
-    /// key. It waited up to `waited_ns` to be read. `None` if there is no memory for it.
-    pub fn add(&mut self, length: usize, shape: Shape, waited_ns: u64) -> Option<u32> {
+    /// key. It was read at `read_ns`, and waited up to `waited_ns` for that. `None` if there is no memory for it.
+    pub fn add(
+        &mut self,
+        length: usize,
+        shape: Shape,
+        read_ns: u64,
+        waited_ns: u64,
+    ) -> Option<u32> {
         let segments = u64::from(shape.segments);
         let wanted = self.in_flight_segments + segments;
         if wanted > self.covered_segments && !self.cover(wanted) {
@@ -84,6 +92,7 @@ impl Packets {
             shape,
             serial: self.added,
             waited_ns,
+            read_ns,
             refs: u32::from(shape.segments),
         };
         if self.free.pop().is_some() {

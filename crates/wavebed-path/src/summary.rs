@@ -10,8 +10,7 @@ use crate::direction::Direction;
 use crate::event_loop::Ended;
 use crate::gaps::Gaps;
 use crate::host_books::{HostBooks, HostLosses};
-use crate::lateness::Lateness;
-use crate::on_time::{self, Check};
+use crate::on_time::{self, Check, Late};
 use crate::sampler::{self, SamplerError};
 
 /// The books of a whole laboratory.
@@ -44,7 +43,7 @@ pub struct Summary {
     /// What else is doubtful, in words; empty when nothing is.
     pub doubts: Vec<String>,
     #[serde(skip)]
-    lateness: Vec<Lateness>,
+    lateness: Vec<Late>,
 }
 
 /// The books of a link.
@@ -307,7 +306,10 @@ impl Summary {
     fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
         let late = &direction.lateness;
         let p99_ns = late.percentile(0.99);
-        self.lateness.push(late.clone());
+        self.lateness.push(Late {
+            at_most: late.clone(),
+            surely: direction.surely_late.clone(),
+        });
         let refused = direction.devices.refused_segments;
         if refused > 0 {
             self.doubts.push(format!(

@@ -442,3 +442,25 @@ fn segments_of(frame: &[u8]) -> u64 {
         1
     }
 }
+
+#[test]
+fn waiting_in_the_device_makes_a_packet_late_at_most_by_that_time() {
+    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000_000, false))], Join::Off);
+    bench.lane.empty_ns = 2_000_000;
+    bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
+    bench.turn(12_000_000);
+    bench.turn(13_000_000);
+    let direction = &bench.lane.direction;
+    assert_eq!(direction.lateness.worst_ns(), 10_000_000);
+    assert_eq!(direction.surely_late.worst_ns(), 0);
+}
+
+#[test]
+fn a_packet_that_comes_while_the_loop_looks_has_not_waited() {
+    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000_000, false))], Join::Off);
+    bench.turn(12_000_000);
+    bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
+    bench.turn(12_000_100);
+    bench.turn(13_000_100);
+    assert_eq!(bench.lane.direction.lateness.worst_ns(), 100);
+}
