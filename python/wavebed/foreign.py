@@ -10,7 +10,6 @@ import io
 import json
 import os
 import stat
-import tomllib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,6 +99,8 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
 
 def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:
     """Return what a TOML file holds, of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
+    import tomllib  # 5 ms of the start-up of commands that read none
+
     name = os.fspath(file)
     try:
         return tomllib.loads(read_text(file, remedy, most=MAX_TEXT_BYTES))

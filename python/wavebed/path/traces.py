@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -157,6 +156,8 @@ def _native_head(stream: TextIO, file: Path) -> tuple[tuple[str, ...], dict[str,
 
 def _peak_bps(path: str, descriptors: Sequence[int]) -> int:
     """Ask the engine's own reader, so that a pattern is checked by the same rules with and without a default limit."""
+    import subprocess  # 5 ms of the start-up of `shell`, and rarely needed
+
     command = [find_core(), "peak", path]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=descriptors)
     said = done.stderr.decode("utf-8", "replace").strip().removeprefix(f"{Path(command[0]).name}: ")
