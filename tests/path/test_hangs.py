@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -182,7 +183,7 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
 def test_after_the_second_signal_a_run_is_gone_within_three_seconds(tmp_path: Path, number: int) -> None:
     _scenario(tmp_path, PATH + '[[workload]]\nkind = "bulk"\nduration = "60s"\n')
-    argv = ["python", "-m", "wavebed", "run", "s.toml", "-o", "out"]
+    argv = [sys.executable, "-m", "wavebed", "run", "s.toml", "-o", "out"]
     with (tmp_path / "said").open("wb") as said:
         run = subprocess.Popen(argv, cwd=tmp_path, stdout=said, stderr=said)
     core = _core_of(run.pid)
