@@ -153,7 +153,7 @@ def run(cell: Cell, seed: int, course: Course | None = None) -> Result:
         summary = json.loads((folder / "log/summary.json").read_text())
         series = read_link_series(folder / f"log/radio.{cell.direction}.csv")
     replies = {int(n): (float(at) - zero_unix - float(rtt) / 1e3, float(rtt)) for at, n, rtt in _REPLY.findall(text)}
-    late = max(link["late_p99_us"] for link in summary["departures"]) / 1e3
+    late = max(link["surely_late_p99_us"] for link in summary["departures"]) / 1e3
     lost = _lost(replies, (start_s, end_s))
     return Result(
         cell, seed, list(replies.values()), (start_s, end_s), goodput_mbps, lost, series, late, summary["doubts"]

@@ -16,6 +16,7 @@ from wavebed.errors import UserError
 from wavebed.path.api import Path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path as FilePath
 
 ROUND_TRIP_US = 20_000
@@ -87,10 +88,20 @@ def test_every_processor_is_sampled(tmp_path: FilePath) -> None:
         assert 0 <= float(row["softirq"]) <= float(row["busy"]) <= 1
 
 
-def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(tmp_path: FilePath) -> None:
-    for name in ("flows.csv", "radio.down.csv"):
-        (tmp_path / name).symlink_to("/dev/full")
-    with Path.of(delay="1ms").up(log=tmp_path, sample=True) as lab:
+@pytest.fixture
+def small(tmp_path: FilePath) -> Iterator[FilePath]:
+    """A folder on a disk of 100 kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(small: FilePath, tmp_path: FilePath) -> None:
+    with Path.of(delay="1ms").up(log=small, sample=True, summary=tmp_path / "summary.json") as lab:
         server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(5201)
         lab.client.run(["iperf3", "-c", "server", "-P", "20", "-t", "1"], check=True, capture_output=True)
@@ -100,8 +111,8 @@ def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(tmp_path: 
     assert lab.summary is not None
     doubts = "\n".join(cast("list[str]", lab.summary["doubts"]))
     full = "No space left on device (os error 28): rows are missing"
-    assert f"sampler: cannot write {tmp_path}/flows.csv: {full}" in doubts
-    assert f"series: cannot write {tmp_path}/radio.down.csv: {full}" in doubts
+    assert f"sampler: cannot write {small}/flows.csv: {full}" in doubts
+    assert f"series: cannot write {small}/" in doubts
     assert json.loads((tmp_path / "summary.json").read_text())["doubts"] == lab.summary["doubts"]
 
 

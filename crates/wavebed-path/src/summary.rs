@@ -96,6 +96,8 @@ pub struct DepartureSummary {
     pub late_p999_us: Option<f64>,
     /// The worst.
     pub late_max_us: Option<f64>,
+    /// The 99th percentile without waiting in the device, which is known only as an upper bound.
+    pub surely_late_p99_us: Option<f64>,
     /// The scheduler of the event loop.
     pub scheduler: String,
     /// How often the loop gave `SCHED_FIFO` up for a while because it was busy.
@@ -325,6 +327,7 @@ impl Summary {
             late_p99_us: p99_ns.map(micros),
             late_p999_us: late.percentile(0.999).map(micros),
             late_max_us: p99_ns.map(|_| micros(late.worst_ns())),
+            surely_late_p99_us: direction.surely_late.percentile(0.99).map(micros),
             scheduler: ended.scheduler.clone(),
             step_downs: ended.step_downs,
         });
