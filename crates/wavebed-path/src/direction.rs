@@ -167,7 +167,7 @@ impl Direction {
             } else {
                 self.devices.refused_segments += segments;
             }
-            self.note_departure(now_ns, &group, late_ns, written);
+            self.note_departure(now_ns, &group, surely_ns, written);
             packets.release(group.run.packet, group.run.count);
         }
         self.groups.clear();

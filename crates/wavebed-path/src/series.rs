@@ -21,7 +21,7 @@ pub struct DepartureRow {
     pub segments: u64,
     /// IP bytes of those segments.
     pub bytes: u64,
-    /// Worst lateness, nanoseconds.
+    /// Worst lateness of a departure, without waiting in the device, nanoseconds.
     pub late_max_ns: u64,
     /// Wire segments that the device refused.
     pub refused_segments: u64,
