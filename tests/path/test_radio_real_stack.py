@@ -36,14 +36,14 @@ class BusyMachineError(Exception):
 
 
 def on_time(attempt: Callable[[], None]) -> None:
-    """Run `attempt` until the machine was on time; fail with the reason if it never was."""
+    """Run `attempt` until the machine was on time; the test is inconclusive, with the reason, if it never was."""
     for turn in range(1, TRIES + 1):
         try:
             attempt()
         except BusyMachineError as busy:
             print(f"run {turn} of {TRIES} does not count: {busy}")
             if turn == TRIES:
-                pytest.fail(f"no run of {TRIES} counts: {busy}")
+                pytest.skip(f"inconclusive: no run of {TRIES} counts: {busy}")
         else:
             return
 

@@ -126,7 +126,8 @@ def _compare(pattern: Pattern, start_s: int, folder: FilePath) -> None:
             backlogged[int(row["time_ms"]) // WINDOW_MS] = False
     # A sender that was held up, and the time that it needs to start, say nothing about the link.
     judged = np.flatnonzero((np.arange(len(found)) >= 10) & on_time & backlogged)
-    assert len(judged) >= len(found) / 3, "the machine is too busy to judge"
+    if len(judged) < len(found) / 3:
+        pytest.skip(f"inconclusive: the machine was late in all but {len(judged)} of {len(found)} windows")
     error = np.abs(found - allowed)[judged]
     # Half a per cent; a segment or two, since one LTE segment can last two windows; and what is due in the last
     # quarter of a millisecond, which may leave in the next window: where the rate falls, that is much for the next.
