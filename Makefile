@@ -44,7 +44,7 @@ test-rust:
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n auto tests/unit tests/property
+	$(BIN)/pytest -n auto tests/unit tests/property tests/bad_input
 	$(BIN)/pytest tests/path tests/validation
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; a quarter of an hour, one table
