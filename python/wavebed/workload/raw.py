@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from typing import TYPE_CHECKING, BinaryIO
+
+from wavebed.errors import UserError
+from wavebed.foreign import open_foreign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,17 +34,11 @@ def create(file: Path) -> BinaryIO:
 def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
     """Return the text at the end of a regular file; nothing if there is none, or if it is something else."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with open_foreign(file, "let it write less", most=sys.maxsize, follow=False) as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - most_bytes))
+            return stream.read(most_bytes).decode("utf-8", errors="replace")
+    except (OSError, UserError):
         return ""
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return ""
-        data = os.pread(descriptor, most_bytes, max(0, found.st_size - most_bytes))
-    finally:
-        os.close(descriptor)
-    return data.decode("utf-8", errors="replace")
 
 
 def open_to_all(path: Path) -> None:
