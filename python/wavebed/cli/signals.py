@@ -10,7 +10,7 @@ import time
 
 __all__ = ["AGAIN_S", "end_on_signals"]
 
-AGAIN_S = 2.0
+AGAIN_S = 1.0
 """After a second signal the process ends within this time, whatever hangs, and what it holds ends with it: every
 laboratory, port and guard watches a socket or pipe of this process. Nothing is left 3 s after that signal."""
 
