@@ -19,6 +19,7 @@ from wavebed.run.machine_lock import measuring
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
 WAVEBED = [sys.executable, "-m", "wavebed"]
+ON_TIME = {"engine on time", "few late packets", "engine kept running", "machine not suspended", "time of day not set"}
 
 
 def wavebed(folder: Path, text: str, *options: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -34,6 +35,13 @@ def trial(folder: Path, name: str = "0001-as-described") -> Any:
 def metric(record: Any, workload: str, name: str) -> Any:
     (found,) = [m["value"] for m in record["metrics"] if (m["workload"], m["name"]) == (workload, name)]
     return found
+
+
+def lateness(record: Any) -> str:
+    """Return why the machine makes a trial invalid; empty where it does not."""
+    failed = [check for check in record["checks"] if not check["holds"] and check["severity"] == "invalid"]
+    late = [check["evidence"] for check in failed if check["name"] in ON_TIME]
+    return ", ".join(late) if len(late) == len(failed) else ""
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -59,11 +67,13 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
     assert {"wavebed", "kernel", "curl", "nginx", "ping"} <= set(run["versions"])
     assert (out / "report.html").stat().st_size > 10_000
     record = trial(tmp_path)
-    assert record["verdict"] in ("valid", "doubtful")
-    assert 0.3 < metric(record, "download", "download time") < 1.0
     assert "download" in done.stdout
     assert str(Path("out/report.html")) in done.stdout
     assert not list((out / "trials").glob(".*"))
+    if late := lateness(record):
+        pytest.skip(f"inconclusive: {late}")
+    assert record["verdict"] in ("valid", "doubtful"), record["reasons"]
+    assert 0.3 < metric(record, "download", "download time") < 1.0
 
 
 def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cable::{in_namespace, ip, job, mac, make_pair, spec};
 use wavebed_forward::account::Books;
@@ -71,8 +71,9 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Sends from one end to the other, with a pace, and waits for what is still on the way.
-fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job) -> (Sent, Books) {
+/// Sends from one end to the other, with a pace, and waits for what is still on the way: on a loaded machine the relay may
+/// be late, but it loses nothing. Waits 50 ms where no frame shall come.
+fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job, coming: u64) -> (Sent, Books) {
     let frames = Frames::new(spec).expect("a good specification");
     let mut receiver = RxRing::open(to).expect("receiver");
     receiver.open_books(&frames, job.trial, 3).expect("open");
@@ -85,8 +86,14 @@ fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job) -> (Sent, Books) {
     let sent = Sendmmsg::open(from)
         .and_then(|mut sender| sender.send(&frames, &job, &AtomicBool::new(false)))
         .expect("send");
-    thread::sleep(Duration::from_millis(50));
-    (sent, receiver.books().expect("books"))
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        thread::sleep(Duration::from_millis(50));
+        let books = receiver.books().expect("books");
+        if books.unique >= coming || Instant::now() > end {
+            return (sent, books);
+        }
+    }
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn frames_cross_both_ways_with_new_addresses_and_one_hop_less() {
             for v6 in [false, true] {
                 let mut spec = spec(v6, &[84, 1518]);
                 spec.destination_mac = mac(via);
-                let (sent, books) = cross(from, to, &spec, &job(1, 2000, Some(20_000.0), 4));
+                let (sent, books) = cross(from, to, &spec, &job(1, 2000, Some(20_000.0), 4), 2000);
                 assert_eq!(
                     (sent.frames, books.unique, books.reordered),
                     (2000, 2000, 0),
@@ -142,7 +149,7 @@ fn what_is_addressed_to_others_stays_and_is_counted() {
         let counts = beside(relay(Duration::ZERO), false, || {
             let mut spec = spec(false, &[64]);
             spec.destination_mac = [2, 9, 9, 9, 9, 9];
-            let (_, books) = cross("left", "right", &spec, &job(1, 50, Some(5000.0), 1));
+            let (_, books) = cross("left", "right", &spec, &job(1, 50, Some(5000.0), 1), 0);
             assert_eq!((books.unique, books.foreign), (0, 0));
         });
         assert_eq!((counts.forwarded, counts.ignored), (0, 50));
@@ -158,8 +165,13 @@ fn a_delay_is_kept() {
         spec.destination_mac = mac("in");
         let medians: Vec<u64> = (0..5)
             .map(|trial| {
-                let (sent, books) =
-                    cross("left", "right", &spec, &job(trial, 1000, Some(5000.0), 1));
+                let (sent, books) = cross(
+                    "left",
+                    "right",
+                    &spec,
+                    &job(trial, 1000, Some(5000.0), 1),
+                    1000,
+                );
                 assert_eq!(
                     (sent.frames, books.unique, books.reordered),
                     (1000, 1000, 0)

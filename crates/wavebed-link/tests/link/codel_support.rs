@@ -1,8 +1,6 @@
 //! The pseudo-code of RFC 8289 and RFC 8290 once more, segment by segment and as literally as Rust allows. It shares
 //! nothing with the engine: times are signed, zero stands for "not set", and every list is a plain vector.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use wavebed_link::Ecn;
 
 /// One segment in the reference model.
@@ -18,7 +16,6 @@ pub struct Packet {
 /// What the reference decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    Served(u32),
     Dropped(u32),
     Overflowed(u32),
     Marked(u32),

@@ -1,10 +1,7 @@
 //! What holds for every link, whatever its stages, arrivals, polls and live changes.
-#![allow(missing_docs)]
 
-mod link_support;
-
-use link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
-use link_support::{Event, drive};
+use crate::link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
+use crate::link_support::{Event, drive};
 use proptest::prelude::*;
 use wavebed_link::{Backlog, Link, Reason};
 
@@ -57,7 +54,7 @@ proptest! {
             let other = drive(&mut link(&stages, seed), &polled, END_NS, eager);
             prop_assert_eq!(&lazy.delivered, &other.delivered);
             let sorted = |runs: &[wavebed_link::Run]| {
-                let mut each = link_support::each(runs);
+                let mut each = crate::link_support::each(runs);
                 each.sort_unstable_by_key(|&(packet, index, at_ns)| (at_ns, packet, index));
                 each
             };
@@ -129,7 +126,7 @@ proptest! {
     #[test]
     fn a_radio_holds_nothing_for_ever(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
         let arrivals: Vec<Event> = (0..20u32)
-            .map(|packet| Event::Arrival(link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
+            .map(|packet| Event::Arrival(crate::link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
             .collect();
         let mut link = link(&[stage], 3);
         drive(&mut link, &arrivals, 30_000_000, false);

@@ -1,5 +1,4 @@
 //! What the tests of the radio share: a plain link of which each test changes one thing, and a way to drive it.
-#![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
 

@@ -1,16 +1,6 @@
 //! Duplication: copies follow their originals, by luck of the index.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
-use loss_support::{Bench, assert_share, control, groupings, run, segments};
+use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::{Luck, RunFlags};

@@ -1,12 +1,9 @@
 //! What the wifi stage does, by numbers that a reader can check by hand.
-#![allow(missing_docs)]
-
-mod link_support;
 
 use std::sync::Arc;
 
-use link_support::random::{events, link, wifis};
-use link_support::{Event, Outcome, drive, segment, super_packet};
+use crate::link_support::random::{events, link, wifis};
+use crate::link_support::{Event, Outcome, drive, segment, super_packet};
 use proptest::prelude::*;
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{Codel, CodelSettings, Infinite, Limit, Queue};

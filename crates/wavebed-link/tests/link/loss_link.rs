@@ -1,16 +1,6 @@
 //! Every stage that decides by luck, in one link: nothing gets lost unseen, and nobody's wake-ups change anything.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
-use loss_support::{control, run};
+use crate::loss_support::{control, run};
 use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::{Delay, Distribution, Shape};

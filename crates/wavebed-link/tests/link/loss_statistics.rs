@@ -1,16 +1,6 @@
 //! Loss against the formulas of its models. Tolerances are five standard deviations.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
-use loss_support::{assert_share, fates};
+use crate::loss_support::{assert_share, fates};
 use wavebed_link::loss::{FourState, GilbertElliott, Loss};
 use wavebed_link::{Luck, Unit};
 

@@ -1,16 +1,6 @@
 //! Corruption: one flipped bit in segments chosen by the luck of their index.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
-use loss_support::{Bench, assert_share, control, groupings, run, segments};
+use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
 use wavebed_link::{Luck, Reason, Run};

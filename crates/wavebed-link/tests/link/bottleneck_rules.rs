@@ -1,11 +1,8 @@
 //! What a bottleneck does, by numbers that a reader can check by hand.
-#![allow(missing_docs)]
-
-mod link_support;
 
 use std::sync::Arc;
 
-use link_support::{Event, Outcome, drive, segment, super_packet, through};
+use crate::link_support::{Event, Outcome, drive, segment, super_packet, through};
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig, Outage};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{DropHead, DropTail, Infinite, Limit, Queue};

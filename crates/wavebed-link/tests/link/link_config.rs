@@ -1,9 +1,6 @@
 //! Stages from JSON: what the reference shows is built, what breaks a rule is refused by key.
-#![allow(missing_docs)]
 
-mod link_support;
-
-use link_support::random::load;
+use crate::link_support::random::load;
 use wavebed_link::config::{Shared, StageConfig, build, build_shared};
 use wavebed_link::{Luck, Stage};
 

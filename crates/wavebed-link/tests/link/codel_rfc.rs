@@ -1,18 +1,7 @@
 //! CoDel against the pseudo-code of RFC 8289 and against what the RFC says of its behaviour.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod codel_support;
-mod loss_support;
-
-use codel_support::{Decision, Packet, Rfc8289};
-use loss_support::{QueueBench, run};
+use crate::codel_support::{Decision, Packet, Rfc8289};
+use crate::loss_support::{QueueBench, run};
 use proptest::prelude::*;
 use wavebed_link::queue::{Codel, CodelSettings, Limit, Queue};
 use wavebed_link::{Ecn, Luck, Reason, Run, Unit};
@@ -293,7 +282,7 @@ fn the_hard_limit_drops_arrivals_segment_by_segment() {
     bench.enqueue(run(0, 1, 0, 7));
     bench.enqueue(run(5, 2, 0, 7));
     assert_eq!(
-        loss_support::segments(&bench.doors.lost),
+        crate::loss_support::segments(&bench.doors.lost),
         [(2, 3), (2, 4), (2, 5), (2, 6)]
     );
     assert_eq!(bench.doors.dropped(Reason::Overflow), 4);
@@ -302,7 +291,10 @@ fn the_hard_limit_drops_arrivals_segment_by_segment() {
         last_bytes: 100,
         ..run(0, 1, 0, 6)
     });
-    assert_eq!(loss_support::segments(&bench.doors.lost), [(1, 3), (1, 4)]);
+    assert_eq!(
+        crate::loss_support::segments(&bench.doors.lost),
+        [(1, 3), (1, 4)]
+    );
     let mut bench = queue(false, Limit::TimeNs(8 * MS));
     bench.queue.service_rate(4_000_000);
     bench.enqueue(run(0, 1, 0, 6));

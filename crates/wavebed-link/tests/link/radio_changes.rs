@@ -1,11 +1,8 @@
 //! Live changes of a radio link.
-#![allow(missing_docs)]
-
-mod radio_support;
 
 use std::sync::Arc;
 
-use radio_support::{RATE_BPS, SLOT_NS, air, drive, plain, radio, segment};
+use crate::radio_support::{RATE_BPS, SLOT_NS, air, drive, plain, radio, segment};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::radio::{Air, Radio};
 use wavebed_link::{Change, Stage};
@@ -72,7 +69,10 @@ fn a_rate_of_zero_and_back_keeps_what_waits() {
     assert!(held.delivered.is_empty() && held.lost.is_empty());
     apply(&mut radio, 20 * MS, &Change::RateBps(RATE_BPS));
     let fate = drive(&mut radio, &[], 30 * MS);
-    assert_eq!(fate.of(0), 20 * MS + SLOT_NS + radio_support::DECODE_NS);
+    assert_eq!(
+        fate.of(0),
+        20 * MS + SLOT_NS + crate::radio_support::DECODE_NS
+    );
 }
 
 #[test]

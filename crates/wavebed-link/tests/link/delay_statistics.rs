@@ -1,16 +1,6 @@
 //! Drawn delays against the distributions that were asked for.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
-use loss_support::{Bench, run};
+use crate::loss_support::{Bench, run};
 use wavebed_link::Luck;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 

@@ -1,5 +1,4 @@
 //! The series of a link's books.
-#![allow(missing_docs)]
 
 use wavebed_link::{Backlog, Books};
 

@@ -1,9 +1,6 @@
 //! RLC and in-order delivery against the timelines of `docs/models/harq-rlc.md`.
-#![allow(missing_docs)]
 
-mod radio_support;
-
-use radio_support::{
+use crate::radio_support::{
     DECODE_NS, RATE_BPS, SLOT_NS, air, burst, decoded, drive, plain, radio, segment, slots,
 };
 use wavebed_link::radio::{Acknowledged, Air, Carriers, Handover, Harq, RadioConfig, Rlc, Slots};

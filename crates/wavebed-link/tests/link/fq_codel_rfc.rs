@@ -1,18 +1,7 @@
 //! FQ-CoDel against the text of RFC 8290, and its fairness.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod codel_support;
-mod loss_support;
-
-use codel_support::{Decision, Packet, Rfc8289, Rfc8290};
-use loss_support::{QueueBench, run};
+use crate::codel_support::{Decision, Packet, Rfc8289, Rfc8290};
+use crate::loss_support::{QueueBench, run};
 use proptest::prelude::*;
 use wavebed_link::queue::{CodelSettings, FqCodel, FqCodelSettings, Limit, Queue};
 use wavebed_link::{Ecn, Luck, Reason, Run, Unit};

@@ -1,11 +1,8 @@
 //! HARQ: delays, residual losses, combining, and the luck that treatments share.
-#![allow(missing_docs)]
-
-mod radio_support;
 
 use std::collections::BTreeMap;
 
-use radio_support::{
+use crate::radio_support::{
     RATE_BPS, SLOT_NS, air, burst, decoded, drive, harq, plain, radio, radio_with_seed, segment,
     slots,
 };

@@ -1,9 +1,6 @@
 //! Slots, duplex frames, and what a block carries.
-#![allow(missing_docs)]
 
-mod radio_support;
-
-use radio_support::{
+use crate::radio_support::{
     DECODE_NS, RATE_BPS, SLOT_BYTES, SLOT_NS, air, burst, decoded, drive, plain, radio, segment,
     sized, slots,
 };

@@ -1,12 +1,9 @@
 //! What the bottleneck costs. Run with
-//! `cargo test --release -p wavebed-link --test bottleneck_cost -- --ignored --nocapture`.
-#![allow(missing_docs)]
-
-mod link_support;
+//! `cargo test --release -p wavebed-link --test link bottleneck_cost -- --ignored --nocapture`.
 
 use std::time::Instant;
 
-use link_support::super_packet;
+use crate::link_support::super_packet;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::delay::Delay;
 use wavebed_link::queue::{DropTail, Limit};

@@ -1,13 +1,10 @@
 //! Bottlenecks against independent, plain simulations of the same link.
-#![allow(missing_docs)]
-
-mod link_support;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use link_support::{Outcome, segment, super_packet, through};
+use crate::link_support::{Outcome, segment, super_packet, through};
 use proptest::prelude::*;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::pattern::{End, Pattern};

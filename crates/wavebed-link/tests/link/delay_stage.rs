@@ -1,18 +1,8 @@
 //! Delay to the nanosecond, in order unless asked otherwise.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
 use std::sync::Arc;
 
-use loss_support::{Bench, control, groupings, run, segments};
+use crate::loss_support::{Bench, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 use wavebed_link::pattern::{End, Pattern};

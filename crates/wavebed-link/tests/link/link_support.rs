@@ -1,9 +1,8 @@
 //! What the tests of links share: making runs, and driving a stage through arrivals, polls and changes.
-#![allow(dead_code, missing_docs)]
 
 pub mod random;
 
-use wavebed_link::{Books, Change, Ecn, Link, Outlet, Run, RunFlags, Stage};
+use wavebed_link::{Change, Ecn, Link, Run, RunFlags, Stage};
 
 /// One wire segment.
 pub fn segment(at_ns: u64, packet: u32, bytes: u16) -> Run {
@@ -120,17 +119,4 @@ pub fn through(stage: impl Stage + 'static, arrivals: &[Run], until_ns: u64) -> 
         until_ns,
         false,
     )
-}
-
-/// Runs `act` with an outlet; returns what it forwarded and what it dropped.
-pub fn with_outlet(act: impl FnOnce(&mut Outlet<'_>)) -> Outcome {
-    let (mut delivered, mut lost, mut copied) = (Vec::new(), Vec::new(), Vec::new());
-    let mut books = Books::new(false);
-    act(&mut Outlet::new(
-        &mut delivered,
-        &mut lost,
-        &mut copied,
-        &mut books,
-    ));
-    Outcome { delivered, lost }
 }

@@ -1,9 +1,6 @@
 //! A server of so many packets per second, whatever their size.
-#![allow(missing_docs)]
 
-mod link_support;
-
-use link_support::{Event, drive, segment, super_packet, through};
+use crate::link_support::{Event, drive, segment, super_packet, through};
 use proptest::prelude::*;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::queue::Infinite;

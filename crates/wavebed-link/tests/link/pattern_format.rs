@@ -1,5 +1,4 @@
 //! The native pattern format: what is read, what is refused, and how it plays.
-#![allow(missing_docs)]
 
 use std::fmt::Write as _;
 use std::sync::Arc;

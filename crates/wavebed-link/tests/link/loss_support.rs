@@ -1,7 +1,5 @@
 //! A bench for one stage or queue: what went in, and what came out of which door.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use proptest::prelude::*;
 use wavebed_link::queue::Queue;
 use wavebed_link::{Books, Change, Ecn, Outlet, Reason, Run, RunFlags, Stage};

@@ -1,11 +1,10 @@
 //! Uplink grants against slot diagrams, and sleep.
-#![allow(missing_docs)]
-
-mod radio_support;
 
 use std::sync::Arc;
 
-use radio_support::{DECODE_NS, RATE_BPS, SLOT_NS, burst, decoded, drive, plain, segment, slots};
+use crate::radio_support::{
+    DECODE_NS, RATE_BPS, SLOT_NS, burst, decoded, drive, plain, segment, slots,
+};
 use wavebed_link::queue::Infinite;
 use wavebed_link::radio::{
     Air, Carriers, Configured, Connection, Direction, Drx, Grants, Radio, RadioConfig, Rrc, Slots,
@@ -37,7 +36,7 @@ fn radio(config: RadioConfig, connection: Option<Arc<Connection>>) -> Radio {
     radio
 }
 
-fn used(fate: &radio_support::Fate) -> Vec<(u64, u64)> {
+fn used(fate: &crate::radio_support::Fate) -> Vec<(u64, u64)> {
     fate.blocks
         .iter()
         .map(|block| (block.slot.index, block.bytes))
@@ -156,7 +155,7 @@ fn at_120_khz_a_packet_waits_for_the_request_of_its_frame_or_of_the_next_but_one
         })
     };
     for (at_ns, slot) in [(2 * SLOT_NS + 1, 8), (3 * SLOT_NS, 18)] {
-        let arrivals = [radio_support::sized(at_ns, 0, 94)];
+        let arrivals = [crate::radio_support::sized(at_ns, 0, 94)];
         let fate = drive(&mut radio(config.clone(), None), &arrivals, 10_000_000);
         assert_eq!(used(&fate), [(slot, 94)]);
         assert_eq!(fate.delivered, [(0, (slot + 1) * SLOT_NS + 100_000)]);

@@ -1,18 +1,8 @@
 //! Loss is keyed by the index of the decision, whatever the arrival times and the grouping.
 
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "test figures are small"
-)]
-
-mod loss_support;
-
 use std::sync::Arc;
 
-use loss_support::{Bench, control, groupings, run, segments};
+use crate::loss_support::{Bench, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::loss::{FourState, GilbertElliott, Loss};
 use wavebed_link::pattern::{End, Pattern};

@@ -1,0 +1,38 @@
+//! The tests of the link: one program, because linking one for each file took minutes.
+#![allow(
+    missing_docs,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "test figures are small"
+)]
+
+mod books;
+mod bottleneck_cost;
+mod bottleneck_oracles;
+mod bottleneck_rules;
+mod codel_rfc;
+mod codel_support;
+mod corrupt_stage;
+mod delay_stage;
+mod delay_statistics;
+mod duplicate_stage;
+mod fq_codel_rfc;
+mod link_config;
+mod link_properties;
+mod link_support;
+mod loss_by_index;
+mod loss_link;
+mod loss_statistics;
+mod loss_support;
+mod packet_rate;
+mod pattern_format;
+mod radio_changes;
+mod radio_harq;
+mod radio_rlc;
+mod radio_slots;
+mod radio_support;
+mod radio_uplink;
+mod reorder_stage;
+mod wifi_stage;
