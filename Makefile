@@ -44,8 +44,8 @@ test-rust:
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n auto tests/unit tests/property tests/bad_input
-	$(BIN)/pytest tests/path tests/validation
+	$(BIN)/pytest -n 4 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
+	$(BIN)/pytest -m alone tests/path
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; a quarter of an hour, one table
 	scripts/system-packages $(TEST_PROGRAMS)

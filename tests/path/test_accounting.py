@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from programs import python
 
 from wavebed.path.api import Path
@@ -11,6 +12,8 @@ from wavebed.run.checks import engine_checks
 
 if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
+
+pytestmark = pytest.mark.alone
 
 _NO_PACKETS = """
 import socket, struct

@@ -6,6 +6,8 @@ import pytest
 from bufferbloat_run import DEEP, SHALLOW, Cell, Course, run
 from bufferbloat_series import percentile
 
+pytestmark = pytest.mark.alone
+
 # Short: two seconds at 300 Mbit/s fill the window, a second at 60 Mbit/s shows what waits.
 COURSE = Course(idle_s=0.5, fall_s=2.2, low_s=2.4, back_s=3.5, end_s=3.6)
 

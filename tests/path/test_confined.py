@@ -201,6 +201,7 @@ def browser_processes(lab: Laboratory) -> dict[str, list[dict[str, str]]]:
     return found
 
 
+@pytest.mark.alone
 def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +237,7 @@ site = "google"
 """
 
 
+@pytest.mark.alone
 def test_a_killed_web_run_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
     """Whatever is made in the temporary folder while the run lives is gone soon after SIGKILL."""
     temporary = tmp_path / "tmp"

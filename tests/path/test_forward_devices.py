@@ -17,6 +17,8 @@ from wavebed.errors import MachineError, UserError
 from wavebed.forward.bench import Bench
 from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
 
+pytestmark = pytest.mark.alone
+
 WITHIN_S = 30.0
 AGENT = Path(__file__).with_name("forward_agent.py")
 

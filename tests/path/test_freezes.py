@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.stress.freezes import marked
 
-pytestmark = pytest.mark.path
+pytestmark = pytest.mark.alone
 
 
 @pytest.mark.parametrize(("way", "length_ms"), [("shell", 5), ("Python", 20), ("run", 60), ("Python", 200)])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.stress import disks, packets, records, sockets, transfers
 
 if TYPE_CHECKING:
     from tests.stress.figure import Figure
-
-pytestmark = pytest.mark.path
 
 
 def hold(figures: list[Figure]) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.stress.kills import QUICK, measure
-
-pytestmark = pytest.mark.path
 
 
 def test_two_hundred_random_kills_leave_nothing() -> None:

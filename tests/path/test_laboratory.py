@@ -12,6 +12,8 @@ from programs import arrivals, least_rtt_ms, transfer
 from wavebed.errors import UserError
 from wavebed.path.api import Path
 
+pytestmark = pytest.mark.alone
+
 ROOT = FilePath(__file__).resolve().parents[2]
 
 

@@ -12,6 +12,8 @@ from wavebed.path.api import Path
 if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
 
+pytestmark = pytest.mark.alone
+
 
 def closed_books(lab: Laboratory) -> list[dict[str, Any]]:
     assert lab.summary is not None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from wavebed.path.lab import Laboratory
 
+pytestmark = pytest.mark.alone
+
 TRIES = 5
 SLOT_NS = 125_000
 RATE_BPS = 3_000_000_000

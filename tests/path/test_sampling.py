@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path as FilePath
 
+pytestmark = pytest.mark.alone
+
 ROUND_TRIP_US = 20_000
 
 

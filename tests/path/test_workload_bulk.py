@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Outcome, Stage
 
+pytestmark = pytest.mark.alone
+
 RATE_MBPS = 100.0
 TCP_SHARE = 1448 / 1500
 """Payload of a packet of 1500 bytes: 20 bytes of IPv4 and 32 of TCP with time stamps are not."""

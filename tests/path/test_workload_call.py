@@ -10,6 +10,8 @@ from workload_harness import KNOWN_PATH, metrics, run_workload
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.alone
+
 
 def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
     outcome, _ = run_workload({"kind": "call", "duration": "3s"}, KNOWN_PATH, tmp_path)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Stage
 
+pytestmark = pytest.mark.alone
+
 RTT_S = 0.040
 RATE_BPS = 100e6
 PACKET_BYTES = 1500

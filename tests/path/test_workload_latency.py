@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Stage
 
+pytestmark = pytest.mark.alone
+
 
 def test_idle_probes_take_the_round_trip_of_the_path(tmp_path: Path) -> None:
     table = {"kind": "latency", "probe": "both", "duration": "2s", "interval": "10ms"}

@@ -43,6 +43,7 @@ def _content(folder: Path, table: dict[str, object]) -> Path:
     return workload.root
 
 
+@pytest.mark.alone
 def test_on_the_known_path_it_never_stalls_and_reaches_the_top(folder: Path) -> None:
     outcome, about = run_workload(TINY, KNOWN_PATH, folder)
     got = metrics(outcome)
@@ -66,6 +67,7 @@ def test_on_the_known_path_it_never_stalls_and_reaches_the_top(folder: Path) -> 
     assert first.time_s >= about["schedule"]["video"].start_s  # type: ignore[index]
 
 
+@pytest.mark.alone
 def test_what_is_kept_can_be_scored_by_p1203(folder: Path) -> None:
     outcome, about = run_workload({**TINY, "duration": "2s", "protocol": "h2"}, KNOWN_PATH, folder)
     assert outcome.reason == ""

@@ -12,6 +12,8 @@ from wavebed.workload.emodel import CODECS, rate
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.alone
+
 
 def test_voice_on_a_good_path_is_rated_as_the_model_rates_its_delay(tmp_path: Path) -> None:
     outcome, _ = run_workload({"kind": "voice", "duration": "2s"}, KNOWN_PATH, tmp_path)

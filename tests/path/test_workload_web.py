@@ -95,6 +95,7 @@ def test_a_page_of_three_objects_is_measured_as_it_was_painted(known: tuple[Outc
     assert [doubt for doubt in outcome.doubts if not doubt.startswith("tasks over 50 ms")] == []
 
 
+@pytest.mark.alone
 def test_the_first_byte_comes_after_three_round_trips(known: tuple[Outcome, Path]) -> None:
     found = metrics(known[0])
     # TCP, TLS 1.3 and the request: 40 ms each. Chromium opens the connection a little before the navigation counts as
@@ -131,6 +132,7 @@ def test_the_film_is_of_few_small_pictures(known: tuple[Outcome, Path]) -> None:
             assert image.width <= 160
 
 
+@pytest.mark.alone
 def test_longer_and_slower_paths_make_later_pages(known: tuple[Outcome, Path], tmp_path: Path) -> None:
     near = metrics(known[0])
     far = metrics(load(tmp_path / "far", {"delay": "100ms"})[0])
