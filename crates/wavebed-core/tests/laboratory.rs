@@ -137,7 +137,10 @@ fn orphans_are_reaped_and_background_ends_with_the_command() {
             let started = std::time::Instant::now();
             let text = text_of(&run(&file), 0);
             assert_eq!(text, "", "zombies");
-            assert!(started.elapsed().as_secs() < 10, "it waited for the background");
+            assert!(
+                started.elapsed().as_secs() < 10,
+                "it waited for the background"
+            );
             assert_clean(&before, "a laboratory with background");
             // One that does not want to end is ended.
             file["background"] = json!([{"host": "server", "argv": ["sh", "-c", "trap '' TERM; sleep 1000; sleep 1000"]}]);

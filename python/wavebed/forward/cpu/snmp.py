@@ -40,7 +40,8 @@ class SnmpMeter(ReadingMeter):
     Parameters
     ----------
     community : Secret
-        It is handed over in a file that only we can read, not on the command line, and stands in no result.
+        It is handed over in a file that only we can read and that lasts for one request, not on the command line, and
+        stands in no result.
     host : str
     port : int, optional
     """
@@ -51,10 +52,6 @@ class SnmpMeter(ReadingMeter):
         self._community = community
         protocol = "udp6" if ":" in host else "udp"
         self._agent = f"{protocol}:{self._at}"
-        self._folder = tempfile.TemporaryDirectory(prefix="wavebed-snmp-")
-        (Path(self._folder.name) / "snmp.conf").write_text(
-            f"defVersion 2c\ndefCommunity {community.reveal()}\nmibs :\n", encoding="utf-8"
-        )
 
     def read(self) -> Reading:
         """Read the counters now.
@@ -91,27 +88,28 @@ class SnmpMeter(ReadingMeter):
             use = replace(use, doubts=(*use.doubts, doubt))
         return use
 
-    def close(self) -> None:
-        """Forget the community."""
-        self._folder.cleanup()
-
     def _get(self, names: list[str]) -> dict[str, int]:
         command = ["snmpget", "-t", "2", "-r", "1", "-On", "-Oq", "-Ot", self._agent, *names]
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_S,
-                check=False,
-                env={**os.environ, "SNMPCONFPATH": self._folder.name, "MIBS": ""},
-            )
-        except OSError:
-            raise MachineError(f"--cpu {self.source}: there is no program snmpget: install the package snmp") from None
-        except subprocess.TimeoutExpired:
-            raise WavebedError(f"--cpu {self.source}: no answer within {LIMIT_S:.0f} s") from None
+        with tempfile.TemporaryDirectory(prefix="wavebed-snmp-") as folder:
+            settings = f"defVersion 2c\ndefCommunity {self._community.reveal()}\nmibs :\n"
+            Path(folder, "snmp.conf").write_text(settings, encoding="utf-8")
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=LIMIT_S,
+                    check=False,
+                    env={**os.environ, "SNMPCONFPATH": folder, "MIBS": ""},
+                )
+            except OSError:
+                raise MachineError(
+                    f"--cpu {self.source}: there is no program snmpget: install the package snmp"
+                ) from None
+            except subprocess.TimeoutExpired:
+                raise WavebedError(f"--cpu {self.source}: no answer within {LIMIT_S:.0f} s") from None
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]
             said = lines[-1].replace(self._community.reveal(), HIDDEN)[:_MOST_SAID]
