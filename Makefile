@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python stress lint fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,9 +52,13 @@ stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, f
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)
 
-lint: $(STAMP)   ## formatting, clippy, ruff, mypy
+lint: lint-rust lint-python  ## formatting, clippy, ruff, mypy
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+lint-python: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.alone
 
-TRIES = 5
+TRIES = 3
 SLOT_NS = 125_000
 RATE_BPS = 3_000_000_000
 
