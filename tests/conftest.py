@@ -13,5 +13,6 @@ settings.load_profile("wavebed")
 
 # Runs of tests beside each other, and beside other runs of the machine, are not under test but where a test says so.
 os.environ["WAVEBED_LOCK"] = "/nowhere/lock"
-# A shell starts what runs in the background with Ctrl-C ignored, and programs of tests would inherit that.
+# A shell starts what runs in the background with these ignored, and programs of tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)

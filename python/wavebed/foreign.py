@@ -92,6 +92,8 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
         if _HALF_CHARACTER in data.lower():
             # An escaped half of a surrogate pair is JSON, but no text: nothing could write it again.
             json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{os.fspath(file)}: holds half of a character (a lone surrogate): {remedy}") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{os.fspath(file)}: is not JSON ({error}): {remedy}") from None
     return value
