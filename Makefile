@@ -47,7 +47,7 @@ test-python: $(STAMP)
 	$(BIN)/pytest -n 4 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
 	$(BIN)/pytest -m alone tests/path
 
-stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; a quarter of an hour, one table
+stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)

@@ -43,7 +43,7 @@ def measured(name: str) -> list[Figure]:
 
 def main() -> int:
     """Run the experiments that were named, or all."""
-    # A shell starts what runs in the background with these ignored, and what runs in the experiments would inherit that.
+    # A shell starts what runs in the background with these ignored, and what runs in experiments would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     known = experiments()
