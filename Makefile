@@ -45,7 +45,7 @@ test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/pytest -n 4 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
-	$(BIN)/pytest -m alone tests/path
+	$(BIN)/pytest -m alone tests/path tests/validation
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)

@@ -105,7 +105,7 @@ def test_what_is_no_json_is_told_in_one_line(tmp_path: Path) -> None:
 def test_half_a_character_in_json_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_bytes(rb'{"title": "\ud800"}')
-    with pytest.raises(UserError, match="is not JSON"):
+    with pytest.raises(UserError, match="half of a character"):
         read_json(file, "name another")
     file.write_bytes(rb'{"title": "\uD83D\uDE00"}')
     assert read_json(file, "name another") == {"title": "\U0001f600"}
