@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import TrialRecord
 
+pytestmark = pytest.mark.alone
+
 QUICK = replace(LIMITS, answer_s=0.3, start_s=2.0, stop_s=1.5, interrupted_s=0.3, look_s=0.1)
 PATH = '[path]\nrate = "50mbit"\ndelay = "5ms"\n'
 BULK = '[[workload]]\nkind = "bulk"\nduration = "2s"\n'
