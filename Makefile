@@ -44,7 +44,7 @@ test-rust:
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 3 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
+	$(BIN)/pytest -n 4 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
 	$(BIN)/pytest -m alone tests/path tests/validation
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table

@@ -139,13 +139,14 @@ def test_the_lte_cell_is_a_constant_of_the_script() -> None:
     assert "constant" in walk.warnings[0]
 
 
+@pytest.mark.alone
 def test_40_s_in_steps_of_a_millisecond_take_less_than_a_fifth_of_a_second() -> None:
     scene = load("kau-e5g-1")
     taken = []
     for seed in range(3):
         gains.cache_clear()
         needed_db.cache_clear()
-        start = time.perf_counter()
+        start = time.process_time()  # what other programs take does not count
         realise_reference(scene, [seed])
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     assert min(taken) <= 0.2
