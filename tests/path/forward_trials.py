@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.forward.bench import Bench
@@ -46,6 +47,8 @@ def ip(*words: str) -> None:
 
 
 def plug() -> None:
+    """Make the cable, without the host's own IPv6: the interfaces would count its solicitations and reports."""
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     ip("link", "add", "tx0", "type", "veth", "peer", "name", "rx0")
     for name in ("tx0", "rx0"):
         ip("link", "set", name, "up")

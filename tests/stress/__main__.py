@@ -10,12 +10,12 @@ import argparse
 import importlib
 import json
 import pkgutil
-import signal
 import sys
 import time
 import traceback
 from pathlib import Path
 
+from tests.interrupts import heed_interrupts
 from tests.stress.figure import Figure, as_json, table
 
 FOLDER = Path(__file__).parent
@@ -43,9 +43,7 @@ def measured(name: str) -> list[Figure]:
 
 def main() -> int:
     """Run the experiments that were named, or all."""
-    # A shell starts what runs in the background with these ignored, and what runs in experiments would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    heed_interrupts()
     known = experiments()
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*known, []], help="which experiments (default: all)")

@@ -190,7 +190,7 @@ def test_silent_connections_take_no_place_of_who_knows_the_token(tmp_path: Path)
         silent = [stack.enter_context(socket.create_connection(server.address, timeout=10)) for _ in range(20)]
         began = time.monotonic()
         connect(server).close()
-        assert time.monotonic() - began < subject.HELLO_S
+        assert time.monotonic() - began < 1
         assert silent[0].recv(1) == b"", "the oldest was closed"
 
 
