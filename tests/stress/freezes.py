@@ -20,13 +20,16 @@ import wavebed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["LENGTHS_MS", "WAYS", "marked", "measure"]
+__all__ = ["LENGTHS_MS", "WAYS", "check_marked", "measure"]
 
 LENGTHS_MS = (5, 20, 60, 200, 2000)
 INVALID_ABOVE_MS = 50
 SEEN_SHORTER_MS = 1.2
 """A loop that sleeps for up to a millisecond sees that much less of a freeze."""
 BEFORE_S = 0.3
+STOPPED_WITHIN_S = 5.0
+STOPPED = ("T", "X", "Z")
+"""Stopped by a signal, or ended."""
 PATH = {"rate": "50mbit", "delay": "5ms"}
 SCENARIO = """
 [path]
@@ -42,12 +45,28 @@ probe = "icmp"
 
 
 def freeze(engine: int, length_ms: float) -> None:
-    """Stop a process for so long."""
+    """Stop a process for so long, counted from when its last thread stands still, which takes a while if others run."""
     os.kill(engine, signal.SIGSTOP)
     try:
+        _wait_until_stopped(engine)
         time.sleep(length_ms / 1e3)
     finally:
         os.kill(engine, signal.SIGCONT)
+
+
+def _wait_until_stopped(process: int) -> None:
+    end = time.monotonic() + STOPPED_WITHIN_S
+    while not all(_state(thread) in STOPPED for thread in Path(f"/proc/{process}/task").iterdir()):
+        assert time.monotonic() < end, f"process {process} did not stop within {STOPPED_WITHIN_S:g} s"
+        time.sleep(0.0002)
+
+
+def _state(thread: Path) -> str:
+    """Return the letter of a thread's state: proc_pid_stat(5); a thread that has just ended counts as dead."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
 
 
 def _after_start(root: int, length_ms: float) -> None:
@@ -109,17 +128,21 @@ def in_run(length_ms: float) -> dict[str, Any]:
 WAYS: dict[str, Callable[[float], dict[str, Any]]] = {"shell": in_shell, "run": in_run, "Python": in_python}
 
 
-def marked(way: str, length_ms: float) -> bool:
-    """Whether a freeze of `length_ms` was reported with its length, and judged as it must be."""
+def check_marked(way: str, length_ms: float) -> None:
+    """Freeze an engine for `length_ms`.
+
+    Raises
+    ------
+    AssertionError
+        If the freeze was not reported with its length, or not judged as it must be; with what was reported.
+    """
     engine = WAYS[way](length_ms)
     check = next(check for check in engine["checks"] if check["name"] == "engine kept running")
     gaps = [gap["length_ns"] / 1e6 for loop in engine["loops"] for gap in loop["gaps"]["longest"]]
-    severe = check["severity"] == "invalid"
-    return (
-        not check["holds"]
-        and max(gaps, default=0.0) >= length_ms - SEEN_SHORTER_MS
-        and (severe or length_ms <= INVALID_ABOVE_MS)
-    )
+    found = f"gaps of {', '.join(f'{gap:.1f}' for gap in gaps) or 'no length'} ms, {check}"
+    assert not check["holds"], f"a freeze was not judged: {found}"
+    assert max(gaps, default=0.0) >= length_ms - SEEN_SHORTER_MS, f"a freeze was reported as a shorter one: {found}"
+    assert check["severity"] == "invalid" or length_ms <= INVALID_ABOVE_MS, f"a long freeze was let pass: {found}"
 
 
 def measure(lengths_ms: Sequence[float] = LENGTHS_MS) -> list[Figure]:
@@ -127,9 +150,10 @@ def measure(lengths_ms: Sequence[float] = LENGTHS_MS) -> list[Figure]:
     cases = []
     for way in WAYS:
         for length_ms in lengths_ms:
+            name, held = f"{way} {length_ms:g} ms", True
             try:
-                held, name = marked(way, length_ms), f"{way} {length_ms:g} ms"
+                check_marked(way, length_ms)
             except AssertionError as error:
-                held, name = False, f"{way} {length_ms:g} ms: {error}"
+                name, held = f"{name}: {error}", False
             cases.append((name, held))
     return [of_all("freezes of the engine that are reported and marked", cases, what="freezes")]

@@ -1,0 +1,78 @@
+"""Tests that judge rates or times and fail on a late machine are inconclusive: neither passed nor failed, and counted.
+
+A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
+engine was late; or it is marked `alone`, does not hold, and the machine was late while it ran (`tests.machine`). What
+did not hold is shown in both cases. A run in which more than one test in twenty is inconclusive fails.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machine import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from _pytest.terminal import TerminalReporter
+
+__all__ = ["Inconclusive"]
+
+MOST = 0.05
+WORD = "inconclusive: "
+JUDGED = (AssertionError, TimeoutError, subprocess.TimeoutExpired)
+"""What lateness can lead to. Anything else is a fault on any machine."""
+
+
+class Inconclusive:
+    """The part of pytest that looks at the machine, and counts the tests that it left open."""
+
+    def __init__(self, watch: Callable[[], Watch] = Watch) -> None:
+        self._new_watch = watch
+        self._watch: Watch | None = None
+        self._run = 0
+        self._open = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if item.get_closest_marker("alone"):
+            self._watch = (self._watch or self._new_watch()).begin()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, JUDGED)
+        if not failed or self._watch is None or not item.get_closest_marker("alone"):
+            return report
+        reason = self._watch.end().reason()
+        if reason:
+            report.sections.append(("what did not hold", str(report.longrepr)))
+            line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""
+            path, number, _ = report.location
+            report.outcome = "skipped"
+            report.longrepr = (path, (number or 0) + 1, f"Skipped: {WORD}{reason}; what did not hold: {line}")
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._run += report.when == "call"
+        if report.skipped and isinstance(report.longrepr, tuple) and WORD in report.longrepr[2]:
+            self._open += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        if self._too_many() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._open:
+            said = f"{self._open} of {self._run} tests were inconclusive"
+            terminalreporter.section(f"{said}: too many" if self._too_many() else said, sep="-")
+
+    def _too_many(self) -> bool:
+        return self._open > max(1, MOST * self._run)

@@ -1,0 +1,81 @@
+"""A test that judges times and fails on a late machine is inconclusive; nothing else is."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+import pytest
+from tests.inconclusive import Inconclusive
+from tests.machine import Lateness, Watch
+
+ON_TIME, LATE = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01)
+FILE = """
+import pytest
+
+@pytest.mark.alone
+def test_a_rate():
+    assert 90 == 100, "too slow"
+
+def test_a_value():
+    assert 90 == 100
+
+@pytest.mark.alone
+def test_a_fault():
+    raise ValueError("no time can be the reason")
+
+@pytest.mark.alone
+def test_that_holds():
+    pass
+"""
+
+
+class FakeWatch(Watch):
+    """A machine as late as it is told to be."""
+
+    def __init__(self, found: Lateness) -> None:
+        self.found = found
+
+    def begin(self) -> Self:
+        return self
+
+    def end(self) -> Lateness:
+        return self.found
+
+    def close(self) -> None:
+        pass
+
+
+def ran(pytester: pytest.Pytester, found: Lateness, text: str = FILE) -> pytest.RunResult:
+    pytester.makeini("[pytest]\nmarkers = alone: judges times")
+    pytester.makepyfile(text)
+    return pytester.runpytest_inprocess("-ra", plugins=[Inconclusive(lambda: FakeWatch(found))])
+
+
+def test_on_a_machine_that_is_on_time_it_fails(pytester: pytest.Pytester) -> None:
+    ran(pytester, ON_TIME).assert_outcomes(passed=1, failed=3)
+
+
+def test_on_a_late_machine_it_is_inconclusive_with_what_did_not_hold(pytester: pytest.Pytester) -> None:
+    result = ran(pytester, LATE)
+    result.assert_outcomes(passed=1, failed=2, skipped=1)
+    result.stdout.fnmatch_lines(["*1 of 4 tests were inconclusive*", "*inconclusive: the machine was late: *too slow*"])
+
+
+@pytest.mark.parametrize(("late", "code"), [(1, pytest.ExitCode.OK), (2, pytest.ExitCode.TESTS_FAILED)])
+def test_a_run_with_more_than_one_of_twenty_fails(pytester: pytest.Pytester, late: int, code: pytest.ExitCode) -> None:
+    text = "import pytest\n" + "".join(
+        f"@pytest.mark.alone\ndef test_{number}():\n    assert {number} >= {late}\n" for number in range(10)
+    )
+    result = ran(pytester, LATE, text)
+    result.assert_outcomes(passed=10 - late, skipped=late)
+    assert result.ret == code
+
+
+def test_the_watch_sees_a_process_that_is_woken_late() -> None:
+    watch = Watch().begin()
+    time.sleep(0.2)
+    found = watch.end()
+    watch.close()
+    assert 0 < found.p99_ms <= found.worst_ms
+    assert 0 <= found.stolen <= 1
