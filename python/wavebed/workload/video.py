@@ -127,6 +127,7 @@ class Video(Workload):
         return {
             "url": url,
             "duration": self.duration_s,
+            "picture": 1 / FRAMES_PER_S,
             "player": player_settings(cast("str", self.values["abr"]), cast("float | None", self.values["buffer"])),
         }
 

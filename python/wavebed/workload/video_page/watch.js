@@ -5,6 +5,8 @@ const watch = (() => {
   const SAMPLE_EVERY_MS = 250;
   // A player that has given up leaves the picture standing: it has this long to prove otherwise.
   const GIVE_UP_MS = 3000;
+  // dash.js seeks back at times when the last picture is shown, and `ended` never comes: it has this long to come.
+  const ENDED_WITHIN_MS = 500;
   const ELEMENT_EVENTS = ["playing", "waiting", "seeking", "seeked", "pause", "ended", "error"];
 
   const video = document.getElementById("video");
@@ -13,6 +15,8 @@ const watch = (() => {
   let player = null;
   let timer = null;
   let duration = Infinity;
+  let pictureLength = 0;
+  let shownMs = null; // when the last picture of the media had been shown
 
   function bufferedAhead() {
     const position = video.currentTime;
@@ -30,10 +34,21 @@ const watch = (() => {
       return;
     }
     record.frames.push([frame.presentationTime, frame.mediaTime, frame.width, frame.height]);
-    if (record.outcome === null) video.requestVideoFrameCallback(onFrame);
+    if (frame.mediaTime + 1.5 * pictureLength > duration) {
+      shownMs = Math.max(now, frame.presentationTime) + 1000 * pictureLength;
+      setTimeout(finishShown, shownMs - performance.now() + ENDED_WITHIN_MS);
+    } else if (record.outcome === null) video.requestVideoFrameCallback(onFrame);
+  }
+
+  function finishShown() {
+    if (record.outcome !== null) return;
+    finish("played");
+    record.ended = shownMs;
+    record.position = duration;
   }
 
   function sample() {
+    if (shownMs !== null) return;
     const now = performance.now();
     record.samples.push([now, video.currentTime, bufferedAhead()]);
     if (video.currentTime !== progress.position) {
@@ -74,8 +89,12 @@ const watch = (() => {
   function begin(settings) {
     performance.setResourceTimingBufferSize(100000);
     duration = settings.duration;
+    pictureLength = settings.picture;
     for (const name of ELEMENT_EVENTS) {
-      video.addEventListener(name, () => record.events.push([performance.now(), name, video.currentTime]));
+      video.addEventListener(name, () => {
+        const now = performance.now();
+        if (shownMs === null || now <= shownMs || name === "ended") record.events.push([now, name, video.currentTime]);
+      });
     }
     video.addEventListener("ended", () => finish("played"));
     player = dashjs.MediaPlayer().create();
