@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.path.limits import LIMITS
 from wavebed.run.order import ordered
+from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
 from wavebed.run.trial import run_trial
 
@@ -55,9 +57,10 @@ def is_gone(pid: int) -> bool:
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Laboratory]:
     plan = read_plan(_scenario(tmp_path, PATH + BULK))
-    made = Laboratory(plan.arms[0].path, LabPlan(name=random_name()), QUICK)
-    yield made
-    made.close()
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(ordered(plan.arms, 1, 1)[0]) as resolved:
+        made = Laboratory(resolved.network, LabPlan(name=random_name(), seed=1), limits=QUICK)
+        yield made
+        made.close()
 
 
 def _scenario(folder: Path, text: str) -> Path:
@@ -74,7 +77,8 @@ def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tup
     happens : dict
         Seconds after the start of the workloads: which of front, init and engine, and the signal.
     """
-    (slot,) = ordered(read_plan(_scenario(folder, text)).arms, 1, 1)
+    plan = read_plan(_scenario(folder, text))
+    (slot,) = ordered(plan.arms, 1, 1)
     raw = folder / "trial"
     (raw / "raw").mkdir(parents=True)
     began: list[float] = []
@@ -87,7 +91,8 @@ def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tup
             os.kill(family(lab)[index], number)
 
     start = time.monotonic()
-    record = run_trial(slot, raw, look, limits=QUICK)
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, raw, look, limits=QUICK)
     return record, time.monotonic() - start
 
 
@@ -163,7 +168,8 @@ def test_an_interrupted_laboratory_that_hangs_is_gone_at_once(lab: Laboratory) -
 
 
 def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> None:
-    (slot,) = ordered(read_plan(_scenario(tmp_path, PATH + BULK)).arms, 1, 1)
+    plan = read_plan(_scenario(tmp_path, PATH + BULK))
+    (slot,) = ordered(plan.arms, 1, 1)
     (tmp_path / "trial/raw").mkdir(parents=True)
     at: list[tuple[float, int]] = []
 
@@ -177,7 +183,8 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
             os.kill(at[0][1], signal.SIGCONT)
             at[0] = (at[0][0], 0)
 
-    record = run_trial(slot, tmp_path / "trial", look)
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, tmp_path / "trial", look)
     assert record.verdict == "invalid"
     assert any('"iperf3" on server was stopped for 0.' in reason for reason in record.reasons)
 

@@ -130,7 +130,7 @@ def _trial(folder: Path, number: int, block: int, index: int, treatment: str, pl
             Metric("recovery time", None, "s", "lower", "after each change of state"),
         ],
         engine={"links": [{"name": "radio.down"}, {"name": "radio.up"}]},
-        laboratory=_laboratory(treatment),
+        resolved=_resolved(treatment, block),
     )
     write_trial(folder, partial, trial)
     return trial
@@ -365,18 +365,41 @@ def _filled(table: str, count: int, **given: object) -> pa.Table:
     return pa.table(columns, schema=SCHEMAS[table])
 
 
-def _laboratory(treatment: str) -> dict[str, Json]:
+def _resolved(treatment: str, block: int) -> dict[str, Json]:
+    file = f"patterns/{'0' * 64}.csv"
     queue: dict[str, Json] = {"kind": "droptail", "limit": {"packets": 1000}}
-    bottleneck: Json = {"stage": "bottleneck", "rate": {"kind": "pattern", "file": "/x/kau-e5g-1.csv"}, "queue": queue}
+    bottleneck: Json = {"stage": "bottleneck", "rate": {"kind": "pattern", "file": file}, "queue": queue}
     delay: Json = {"stage": "delay", "delay": {"kind": "constant", "delay_ns": 11_000_000}}
+    segments: Json = [
+        {"name": "internet", "kind": "wired", "down": [delay], "up": [delay]},
+        {"name": "radio", "kind": "radio", "down": [bottleneck], "up": [bottleneck]},
+    ]
     return {
-        "hosts": [{"name": "server", "congestion_control": None}, {"name": "client", "congestion_control": None}],
-        "hops": [
+        "version": 1,
+        "title": "Example",
+        "source": "",
+        "treatment": {"name": treatment, "changes": {}},
+        "block": block,
+        "seed": block,
+        "network": {
+            "mtu": 1500,
+            "nat": False,
+            "join": {"kind": "off"},
+            "packet_memory_bytes": None,
+            "hosts": [{"name": "server"}, {"name": "client"}],
+            "hops": [{"from": "server", "to": "client", "segments": segments}],
+        },
+        "patterns": {file: {"source": "trace", "name": "/x/kau-e5g-1.csv", "bytes": 1000}},
+        "workloads": [
             {
-                "segments": [
-                    {"name": "internet", "kind": "wired", "down": [delay], "up": [delay]},
-                    {"name": "radio", "kind": "radio", "down": [bottleneck], "up": [bottleneck]},
-                ]
+                "name": "download",
+                "kind": "download",
+                "start_ns": 0,
+                "after": None,
+                "limit_ns": 60_000_000_000,
+                "server": "server",
+                "client": "client",
+                "options": {"size": "2mb"},
             }
         ],
     }

@@ -58,6 +58,7 @@ OPTIONS = [
     Option(("compare", "TEST", "OTHER"), "-o", "page.html", b"<!doctype html>"),
     Option(("compare", "TEST", "OTHER"), "--csv", "table.csv", b"device,kind,"),
     Option(("export", "RUN", "--trial", "0001-cubic"), "-o", "trial.flent.gz", b"\x1f\x8b"),
+    Option(("resolve", "SCENARIO"), "-o", "spec.json", b'{\n  "version": 1,'),
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--plot", "plot.svg", b"<?xml"),
@@ -68,7 +69,8 @@ OPTIONS = [
 ]
 ELSEWHERE = {
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
-    ("run", "--output"), ("demo", "--output"), ("forward", "--output"), ("reproduce", "--output"),  # new folders
+    ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
+    ("forward", "--output"), ("reproduce", "--output"),
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
 }  # fmt: skip
 
@@ -105,12 +107,14 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, rate in (("slow", 3e5), ("fast", 9e5)):
         write_forward(base / name, record(device(name, rate)))
     (base / "trace.txt").write_text("0.5\t20\n1.0\t0\n2.5\t30\n3.0\t5\n")
+    (base / "scenario.toml").write_text('[path]\nrate = "1mbit"\n[[workload]]\nkind = "download"\n')
     return {
         "RUN": str(base / "run"),
         "TEST": str(base / "slow"),
         "OTHER": str(base / "fast"),
         "TRACE": str(base / "trace.txt"),
         "SCENE": "kau-e5g-1",
+        "SCENARIO": str(base / "scenario.toml"),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from wavebed.path.problems import Problem
@@ -11,12 +12,14 @@ from wavebed.radio.model import RadioSettings, Reordering, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, device_settings, mac_settings
 from wavebed.radio.stage import device_stage, radio_stage, wifi_stage
+from wavebed.spec.link import Constant, PacketRate
+from wavebed.spec.radio import RlcUm
 from wavebed.units import Limit
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-RATE = {"kind": "constant", "rate_bps": 1_000_000_000}
+RATE = Constant(1_000_000_000)
 RADIOS = [name for name, settings in PRESETS.items() if isinstance(settings, RadioSettings)]
 
 
@@ -30,13 +33,14 @@ def radio(preset: str = "nr-120khz", **table: Any) -> RadioSettings:
 def test_the_stages_of_a_preset(preset: str, snapshot: SnapshotAssertion) -> None:
     settings = PRESETS[preset]
     assert isinstance(settings, RadioSettings)
-    assert {"down": radio_stage(settings, "down", RATE), "up": radio_stage(settings, "up", RATE)} == snapshot
+    stages = {"down": radio_stage(settings, "down", RATE), "up": radio_stage(settings, "up", RATE)}
+    assert msgspec.json.decode(msgspec.json.encode(stages)) == snapshot
 
 
 def test_the_stage_of_the_wifi_preset(snapshot: SnapshotAssertion) -> None:
     settings = PRESETS["802.11ad"]
     assert isinstance(settings, WifiSettings)
-    assert wifi_stage(settings, RATE) == snapshot
+    assert msgspec.to_builtins(wifi_stage(settings, RATE)) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -76,17 +80,9 @@ def test_every_part_can_be_off() -> None:
         harq="off", reordering="off", grants="off", discard="off", drx="off", rrc="off", fallback="off", bler="0%"
     )
     stage = radio_stage(settings, "up", RATE)
-    assert [stage[key] for key in ("reordering", "grants", "discard_ns", "connection", "fallback", "bler")] == [
-        None,
-        None,
-        None,
-        None,
-        None,
-        0.0,
-    ]
-    slots = stage["slots"]
-    assert isinstance(slots, dict)
-    assert slots["harq"] is None
+    off = (stage.reordering, stage.grants, stage.discard_ns, stage.connection, stage.fallback, stage.slots.harq)
+    assert off == (None,) * 6
+    assert stage.bler == 0.0
 
 
 def test_a_part_that_was_off_comes_back_as_the_preset_has_it() -> None:
@@ -100,7 +96,7 @@ def test_a_part_that_was_off_comes_back_as_the_preset_has_it() -> None:
 
 
 def test_unacknowledged_mode_has_no_timers_in_the_stage() -> None:
-    assert radio_stage(radio(rlc="um"), "down", RATE)["rlc"] == {"mode": "um"}
+    assert radio_stage(radio(rlc="um"), "down", RATE).rlc == RlcUm()
 
 
 def test_rlc_of_lte_waits_for_ever_in_acknowledged_mode_and_until_its_timer_in_the_other() -> None:
@@ -162,7 +158,7 @@ def test_a_fallback_carrier_has_slots_of_its_own() -> None:
 def test_a_device_limits_packets_in_one_or_both_directions() -> None:
     device = device_settings({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
     down, up = (device_stage(device, direction) for direction in ("down", "up"))
-    assert down == {
+    assert msgspec.to_builtins(down) == {
         "stage": "bottleneck",
         "rate": {"kind": "packets", "packets_per_s": 60_000},
         "queue": {"kind": "droptail", "limit": {"packets": 50}},
@@ -171,7 +167,7 @@ def test_a_device_limits_packets_in_one_or_both_directions() -> None:
         "outage": "hold",
     }
     assert up is not None
-    assert up["rate"] == {"kind": "packets", "packets_per_s": 20_000}
+    assert up.rate == PacketRate(20_000)
     assert device_stage(device_settings({"down-packets-per-second": 1000}), "up") is None
 
 

@@ -99,11 +99,8 @@ def test_the_path_names_what_each_link_does() -> None:
     delay = {"stage": "delay", "delay": {"kind": "constant", "delay_ns": 11_000_000}}
     limit = {"kind": "droptail", "limit": {"packets": 1000}}
     down = {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 54_000_000}, "queue": limit}
-    row = path_row(
-        {
-            "hosts": [{"name": "server"}, {"name": "client", "congestion_control": "bbr"}],
-            "hops": [{"segments": [{"name": "lte", "kind": "radio", "down": [down, delay], "up": [delay]}]}],
-        }
-    )
+    segment = {"name": "lte", "kind": "radio", "down": [down, delay], "up": [delay]}
+    hosts = [{"name": "server"}, {"name": "client", "congestion_control": "bbr"}]
+    row = path_row({"network": {"hosts": hosts, "hops": [{"segments": [segment]}]}})
     assert "54 Mbit/s, queue droptail 1\u202f000 packets, delay 11 ms" in row
     assert path_row({}) == ""

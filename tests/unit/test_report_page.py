@@ -225,12 +225,32 @@ def test_a_file_that_cannot_be_written_is_refused(example: Path, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_map_of_a_scene_is_drawn(example: Path, tmp_path: Path) -> None:
+def test_the_map_of_a_scene_is_shown_as_the_run_drew_it_and_never_as_a_part_of_the_page(
+    example: Path, tmp_path: Path
+) -> None:
     folder = shutil.copytree(example, tmp_path / "run")
-    segment = '[[path.segment]]\nname = "radio"\nkind = "radio"\nscene = '
-    (folder / "scenario.toml").write_text(f'{segment}"kau-e5g-1"\n')
+    (folder / "scene.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+    for file in folder.glob("trials/*/spec.json"):
+        spec = json.loads(file.read_text())
+        (origin,) = spec["patterns"].values()
+        origin |= {"source": "scene", "name": "kau-e5g-1", "title": "behind one <long> building", "mode": "3gpp"}
+        file.write_text(json.dumps(spec))
     drawn = write_report(folder).read_text(encoding="utf-8")
-    assert '<figure class="map"><svg' in drawn
-    assert "behind one long building, from above" in plain(drawn)
-    (folder / "scenario.toml").write_text(f'{segment}"gone.toml"\n')
-    assert "gone.toml; its file is not here" in plain(write_report(folder).read_text(encoding="utf-8"))
+    assert 'src="data:image/svg+xml;base64,' in drawn
+    assert "alert(1)" not in drawn
+    assert "behind one &lt;long&gt; building, from above" in drawn
+    assert "rate of the scene kau-e5g-1" in plain(drawn)
+
+
+def test_results_of_before_there_were_specifications_have_their_path_drawn(example: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(example, tmp_path / "run")
+    for file in folder.glob("trials/*/spec.json"):
+        network = json.loads(file.read_text())["network"]
+        bottleneck = network["hops"][0]["segments"][1]["down"][0]
+        bottleneck["rate"]["file"] = "/proc/self/fd/3"
+        trial = json.loads((file.parent / "trial.json").read_text())
+        (file.parent / "trial.json").write_text(json.dumps({**trial, "laboratory": network}))
+        file.unlink()
+    drawn = plain(write_report(folder).read_text(encoding="utf-8"))
+    assert "rate by a pattern" in drawn
+    assert "droptail" in drawn

@@ -64,7 +64,6 @@ def trial_record(folder: str = "0001-cubic", value: float | None = 42.0) -> Tria
         ],
         transport=[Metric("share of capacity used", 93.5, "%", "higher")],
         engine={"links": []},
-        laboratory={"version": 1},
     )
 
 

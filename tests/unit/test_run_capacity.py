@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from wavebed.run.capacity import capacity_steps
+from wavebed.spec.network import Network
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from wavebed.path.laboratory import Json
 
 PATTERN = """# wavebed pattern 1
 # kind = steps
@@ -23,12 +24,31 @@ time_s,rate_bps,state
 """
 
 
-def course(tmp_path: Path, rate: dict[str, Json], text: str = PATTERN, until_ns: int = 7_000_000_000) -> list[object]:
+def network(down: Sequence[dict[str, object]], up: Sequence[dict[str, object]]) -> Network:
+    """Return a network of one hop, whose links have bottlenecks with these rates."""
+    links = [
+        [{"stage": "bottleneck", "rate": rate, "queue": {"kind": "infinite"}} for rate in rates] for rates in (down, up)
+    ]
+    hop = {
+        "from": "server",
+        "to": "client",
+        "segments": [{"name": "a", "kind": "radio", "down": links[0], "up": links[1]}],
+    }
+    known = {
+        "mtu": 1500,
+        "nat": False,
+        "join": {"kind": "off"},
+        "packet_memory_bytes": None,
+        "hosts": [],
+        "hops": [hop],
+    }
+    return msgspec.convert(known, Network)
+
+
+def course(tmp_path: Path, rate: dict[str, object], text: str = PATTERN, until_ns: int = 7_000_000_000) -> list[object]:
     file = tmp_path / "pattern.csv"
     file.write_text(text)
-    stage: Json = {"stage": "bottleneck", "rate": {"file": str(file), **rate}}
-    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "radio", "down": [stage], "up": []}]}]}
-    (steps,) = capacity_steps(laboratory)
+    (steps,) = capacity_steps(network([{"file": str(file), **rate}], []))
     return [(time_s, rate_bps, state) for time_s, _, rate_bps, state in steps.until(until_ns).rows()]
 
 
@@ -60,7 +80,7 @@ def test_what_follows_the_end(tmp_path: Path, end: str, last: tuple[float, int, 
 def test_opportunities_are_summed_over_a_tenth_of_a_second(tmp_path: Path) -> None:
     head = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.2\ntime_s,bytes\n"
     text = head + "0.01,1000\n0.05,1000\n0.15,500\n"
-    rate: dict[str, Json] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
+    rate: dict[str, object] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
     assert course(tmp_path, rate, text, 200_000_000) == [(0.0, 160_000, None), (0.1, 40_000, None)]
 
 
@@ -70,14 +90,13 @@ def test_the_last_window_of_opportunities_is_as_short_as_the_pattern(
 ) -> None:
     rows = "0.0005,1500\n" if duration_s < 0.1 else "0.05,3000\n0.12,1500\n"
     text = f"# wavebed pattern 1\n# kind = opportunities\n# duration_s = {duration_s}\ntime_s,bytes\n{rows}"
-    rate: dict[str, Json] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
+    rate: dict[str, object] = {"kind": "opportunities", "end": "repeat", "start_ns": 0}
     assert course(tmp_path, rate, text, 300_000_000) == [(0.0, rate_bps, None)]
 
 
-def test_a_constant_rate_is_one_step_and_states_are_spans(tmp_path: Path) -> None:
-    stage: Json = {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 5}}
-    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "a", "down": [stage], "up": [stage]}]}]}
-    down, up = capacity_steps(laboratory)
+def test_a_constant_rate_is_one_step_and_states_are_spans() -> None:
+    rate: dict[str, object] = {"kind": "constant", "rate_bps": 5}
+    down, up = capacity_steps(network([rate], [rate]))
     assert list(up.until(10**9).rows()) == [(0.0, "a.up", 5, None)]
     assert list(down.spans(1.0)) == []
 
@@ -85,7 +104,5 @@ def test_a_constant_rate_is_one_step_and_states_are_spans(tmp_path: Path) -> Non
 def test_states_are_spans_until_the_end(tmp_path: Path) -> None:
     file = tmp_path / "pattern.csv"
     file.write_text(PATTERN)
-    stage: Json = {"stage": "radio", "rate": {"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0}}
-    laboratory: dict[str, Json] = {"hops": [{"segments": [{"name": "a", "down": [stage], "up": []}]}]}
-    (down,) = capacity_steps(laboratory)
+    (down,) = capacity_steps(network([{"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0}], []))
     assert list(down.until(5 * 10**9).spans(5.0)) == [(0.0, 1.0, "los"), (1.0, 2.0, "nlos"), (2.0, 5.0, "los")]

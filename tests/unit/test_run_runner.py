@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import Check
     from wavebed.run.order import Slot
+    from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 
 
@@ -39,7 +40,9 @@ def test_content_that_cannot_be_made_ends_the_run_in_one_line(tmp_path: Path, mo
 
 
 def _quick_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trial(slot: Slot, partial: Path, look: object, of_machine: Callable[[], Sequence[Check]]) -> TrialRecord:
+    def trial(
+        slot: Slot, _resolved: Resolved, partial: Path, look: object, of_machine: Callable[[], Sequence[Check]]
+    ) -> TrialRecord:
         checks = list(of_machine())
         return TrialRecord(slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "valid", checks=checks)
 

@@ -12,6 +12,8 @@ from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.path.api import Path
 from wavebed.radio.model import RadioSettings
+from wavebed.spec.link import Bottleneck, PatternRate
+from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,15 +158,15 @@ def scene_radio() -> RadioSettings:
 
 def pattern_of(laboratory_of: Path, direction: str, seed: int | None = None) -> str:
     """Return the text that the engine would read for one link."""
-    from wavebed.path.laboratory import LabPlan, laboratory_file
+    from wavebed.path.laboratory import resolve_network
     from wavebed.path.traces import Traces
 
     traces = Traces()
     try:
-        made: Any = laboratory_file(laboratory_of.model, LabPlan("x"), traces)
-        link = made["hops"][0]["segments"][0][direction]
-        rate = next(stage["rate"] for stage in link if stage["stage"] in ("radio", "wifi", "bottleneck"))
-        return FilePath(rate["file"]).read_text(encoding="utf-8")
+        link = dict(resolve_network(laboratory_of.model, traces).links())[f"radio.{direction}"]
+        rate = next(stage.rate for stage in link if isinstance(stage, Radio | Wifi | Bottleneck))
+        assert isinstance(rate, PatternRate)
+        return FilePath(rate.file).read_text(encoding="utf-8")
     finally:
         traces.close()
 

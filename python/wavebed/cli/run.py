@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.run.runner import Outcome
+    from wavebed.run.scenario import Plan
 
-__all__ = ["register", "run"]
+__all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
+__all__ += ["scenario_plan"]
 
 _DESCRIPTION = "Run the workloads of a scenario on its path, and write results and a report."
 _EPILOG = (
-    "SCENARIO is a TOML file or the name of a shipped one. The folder of the results holds run.json, the trials and"
-    " report.html; docs/reference/results.md describes them. KEY is a dotted path: path.rate, path.segment.radio.queue,"
-    " workload.download.size, run.trials. The exit status is 1 if no trial of a treatment counts."
+    "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
+    " the results holds run.json, the trials and report.html; docs/reference/results.md describes them. KEY is a dotted"
+    " path: path.rate, path.segment.radio.queue, workload.download.size, run.trials. The exit status is 1 if no trial"
+    " of a treatment counts."
 )
 
 
@@ -35,20 +38,34 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.usage = (
         "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--json]"
     )
-    parser.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one")
+    parser.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        help="a scenario file, the name of a shipped one, or a specification (.json) of one trial",
+    )
+    add_change_options(parser)
+    parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
+    add_output_options(parser)
+
+
+def add_change_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change a scenario."""
     parser.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="changes", help="change a value of the scenario"
     )
     parser.add_argument(
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
-    parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
-    add_output_options(parser)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that ``wavebed demo`` has too."""
     parser.add_argument("--seed", metavar="N", help="seed of the first trial")
+    add_folder_options(parser)
+
+
+def add_folder_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where results go."""
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
     )
@@ -58,19 +75,46 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the scenario, run it, say what came out."""
     end_on_signals()
+    if Path(args.scenario).suffix == ".json":
+        return perform(_stored_plan(args), args)
+    from wavebed.run.scenario import MAX_TRIALS
+
+    trials = None if args.trials is None else at("--trials", number(1, MAX_TRIALS), args.trials)
+    return perform(scenario_plan(args, trials), args)
+
+
+def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
+    """Return the plan of the scenario that was named, with the options laid above it."""
     from wavebed.run.change import parse_change
+    from wavebed.run.scenario import read_plan
+    from wavebed.spec.trial import MOST_SEED
+
+    return read_plan(
+        _scenario(args.scenario),
+        overrides=dict(at("--set", parse_change, change) for change in args.changes),
+        only=args.workload,
+        trials=trials,
+        seed=None if args.seed is None else at("--seed", number(0, MOST_SEED), args.seed),
+    )
+
+
+def _stored_plan(args: argparse.Namespace) -> Plan:
+    from wavebed.run.resolve import read_spec
+    from wavebed.run.scenario import plan_of_spec
+
+    given = {"--set": args.changes, "--workload": args.workload, "--trials": args.trials, "--seed": args.seed}
+    for option, value in given.items():
+        if value:
+            raise UserError(f"{option}: a specification is one trial, resolved: change its scenario and resolve again")
+    file = Path(args.scenario)
+    return plan_of_spec(read_spec(file), file)
+
+
+def perform(plan: Plan, args: argparse.Namespace) -> int:
+    """Run a plan, and say what came out."""
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan
-    from wavebed.run.scenario import MAX_TRIALS, read_plan
 
-    overrides = dict(at("--set", parse_change, change) for change in args.changes)
-    plan = read_plan(
-        _scenario(args.scenario),
-        overrides=overrides,
-        only=args.workload,
-        trials=None if args.trials is None else at("--trials", number(1, MAX_TRIALS), args.trials),
-        seed=None if args.seed is None else at("--seed", number(0, 2**63), args.seed),
-    )
     live = Live(f"wavebed {args.command}")
     for note in plan.notes:
         live.note(f"note: {note}")

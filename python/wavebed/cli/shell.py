@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
-from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
 from wavebed.path.problems import at
@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     path = read_path(args.scenario, path_options(args), traces)
     plan = LabPlan(
         name=random_name() if args.name is None else at("--name", read_name, args.name),
+        seed=path.seed,
         command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
         log_dir=args.log,
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         confined=args.confine,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
-    laboratory = laboratory_file(path, plan, traces)
+    laboratory = laboratory_file(resolve_network(path, traces), plan)
     for note in traces.notes:
         print(f"wavebed: note: {note}", file=sys.stderr)
     if args.print_laboratory:

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.layers import DIRECTED_KEYS, link_key
 from wavebed.path.problems import at, unknown_key
 from wavebed.path.scenario import read_path
@@ -76,7 +76,8 @@ class Path:
         """Return the laboratory file: every value explicit, every unit in its key."""
         traces = Traces()
         try:
-            return laboratory_file(self.model, LabPlan(name=name), traces)
+            network = resolve_network(self.model, traces)
+            return laboratory_file(network, LabPlan(name=name, seed=self.model.seed))
         finally:
             traces.close()
 
@@ -122,13 +123,18 @@ class Path:
         log_dir = None if log is None else FilePath(log)
         plan = LabPlan(
             name=random_name() if name is None else at("name", read_name, name),
+            seed=self.model.seed,
             log_dir=log_dir,
             pcap_dir=None if pcap is None else FilePath(pcap),
             summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
             wait=wait,
             sample=sample,
         )
-        return Laboratory(self.model, plan)
+        traces = Traces()
+        try:
+            return Laboratory(resolve_network(self.model, traces), plan, traces.descriptors)
+        finally:
+            traces.close()
 
 
 def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:

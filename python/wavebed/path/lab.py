@@ -17,7 +17,6 @@ from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.limits import LIMITS, Limits
 from wavebed.path.live import apply_change, change_request
 from wavebed.path.process import LabProcess, Pump, pipe_or
-from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.control import Connection
     from wavebed.path.laboratory import Json, LabPlan
-    from wavebed.path.model import PathModel
+    from wavebed.spec.network import Network
 
 __all__ = ["LabHost", "Laboratory"]
 
@@ -229,10 +228,12 @@ class Laboratory:
 
     Parameters
     ----------
-    model : PathModel
-        The path.
+    network : Network
+        Hosts and hops in a row; files of patterns are those that the engine opens.
     plan : LabPlan
-        Its name, and where its records go.
+        Its name and seed, and where its records go.
+    descriptors : sequence of int
+        Those of pattern files in memory.
     limits : Limits
         How long its answers, its start and its end may take.
 
@@ -246,27 +247,26 @@ class Laboratory:
         If it does not start in time.
     """
 
-    def __init__(self, model: PathModel, plan: LabPlan, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, network: Network, plan: LabPlan, descriptors: Sequence[int] = (), limits: Limits = LIMITS
+    ) -> None:
         self.name = plan.name
         self.limits = limits
         self._processes: list[LabProcess] = []
-        self.model = model
         self.confined_user: int | None = None
         """The user that confined programs are on this machine; ``None``: the one who made the laboratory."""
         plan = replace(plan, confine=confinement_rules())
         for folder, option in ((plan.log_dir, "log"), (plan.pcap_dir, "pcap")):
             if folder is not None:
                 make_folder(folder, option)
-        traces = Traces()
+        descriptor = write_laboratory(laboratory_file(network, plan))
         try:
-            descriptor = write_laboratory(laboratory_file(model, plan, traces))
-            traces.descriptors.append(descriptor)
-            self._core = Core(plan.name, descriptor, traces.descriptors, limits)
+            self._core = Core(plan.name, descriptor, [*descriptors, descriptor], limits)
         finally:
-            traces.close()
+            os.close(descriptor)
         self.messages = ""
         self.summary: dict[str, Json] | None = None
-        self._hosts = {host.name: LabHost(self, host.name) for host in model.hosts}
+        self._hosts = {host.name: LabHost(self, host.name) for host in network.hosts}
         try:
             self._await_start()
         except BaseException:

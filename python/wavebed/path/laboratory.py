@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+import msgspec
 
 from wavebed.path.model import (
     ConstantDelay,
@@ -24,20 +27,24 @@ from wavebed.path.model import (
     TokenBucket,
 )
 from wavebed.radio.model import WifiSettings
-from wavebed.radio.stage import device_stage, queue_json, radio_stage, wifi_stage
+from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
+from wavebed.spec import link as stages
+from wavebed.spec.network import Hop, Host, JoinOff, JoinSlot, JoinTime, Network, Segment, Stage
 from wavebed.units import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
-    from typing import Literal
 
-    from wavebed.path.model import Delay, Link, Loss, PathModel, Rate, Segment
+    from wavebed.path.model import Delay, Join, Link, Loss, PathModel, Rate
+    from wavebed.path.model import Segment as PathSegment
     from wavebed.path.traces import Traces
+    from wavebed.spec.radio import AirRate
 
-__all__ = ["Json", "LabPlan", "default_limit", "laboratory_file", "random_name"]
+__all__ = ["Json", "LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Direction: TypeAlias = Literal["down", "up"]
 
 VERSION = 1
 SAMPLE_FLOWS_NS = 10_000_000
@@ -54,6 +61,8 @@ class LabPlan:
     ----------
     name : str
         Its name, for ``wavebed ctl``.
+    seed : int
+        Of all random processes.
     command : sequence of str or None
         What runs on the client; ``None`` for a laboratory that is driven through its socket.
     background : sequence of (str, sequence of str)
@@ -71,6 +80,7 @@ class LabPlan:
     """
 
     name: str
+    seed: int
     command: Sequence[str] | None = None
     background: Sequence[tuple[str, Sequence[str]]] = field(default_factory=tuple)
     log_dir: FilePath | None = None
@@ -82,8 +92,8 @@ class LabPlan:
     confined: bool = False
 
 
-def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str, Json]:
-    """Return the laboratory file of `path`.
+def resolve_network(path: PathModel, traces: Traces) -> Network:
+    """Return the network of `path`, every value explicit; patterns have the names under which the engine opens them.
 
     Raises
     ------
@@ -91,26 +101,34 @@ def laboratory_file(path: PathModel, plan: LabPlan, traces: Traces) -> dict[str,
         If a pattern cannot be read.
     """
     cut = len(path.segments) if path.edge_after is None else path.edge_after
-    hops = [hop for hop in (path.segments[:cut], path.segments[cut:]) if hop]
+    parts = [part for part in (path.segments[:cut], path.segments[cut:]) if part]
     rtt_ns = _round_trip_ns(path)
-    join: dict[str, Json] = {"kind": path.join.kind}
-    if path.join.time_ns is not None:
-        join["time_ns"] = path.join.time_ns
+    names = [host.name for host in path.hosts]
+    return Network(
+        mtu=path.mtu,
+        nat=path.nat,
+        join=_join(path.join),
+        packet_memory_bytes=path.packet_memory_bytes,
+        hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
+        hops=tuple(
+            Hop(start, end, tuple(_segment(segment, path, rtt_ns, traces) for segment in part))
+            for (start, end), part in zip(pairwise(names), parts, strict=True)
+        ),
+    )
+
+
+def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
+    """Return what ``wavebed-core lab`` reads: a network whose hosts stand in a row, and what is done in it."""
+    known: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(network))
+    hops = cast("list[dict[str, Json]]", known.pop("hops"))
     return {
         "version": VERSION,
         "name": plan.name,
-        "seed": path.seed,
-        "mtu": path.mtu,
-        "nat": path.nat,
+        "seed": plan.seed,
+        **known,
+        "hops": [{"segments": hop["segments"]} for hop in hops],
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
-        "join": join,
-        "packet_memory_bytes": path.packet_memory_bytes,
-        "hosts": [
-            {"name": host.name, "congestion_control": host.congestion_control, "sysctls": dict(host.sysctls)}
-            for host in path.hosts
-        ],
-        "hops": [{"segments": [_segment(segment, path, rtt_ns, traces) for segment in hop]} for hop in hops],
         "background": [_process(host, argv, plan) for host, argv in plan.background],
         "command": None if plan.command is None else _process("client", plan.command, plan),
         "confine": None if plan.confine is None else dict(plan.confine),
@@ -157,122 +175,103 @@ def _round_trip_ns(path: PathModel) -> int:
     return total
 
 
-def _segment(segment: Segment, path: PathModel, rtt_ns: int, traces: Traces) -> dict[str, Json]:
-    return {
-        "name": segment.name,
-        "kind": segment.kind,
-        "down": _stages(segment.down, "down", path, rtt_ns, traces),
-        "up": _stages(segment.up, "up", path, rtt_ns, traces),
-    }
+def _join(join: Join) -> JoinOff | JoinSlot | JoinTime:
+    if join.time_ns is not None:
+        return JoinTime(join.time_ns)
+    return JoinSlot() if join.kind == "slot" else JoinOff()
 
 
-def _stages(link: Link, direction: Literal["down", "up"], path: PathModel, rtt_ns: int, traces: Traces) -> list[Json]:
-    stages: list[Json] = []
+def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Segment:
+    return Segment(
+        name=segment.name,
+        kind="radio" if segment.kind == "radio" else "wired",
+        down=_stages(segment.down, "down", path, rtt_ns, traces),
+        up=_stages(segment.up, "up", path, rtt_ns, traces),
+    )
+
+
+def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> tuple[Stage, ...]:
+    found: list[Stage] = []
     if link.rate is not None:
-        stages.append(_server(link, link.rate, direction, path, rtt_ns, traces))
+        found.append(_server(link, link.rate, direction, path, rtt_ns, traces))
     device = None if link.device is None else device_stage(link.device, direction)
     if device is not None:
-        stages.insert(0 if direction == "up" else len(stages), device)
+        found.insert(0 if direction == "up" else len(found), device)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
-        stages.append({"stage": "delay", "delay": _delay(link.delay, traces), "reorder": reorder})
+        found.append(stages.Delay(_delay(link.delay, traces), reorder))
     if link.loss is not None:
-        loss: Json = {"stage": "loss", "model": _loss(link.loss, traces), "unit": link.loss_unit}
-        stages.insert(0 if link.loss_at == "entry" else len(stages), loss)
+        loss = stages.Loss(_loss(link.loss, traces), "superpacket" if link.loss_unit == "superpacket" else "packet")
+        found.insert(0 if link.loss_at == "entry" else len(found), loss)
     if link.duplicate is not None:
-        stages.append({"stage": "duplicate", "probability": link.duplicate})
+        found.append(stages.Duplicate(link.duplicate))
     if link.reorder is not None:
-        held = link.reorder
-        stages.append({"stage": "reorder", "probability": held.probability, "delay_ns": held.delay_ns})
+        found.append(stages.Reorder(link.reorder.probability, link.reorder.delay_ns))
     if link.corrupt is not None:
-        stages.append({"stage": "corrupt", "probability": link.corrupt})
-    return stages
+        found.append(stages.Corrupt(link.corrupt))
+    return tuple(found)
 
 
-def _server(
-    link: Link, rate: Rate, direction: Literal["down", "up"], path: PathModel, rtt_ns: int, traces: Traces
-) -> dict[str, Json]:
+def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> Stage:
     """Return what serves the link at its rate: its radio, or a bottleneck."""
     served = _rate(rate, link.sampled, path.seed, traces)
     if link.radio is not None:
+        air = cast("AirRate", served)  # `wavebed.path.air.check_link` has refused the others
         if isinstance(link.radio, WifiSettings):
-            return wifi_stage(link.radio, served)
-        return radio_stage(link.radio, direction, served)
+            return wifi_stage(link.radio, air)
+        return radio_stage(link.radio, direction, air)
     queue = link.queue or Queue("droptail")
     if queue.kind != "infinite" and queue.limit is None:
         peak_bps = rate.rate_bps if isinstance(rate, ConstantRate | TokenBucket) else traces.peak_bps(rate, path.seed)
         queue = replace(queue, limit=default_limit(queue.kind, peak_bps, rtt_ns, path.mtu))
-    return {
-        "stage": "bottleneck",
-        "rate": served,
-        "queue": queue_json(queue),
-        "overhead_bytes": link.overhead_bytes,
-        "unit": link.queue_unit,
-        "outage": link.outage,
-    }
+    return stages.Bottleneck(
+        rate=served,
+        queue=queue_of(queue),
+        overhead_bytes=link.overhead_bytes,
+        unit="superpacket" if link.queue_unit == "superpacket" else "packet",
+        outage="drop" if link.outage == "drop" else "hold",
+    )
 
 
-def _pattern(pattern: PatternFile, traces: Traces) -> dict[str, Json]:
-    return {"file": traces.engine_path(pattern), "end": pattern.end, "start_ns": pattern.start_ns}
-
-
-def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> dict[str, Json]:
+def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
     match rate:
         case ConstantRate():
-            return {"kind": "sampled" if sampled else "constant", "rate_bps": rate.rate_bps}
+            return stages.Sampled(rate.rate_bps) if sampled else stages.Constant(rate.rate_bps)
         case TokenBucket():
-            return {"kind": "token_bucket", "rate_bps": rate.rate_bps, "burst_bytes": rate.burst_bytes}
+            return stages.TokenBucket(rate.rate_bps, rate.burst_bytes)
         case PatternFile():
-            kind = "opportunities" if "bytes" in traces.columns(rate) else "pattern"
-            return {"kind": "sampled" if sampled else kind, **_pattern(rate, traces)}
+            file = traces.engine_path(rate)
+            if "bytes" in traces.columns(rate):
+                # The engine refuses `hold`, and says why.
+                return stages.Opportunities(file, cast('Literal["repeat", "stop"]', rate.end), rate.start_ns)
         case ScenePattern():
-            return {
-                "kind": "sampled" if sampled else "pattern",
-                "file": traces.realised_path(rate, seed),
-                "end": rate.end,
-                "start_ns": rate.start_ns,
-            }
+            file = traces.realised_path(rate, seed)
+    if sampled:
+        return stages.Sampled(file=file, end=rate.end, start_ns=rate.start_ns)
+    return stages.PatternRate(file, rate.end, rate.start_ns)
 
 
-def _delay(delay: Delay, traces: Traces) -> dict[str, Json]:
+def _delay(delay: Delay, traces: Traces) -> stages.DelaySource:
     match delay:
         case ConstantDelay():
-            return {"kind": "constant", "delay_ns": delay.delay_ns}
+            return stages.ConstantDelay(delay.delay_ns)
         case DistributedDelay():
-            return {
-                "kind": "distribution",
-                "shape": delay.shape,
-                "mean_ns": delay.mean_ns,
-                "spread_ns": delay.spread_ns,
-                "correlation": delay.correlation,
-            }
+            shape = cast('Literal["uniform", "normal", "pareto", "paretonormal"]', delay.shape)
+            return stages.Distribution(shape, delay.mean_ns, delay.spread_ns, delay.correlation)
         case PatternFile():
-            return {"kind": "pattern", **_pattern(delay, traces)}
+            return stages.PatternDelay(traces.engine_path(delay), delay.end, delay.start_ns)
 
 
-def _loss(loss: Loss, traces: Traces) -> dict[str, Json]:
+def _loss(loss: Loss, traces: Traces) -> stages.LossModel:
     match loss:
         case IndependentLoss():
-            return {"kind": "independent", "probability": loss.probability}
+            return stages.Independent(loss.probability)
         case GilbertElliottLoss():
-            return {
-                "kind": "gilbert_elliott",
-                "p": loss.p,
-                "r": loss.r,
-                "good_loss": loss.good_loss,
-                "bad_loss": loss.bad_loss,
-            }
+            return stages.GilbertElliott(loss.p, loss.r, loss.good_loss, loss.bad_loss)
         case FourStateLoss():
-            return {
-                "kind": "four_state",
-                "p13": loss.p13,
-                "p31": loss.p31,
-                "p23": loss.p23,
-                "p32": loss.p32,
-                "p14": loss.p14,
-            }
+            return stages.FourState(loss.p13, loss.p31, loss.p23, loss.p32, loss.p14)
         case PatternFile():
-            return {"kind": "pattern", **_pattern(loss, traces)}
+            return stages.PatternLoss(traces.engine_path(loss), loss.end, loss.start_ns)
 
 
 def random_name() -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import PatternFile, ScenePattern
     from wavebed.pattern.model import Pattern
 
-__all__ = ["Traces"]
+__all__ = ["Origin", "Traces"]
 
 _FIRST_LINE = "# wavebed pattern 1"
 _LONGEST_LINE = 1 << 16
@@ -38,6 +38,25 @@ class _Source:
     path: str
     columns: tuple[str, ...]
     header: Mapping[str, str]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a pattern comes from: a file as it was named, or one direction of a scene.
+
+    Parameters
+    ----------
+    name : str
+        The file, or the scene.
+    title, mode, direction : str
+        Of a scene; empty for a file.
+    """
+
+    name: str
+    title: str = ""
+    mode: str = ""
+    direction: str = ""
 
 
 class Traces:
@@ -59,6 +78,26 @@ class Traces:
         """Close the files in memory."""
         while self.descriptors:
             os.close(self.descriptors.pop())
+
+    def forget_scenes(self) -> None:
+        """Close what was realised, and forget it; files stay."""
+        for source in self._realised.values():
+            descriptor = int(source.path.rpartition("/")[2])
+            self.descriptors.remove(descriptor)
+            os.close(descriptor)
+            self._peaks.pop(source.path, None)
+        self._realised.clear()
+        self._realisations.clear()
+
+    def origin(self, engine_path: str) -> Origin:
+        """Return where the pattern comes from that the engine opens under this name."""
+        sources = [*self._sources.values(), *self._realised.values()]
+        return next(source.origin for source in sources if source.path == engine_path)
+
+    @property
+    def realisations(self) -> list[Realisation]:
+        """What the scenes became."""
+        return list(self._realisations.values())
 
     def columns(self, pattern: PatternFile) -> frozenset[str]:
         """Return the names of the pattern's columns.
@@ -107,13 +146,13 @@ class Traces:
         if format_name in (None, "native"):
             with io.TextIOWrapper(open_foreign(file, "name a trace file"), "utf-8", errors="replace") as stream:
                 if stream.readline(_LONGEST_LINE).rstrip("\r\n") == _FIRST_LINE:
-                    return _Source(str(file.absolute()), *_native_head(stream, file))
+                    return _Source(str(file.absolute()), *_native_head(stream, file), Origin(str(file)))
         return self._convert(file, format_name)
 
     def _convert(self, file: Path, format_name: str | None) -> _Source:
         from wavebed.pattern import read_trace
 
-        return self._in_memory(read_trace(file, format_name, notes=self.notes), file)
+        return self._in_memory(read_trace(file, format_name, notes=self.notes), file, Origin(str(file)))
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
         from wavebed.channel import realise, to_pattern
@@ -125,12 +164,13 @@ class Traces:
             self.notes.extend(f"{pattern.scene.name}: {warning}" for warning in realisation.warnings)
         key = (*realisation_key, pattern.direction)
         if key not in self._realised:
-            name = Path(f"{pattern.scene.name}.{pattern.direction}.csv")
+            scene = pattern.scene
             made = to_pattern(self._realisations[realisation_key], pattern.direction)
-            self._realised[key] = self._in_memory(made, name)
+            origin = Origin(scene.name, scene.title, pattern.mode, pattern.direction)
+            self._realised[key] = self._in_memory(made, Path(f"{scene.name}.{pattern.direction}.csv"), origin)
         return self._realised[key]
 
-    def _in_memory(self, pattern: Pattern, file: Path) -> _Source:
+    def _in_memory(self, pattern: Pattern, file: Path, origin: Origin) -> _Source:
         from wavebed.pattern.formats.native import parts
 
         descriptor = os.memfd_create(file.name.encode("utf-8", "replace")[:200].decode("utf-8", "ignore"), 0)
@@ -139,7 +179,7 @@ class Traces:
             memory.writelines(parts(pattern))
             memory.seek(0)
             memory.readline()
-            return _Source(f"/proc/self/fd/{descriptor}", *_native_head(memory, file))
+            return _Source(f"/proc/self/fd/{descriptor}", *_native_head(memory, file), origin)
 
 
 def _native_head(stream: TextIO, file: Path) -> tuple[tuple[str, ...], dict[str, str]]:

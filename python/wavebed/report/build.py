@@ -116,7 +116,7 @@ def _head(results: Results, title: str) -> str:
 def _path(results: Results) -> str:
     drawn: dict[str, list[str]] = {}
     for trial in results.trials:
-        row = path_row(trial.record.laboratory)
+        row = path_row(trial.record.resolved)
         if row:
             names = drawn.setdefault(row, [])
             if trial.line.treatment not in names:

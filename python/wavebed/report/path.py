@@ -1,42 +1,52 @@
-"""The path, drawn as a row of hosts and segments from the laboratory as it was resolved; and the map of a scene."""
+"""The path, drawn as a row of hosts and segments from the specification of a trial; and the map of its scene."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import UserError, WavebedError
-from wavebed.foreign import read_toml
+from wavebed.errors import UserError
+from wavebed.foreign import read_bytes
 from wavebed.report.numbers import figure
+from wavebed.result.names import SCENE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-    from wavebed.report.source import Results
+    from wavebed.report.source import Results, Trial
     from wavebed.workload.model import Json
 
     Table = Mapping[str, Json]
 
 __all__ = ["path_row", "scene_map"]
 
+_MOST_PICTURE_BYTES = 16 << 20
 
-def path_row(laboratory: Table) -> str:
-    """Return hosts and segments as a list that a style sheet makes a row of; empty without them."""
-    hosts = [str(host.get("name", "")) for host in _tables(laboratory, "hosts")]
-    hops = _tables(laboratory, "hops")
+
+def path_row(resolved: Table) -> str:
+    """Return hosts and segments as a list that a style sheet makes a row of; empty without them.
+
+    Parameters
+    ----------
+    resolved : mapping
+        The specification of a trial.
+    """
+    network, patterns = _table(resolved, "network"), _table(resolved, "patterns")
+    hosts = [str(host.get("name", "")) for host in _tables(network, "hosts")]
+    hops = _tables(network, "hops")
     if len(hosts) < 2 or not hops:
         return ""
     parts = []
     for index, name in enumerate(hosts):
         parts.append(f'<li class="host"><b>{escape(name)}</b></li>')
         if index < len(hops):
-            parts += [_segment(segment) for segment in _tables(hops[index], "segments")]
+            parts += [_segment(segment, patterns) for segment in _tables(hops[index], "segments")]
     return f'<ol class="path" aria-label="The path, from server to client">{"".join(parts)}</ol>'
 
 
-def _segment(segment: Table) -> str:
-    down, up = (list(_stages(_tables(segment, side))) for side in ("down", "up"))
+def _segment(segment: Table, patterns: Table) -> str:
+    down, up = (list(_stages(_tables(segment, side), patterns)) for side in ("down", "up"))
     kind = str(segment.get("kind", ""))
     each = [("↓", "downlink", down), ("↑", "uplink", up)]
     sides = [("↓↑", "both directions", down)] if down == up else each
@@ -49,11 +59,11 @@ def _segment(segment: Table) -> str:
     return f'<li class="segment {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
 
 
-def _stages(stages: list[Table]) -> Iterator[str]:
+def _stages(stages: list[Table], patterns: Table) -> Iterator[str]:
     for stage in stages:
         kind = stage.get("stage")
         if kind in ("bottleneck", "radio", "wifi"):
-            yield _rate(_table(stage, "rate"))
+            yield _rate(_table(stage, "rate"), patterns)
             if kind != "bottleneck":
                 yield _radio(stage)
             yield _queue(_table(stage, "queue"))
@@ -66,12 +76,15 @@ def _stages(stages: list[Table]) -> Iterator[str]:
             yield f"{kind}"
 
 
-def _rate(rate: Table) -> str:
+def _rate(rate: Table, patterns: Table) -> str:
     if "file" in rate:
-        name = str(rate["file"]).rpartition("/")[2]
-        if str(rate["file"]).startswith("/proc/"):
-            return "rate of the scene"
-        return f"rate by {name}"
+        file = str(rate["file"])
+        origin = _table(patterns, file)
+        if origin:
+            name = str(origin.get("name", "")).rpartition("/")[2]
+            return f"rate of the scene {name}" if origin.get("source") == "scene" else f"rate by {name}"
+        # Results of before specifications were kept name the file, which a converted trace and a scene do not have.
+        return "rate by a pattern" if file.startswith("/proc/") else f"rate by {file.rpartition('/')[2]}"
     value = rate.get("rate_bps")
     return f"{figure(value / 1e6)} Mbit/s" if isinstance(value, int | float) else "no rate limit"
 
@@ -106,40 +119,27 @@ def _ms(value: Json | None) -> str:
 
 
 def scene_map(results: Results) -> str:
-    """Return the map of the scenario's scene as SVG; empty where it has none, or it cannot be found here."""
-    name = _scene_name(results.run.folder / "scenario.toml", results.run.record.overrides)
-    if name is None:
+    """Return the map of the scene, which the run drew, as a figure; empty where there is none."""
+    file = results.run.folder / SCENE_FILE
+    if not file.is_file():
         return ""
     try:
-        from wavebed.channel import realise
-        from wavebed.channel.plot import render_map
-        from wavebed.channel.plot_data import Album
-        from wavebed.scene import load
-
-        scene = load(name)
-        album = Album()
-        album.add(realise(scene, mode="3gpp", seed=results.run.record.seed))
-        svg = render_map(album.view()).svg
-    except (WavebedError, OSError):
-        return f'<p class="soft">The scene is {escape(name)}; its file is not here, so it is not drawn.</p>'
+        # As a picture: what stands in a file of results must not become a part of the page.
+        drawn = b64encode(read_bytes(file, "the results are not whole", most=_MOST_PICTURE_BYTES)).decode("ascii")
+    except UserError:
+        return ""
+    title = next(filter(None, map(_scene_title, results.trials)), "")
+    caption = f"The scene {title}, from above, in true scale."
     return (
-        f'<figure class="map">{svg}<figcaption>The scene {escape(scene.title)}, from above, in true scale.'
-        "</figcaption></figure>"
+        f'<figure class="map"><img alt="{escape(caption, quote=True)}" src="data:image/svg+xml;base64,{drawn}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
-def _scene_name(scenario: Path, overrides: Table) -> str | None:
-    """Return the scene that the scenario names; one beside the scenario is found only if it is shipped or in reach."""
-    for key, value in overrides.items():
-        if key.rpartition(".")[2] == "scene" and isinstance(value, str):
-            return value
-    try:
-        path = read_toml(scenario, "the results are not whole").get("path", {})
-    except UserError:
-        return None
-    tables = [path, *_tables(path, "segment")] if isinstance(path, dict) else []
-    named = [table["scene"] for table in tables if isinstance(table.get("scene"), str)]
-    return named[0] if named else None
+def _scene_title(trial: Trial) -> str:
+    patterns = _table(trial.record.resolved, "patterns")
+    origins = [_table(patterns, name) for name in patterns]
+    return next((str(origin["title"]) for origin in origins if origin.get("title")), "")
 
 
 def _table(value: Table, key: str) -> Table:

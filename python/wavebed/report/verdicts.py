@@ -160,7 +160,7 @@ def _laboratories(results: Results) -> dict[str, Mapping[str, Json]]:
     """Return the path of the first trial of each treatment."""
     found: dict[str, Mapping[str, Json]] = {}
     for trial in results.trials:
-        found.setdefault(trial.line.treatment, trial.record.laboratory)
+        found.setdefault(trial.line.treatment, trial.record.resolved)
     return {name: laboratory for name, laboratory in found.items() if laboratory}
 
 

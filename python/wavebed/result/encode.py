@@ -6,16 +6,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavebed.result.model import SCHEMA
 from wavebed.secret import redacted_line, redacted_table
 
 if TYPE_CHECKING:
     from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
-    from wavebed.workload.model import Metric
+    from wavebed.workload.model import Json, Metric
 
-__all__ = ["PATH_WORKLOAD", "run_json", "trial_json"]
+__all__ = ["PATH_WORKLOAD", "run_json", "spec_json", "trial_json"]
 
 PATH_WORKLOAD = "path"
 """The workload of a metric that belongs to the path and its flows."""
@@ -63,9 +63,17 @@ def trial_json(record: TrialRecord) -> str:
             "workloads": [_workload(workload) for workload in record.workloads],
             "metrics": [_metric(workload, metric) for workload, metric in metrics],
             "engine": record.engine,
-            "laboratory": record.laboratory,
         }
     )
+
+
+def spec_json(resolved: Mapping[str, Json]) -> str:
+    """Return the text of ``spec.json``, without secrets: a trial that had one says so when it is repeated."""
+    known = dict(resolved)
+    for key in ("treatment", "workloads"):
+        if key in known:
+            known[key] = cast("Json", redacted_table({"": known[key]})[""])
+    return _text(known)
 
 
 def _line(line: TrialLine) -> dict[str, object]:

@@ -58,8 +58,10 @@ class TrialRecord:
         Which of the seeds, from 1.
     transport : sequence of Metric
         Those of the path and its flows; `workloads` have theirs.
-    engine, laboratory : mapping
-        The books, and the path as resolved.
+    engine : mapping
+        The summary of the engine.
+    resolved : mapping
+        The specification of the trial, as its ``spec.json`` has it; of older results the key ``network`` alone.
     """
 
     folder: str
@@ -74,7 +76,7 @@ class TrialRecord:
     workloads: Sequence[WorkloadRecord] = ()
     transport: Sequence[Metric] = ()
     engine: Mapping[str, Json] = field(default_factory=dict)
-    laboratory: Mapping[str, Json] = field(default_factory=dict)
+    resolved: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["PARTIAL", "RUN_FILE", "SCENARIO_FILE", "TABLES", "TRIALS_FOLDER", "TRIAL_FILE"]
+__all__ = ["PARTIAL", "RUN_FILE", "SCENARIO_FILE", "SCENE_FILE", "SPEC_FILE", "TABLES", "TRIALS_FOLDER", "TRIAL_FILE"]
 
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
+SCENE_FILE = "scene.svg"
+SPEC_FILE = "spec.json"
 TRIAL_FILE = "trial.json"
 TRIALS_FOLDER = "trials"
 PARTIAL = ".partial"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from wavebed.errors import WavebedError
 from wavebed.output import replace_file
 from wavebed.result.disk import explained, make_new, sync, sync_tree
-from wavebed.result.encode import run_json, trial_json
-from wavebed.result.names import PARTIAL, RUN_FILE, SCENARIO_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.encode import run_json, spec_json, trial_json
+from wavebed.result.names import PARTIAL, RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +97,8 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     try:
         with explained(run_dir, _KEPT):
             compress_raw(partial / "raw")
+            if record.resolved:
+                replace_file(partial / SPEC_FILE, spec_json(record.resolved).encode())
             replace_file(partial / TRIAL_FILE, trial_json(record).encode())
             sync_tree(partial)
             partial.rename(whole)

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.pattern import read_trace
 from wavebed.pattern.model import STATES
+from wavebed.spec.link import (
+    Bottleneck,
+    ConstantDelay,
+    Delay,
+    Distribution,
+    Opportunities,
+    PatternDelay,
+    PatternRate,
+    Sampled,
+)
+from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from wavebed.path.laboratory import Json
     from wavebed.pattern.model import Pattern
+    from wavebed.spec.link import DelaySource, Rate
+    from wavebed.spec.network import Network
 
 __all__ = ["Steps", "capacity_steps"]
 
 OPPORTUNITY_WINDOW_NS = 100_000_000
 """Opportunities are summed over this time to give a rate."""
-_RATED = ("bottleneck", "radio", "wifi")
 _NO_STATE = -1
 
 
@@ -92,59 +103,45 @@ class Steps:
             yield float(start_s), float(stop_s), STATES[int(code)]
 
 
-def capacity_steps(laboratory: Mapping[str, Json]) -> list[Steps]:
-    """Return the steps of every link that has a rate, while the files that the laboratory names are open.
-
-    Parameters
-    ----------
-    laboratory : mapping
-        The laboratory file, as `wavebed.path.laboratory.laboratory_file` returns it.
-    """
+def capacity_steps(network: Network) -> list[Steps]:
+    """Return the steps of every link that has a rate, while the files that the network names are open."""
     found = []
     patterns: dict[str, Pattern] = {}
-    for hop in cast("list[dict[str, list[dict[str, Json]]]]", laboratory["hops"]):
-        for segment in hop["segments"]:
-            for direction in ("down", "up"):
-                stages = cast("list[dict[str, Json]]", segment[direction])
-                for stage in stages:
-                    if stage["stage"] in _RATED:
-                        rate = cast("dict[str, Json]", stage["rate"])
-                        steps = _steps(f"{segment['name']}.{direction}", rate, patterns)
-                        found.append(
-                            replace(
-                                steps,
-                                by_radio=stage["stage"] != "bottleneck",
-                                overhead_bytes=cast("int", stage.get("overhead_bytes", 0)),
-                                delay_ns=sum(map(_delay_ns, stages)),
-                            )
-                        )
-                        break
+    for name, stages in network.links():
+        rated = next((stage for stage in stages if isinstance(stage, Bottleneck | Radio | Wifi)), None)
+        if rated is not None:
+            found.append(
+                replace(
+                    _steps(name, rated.rate, patterns),
+                    by_radio=not isinstance(rated, Bottleneck),
+                    overhead_bytes=rated.overhead_bytes,
+                    delay_ns=sum(_delay_ns(stage.delay) for stage in stages if isinstance(stage, Delay)),
+                )
+            )
     return found
 
 
-def _delay_ns(stage: Mapping[str, Json]) -> int:
-    if stage["stage"] != "delay":
-        return 0
-    delay = cast("dict[str, int]", stage["delay"])
-    return delay.get("delay_ns", 0) + delay.get("mean_ns", 0) + 3 * delay.get("spread_ns", 0)
+def _delay_ns(delay: DelaySource) -> int:
+    match delay:
+        case ConstantDelay():
+            return delay.delay_ns
+        case Distribution():
+            return delay.mean_ns + 3 * delay.spread_ns
+        case PatternDelay():
+            return 0
 
 
-def _steps(link: str, rate: Mapping[str, Json], patterns: dict[str, Pattern]) -> Steps:
-    if "file" not in rate:
-        given = rate.get("rate_bps")
-        return Steps(
-            link,
-            np.zeros(1, np.int64),
-            np.array([given if isinstance(given, int) else -1], np.int64),
-            np.array([_NO_STATE], np.int8),
-        )
-    file = cast("str", rate["file"])
+def _steps(link: str, rate: Rate, patterns: dict[str, Pattern]) -> Steps:
+    file = getattr(rate, "file", None)
+    if file is None:
+        given = getattr(rate, "rate_bps", -1)
+        return Steps(link, np.zeros(1, np.int64), np.array([given], np.int64), np.array([_NO_STATE], np.int8))
+    assert isinstance(rate, PatternRate | Opportunities | Sampled), "only these have a file"
     if file not in patterns:
         patterns[file] = read_trace(Path(file), "native")
     pattern = patterns[file]
-    start_ns = cast("int", rate.get("start_ns", 0))
     steps = _of_opportunities(link, pattern) if pattern.kind == "opportunities" else _of_steps(link, pattern)
-    return _from(steps, start_ns, pattern.period, cast("str", rate.get("end", "repeat")))
+    return _from(steps, rate.start_ns or 0, pattern.period, rate.end or "repeat")
 
 
 def _of_steps(link: str, pattern: Pattern) -> Steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -16,6 +17,7 @@ from wavebed.run.machine import machine, versions
 from wavebed.run.machine_lock import Neighbours, measuring
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
+from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.path.laboratory import Json
     from wavebed.run.play import Act
+    from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
     from wavebed.workload.model import Workload
 
@@ -69,10 +72,13 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
             _prepare(workload, cache)
     estimate = Estimate([expected_s(slot.arm) for slot in slots])
     place = _Place(folder, secrets.token_hex(4), len(slots))
-    with guarded(folder, place.mark), measuring() as neighbours:
+    with guarded(folder, place.mark), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
         for slot in slots:
             live.new_trial()
-            trial = _one(slot, place, estimate, live, neighbours)
+            with resolver.resolved(slot) as resolved:
+                if slot.number == 1:
+                    resolver.draw_scene()
+                trial = _one(slot, resolved, place, estimate, live, neighbours)
             estimate.done(trial.wall_s)
             record.trials.append(
                 TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
@@ -119,7 +125,9 @@ class _Place:
     count: int
 
 
-def _one(slot: Slot, place: _Place, estimate: Estimate, live: Live, neighbours: Neighbours) -> TrialRecord:
+def _one(
+    slot: Slot, resolved: Resolved, place: _Place, estimate: Estimate, live: Live, neighbours: Neighbours
+) -> TrialRecord:
     partial = new_partial(place.folder, slot.folder, place.mark)
     began = time.monotonic()
     head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
@@ -130,7 +138,7 @@ def _one(slot: Slot, place: _Place, estimate: Estimate, live: Live, neighbours: 
 
     neighbours.look()
     try:
-        trial = run_trial(slot, partial, look, lambda: [neighbours.check()])
+        trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
     except OSError as error:
         what = (error.strerror or "cannot be written").lower()
         raise WavebedError(f"{place.folder}: {what}: the trials that had ended can be read") from error

@@ -17,17 +17,19 @@ from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts
-from wavebed.workload import read_workload
-from wavebed.workload.keys import WorkloadKey, read_values
+from wavebed.secret import HIDDEN
+from wavebed.workload import kind_of, read_workload
+from wavebed.workload.keys import Common, WorkloadKey, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.path.model import PathModel
+    from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import Json, Workload
 
-__all__ = ["AS_DESCRIBED", "RUN_KEYS", "Arm", "Plan", "read_plan"]
+__all__ = ["AS_DESCRIBED", "RUN_KEYS", "Arm", "Plan", "StoredTrial", "plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -49,6 +51,14 @@ _SEED = ("path", "seed")
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTrial:
+    """A trial that was resolved before, and the folder in which its patterns are."""
+
+    spec: TrialSpec
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
     """A treatment: its name, what it changes, and what results.
 
@@ -56,16 +66,19 @@ class Arm:
     ----------
     changes : mapping
         Values by dotted key.
-    path : PathModel
+    path : PathModel or StoredTrial
         With the seed of the scenario; a trial has its own.
     workloads : tuple of Workload
         In the order of the scenario.
+    tables : mapping
+        The table of each workload as it was written, by name.
     """
 
     name: str
     changes: Mapping[str, object]
-    path: PathModel
+    path: PathModel | StoredTrial
     workloads: tuple[Workload, ...]
+    tables: Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,7 @@ def read_plan(
         document = changed(document, overrides)
         run = _run_table(document)
         arms = _arms(document, overrides, scenario, only, traces)
+        path_seed = cast("PathModel", arms[0].path).seed
     except Problem as problem:
         raise UserError(f"{scenario}: {problem}") from None
     finally:
@@ -138,11 +152,48 @@ def read_plan(
         source=str(document.get("source", "")),
         overrides=overrides,
         trials=trials if trials is not None else cast("int", run["trials"]),
-        seed=next(cast("int", given) for given in (seed, run["seed"], arms[0].path.seed) if given is not None),
+        seed=next(cast("int", given) for given in (seed, run["seed"], path_seed) if given is not None),
         arms=arms,
         tables=_wanted(document, only),
         notes=tuple(dict.fromkeys(traces.notes)),
     )
+
+
+def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
+    """Return the plan of one trial that was resolved before.
+
+    Raises
+    ------
+    UserError
+        If a workload of it is wrong.
+    """
+    spec = stored.spec
+    try:
+        workloads = tuple(at(f"workloads.{each.name}", _workload_of, each) for each in spec.workloads)
+    except Problem as problem:
+        raise UserError(f"{file}: {problem}") from None
+    tables = {each.name: each.options for each in spec.workloads}
+    arm = Arm(spec.treatment.name, spec.treatment.changes, stored, workloads, tables)
+    return Plan(
+        scenario=file,
+        text="",
+        title=spec.title,
+        source=spec.source,
+        overrides={},
+        trials=1,
+        seed=spec.seed,
+        arms=(arm,),
+        tables=[{"name": each.name, "kind": each.kind, "settings": each.options} for each in spec.workloads],
+    )
+
+
+def _workload_of(spec: WorkloadSpec) -> Workload:
+    if HIDDEN in repr(spec.options):
+        raise Problem(f"a secret was left out of the results ({HIDDEN}): resolve the scenario that has it", "options")
+    kind = at("kind", kind_of, spec.kind)
+    common = Common(spec.name, spec.start_ns / 1e9, spec.after, spec.limit_ns / 1e9, spec.server, spec.client)
+    given = {key: value for key, value in spec.options.items() if value is not None}
+    return kind(common, at("options", lambda options: read_values(options, kind.keys), given))
 
 
 def _run_table(document: Mapping[str, object]) -> dict[str, object]:
@@ -229,7 +280,8 @@ def _arm(
         raise Problem(
             f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
         )
-    return Arm(name, dict(changes), path, tuple(chosen))
+    tables = {workload.name: table for workload, table in zip(workloads, _tables(document, "workload"), strict=True)}
+    return Arm(name, dict(changes), path, tuple(chosen), tables)
 
 
 def _let_go_on(workloads: Sequence[Workload], limited: Collection[str]) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from wavebed.errors import WavebedError
 from wavebed.output import replace_file
 from wavebed.path.confine import take_back
 from wavebed.path.control import LaboratoryHungError
 from wavebed.path.lab import Laboratory
-from wavebed.path.laboratory import LabPlan, laboratory_file, random_name
+from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.path.limits import LIMITS, Limits
-from wavebed.path.traces import Traces
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.path.laboratory import Json
-    from wavebed.path.model import PathModel
     from wavebed.result.model import Check
     from wavebed.run.capacity import Steps
     from wavebed.run.order import Slot
     from wavebed.run.play import Act
+    from wavebed.run.resolve import Resolved
     from wavebed.workload.model import Metric
 
 __all__ = ["run_trial"]
@@ -47,6 +47,7 @@ __all__ = ["run_trial"]
 
 def run_trial(
     slot: Slot,
+    resolved: Resolved,
     partial: Path,
     look: Callable[[Laboratory, Sequence[Act]], None],
     of_machine: Callable[[], Sequence[Check]] = tuple,
@@ -58,6 +59,8 @@ def run_trial(
     ----------
     slot : Slot
         Which one.
+    resolved : Resolved
+        Its specification, and the patterns of its network.
     partial : pathlib.Path
         An empty folder.
     look : callable
@@ -74,12 +77,11 @@ def run_trial(
     """
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    path = replace(slot.arm.path, seed=slot.seed)
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
-    steps, resolved = _resolve(path)
-    plan = LabPlan(name=random_name(), log_dir=log, wait=True, sample=True)
-    course = _perform(slot, path, plan, raw, look, limits)
+    steps = capacity_steps(resolved.network)
+    plan = LabPlan(name=random_name(), seed=slot.seed, log_dir=log, wait=True, sample=True)
+    course = _perform(slot, resolved, plan, raw, look, limits)
     settle(course.acts)
     raw.mkdir(exist_ok=True)
     course.problem = course.problem or _take_back(raw)
@@ -107,7 +109,7 @@ def run_trial(
         workloads=workloads,
         transport=transport,
         engine=course.summary,
-        laboratory=resolved,
+        resolved=msgspec.json.decode(msgspec.json.encode(resolved.spec)),
     )
 
 
@@ -134,7 +136,7 @@ class _Course:
 
 def _perform(
     slot: Slot,
-    path: PathModel,
+    resolved: Resolved,
     plan: LabPlan,
     raw: Path,
     look: Callable[[Laboratory, Sequence[Act]], None],
@@ -143,7 +145,7 @@ def _perform(
     """Make the laboratory, run the workloads, and end it."""
     course = _Course()
     try:
-        lab = Laboratory(path, plan, limits)
+        lab = Laboratory(resolved.network, plan, resolved.descriptors, limits)
     except LaboratoryHungError as error:
         course.problem = str(error)
         return course
@@ -200,16 +202,6 @@ def _take_back(raw: Path) -> str:
         reason = "folders are nested too deeply" if isinstance(error, RecursionError) else str(error)
         return f"the raw outputs of a program cannot be kept: {reason}"
     return ""
-
-
-def _resolve(path: PathModel) -> tuple[list[Steps], dict[str, Json]]:
-    """Return the course of every link, and the laboratory file for the record."""
-    traces = Traces()
-    try:
-        resolved = laboratory_file(path, LabPlan(name="resolved"), traces)
-        return capacity_steps(resolved), cast("dict[str, Json]", json.loads(json.dumps(resolved)))
-    finally:
-        traces.close()
 
 
 def _records(acts: Sequence[Act], found: Sequence[Outcome]) -> list[WorkloadRecord]:

@@ -1,0 +1,209 @@
+"""Resolve trials: from a plan to the specification of each, once; or from a specification that was kept."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import WavebedError
+from wavebed.foreign import read_bytes
+from wavebed.path.laboratory import resolve_network
+from wavebed.path.traces import Traces
+from wavebed.run.scenario import StoredTrial
+from wavebed.run.scene_picture import copy_scene, draw_scene
+from wavebed.spec.network import Network, pattern_files, with_pattern_files
+from wavebed.spec.patterns import StoredPatterns, content_name, keep, nearest_folder
+from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, decode_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.run.order import Slot
+    from wavebed.run.scenario import Arm, Plan
+    from wavebed.spec.trial import Json
+    from wavebed.workload.model import Workload
+
+__all__ = ["Resolved", "Resolver", "read_spec"]
+
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A trial that can be run here.
+
+    Parameters
+    ----------
+    spec : TrialSpec
+        The trial as a value.
+    network : Network
+        Its network, with the names under which the engine opens the patterns.
+    files : mapping
+        Those names by the names in the specification.
+    descriptors : sequence of int
+        Those of patterns in memory.
+    """
+
+    spec: TrialSpec
+    network: Network
+    files: Mapping[str, str]
+    descriptors: Sequence[int]
+
+
+class Resolver:
+    """Resolves the trials of a plan; files are read once, scenes once for each trial.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is run.
+    folder : pathlib.Path or None
+        Where the patterns are kept; ``None``: nowhere.
+    """
+
+    def __init__(self, plan: Plan, folder: Path | None) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._traces = Traces()
+        self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
+
+    def close(self) -> None:
+        """Let go of all patterns."""
+        self._traces.close()
+
+    @contextmanager
+    def resolved(self, slot: Slot) -> Iterator[Resolved]:
+        """Resolve a trial; it can be run while the block runs.
+
+        Raises
+        ------
+        UserError
+            If a pattern cannot be read.
+        WavebedError
+            If a trace changed during the run, or a pattern cannot be kept.
+        """
+        path = slot.arm.path
+        if isinstance(path, StoredTrial):
+            with _unpacked(path, self._folder) as (network, files, descriptors):
+                spec = _spec(self._plan, slot, path.spec.network, path.spec.patterns)
+                yield Resolved(spec, network, files, descriptors)
+            return
+        try:
+            network = resolve_network(replace(path, seed=slot.seed), self._traces)
+            named = {file: self._keep(file) for file in pattern_files(network)}
+            origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
+            known = with_pattern_files(network, lambda file: named[file][0])
+            spec = _spec(self._plan, slot, known, origins)
+            files = {name: file for file, (name, _) in named.items()}
+            yield Resolved(spec, network, files, self._traces.descriptors)
+        finally:
+            self._traces.forget_scenes()
+
+    def draw_scene(self) -> None:
+        """Draw the map of the scene of the trial that is resolved now, if it has one, or copy that of its run.
+
+        Raises
+        ------
+        WavebedError
+            If it cannot be written.
+        """
+        if self._folder is None:
+            return
+        path = self._plan.arms[0].path
+        try:
+            if isinstance(path, StoredTrial):
+                copy_scene(path.folder, self._folder)
+            for realisation in self._traces.realisations[:1]:
+                draw_scene(realisation, self._folder)
+        except OSError as error:
+            what = (error.strerror or "cannot be written").lower()
+            raise WavebedError(f"{self._folder}: {what}: the map of the scene cannot be kept") from error
+
+    def _keep(self, file: str) -> tuple[str, int]:
+        """Return the name and the size of a pattern, which is kept; a file must not change from trial to trial."""
+        in_memory = file.startswith("/proc/self/fd/")
+        found = os.stat(file)  # noqa: PTH116 - text is what is named
+        state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if not in_memory and file in self._names:
+            name, size, before = self._names[file]
+            if before != state:
+                raise WavebedError(f"{file}: changed while the run went on: its trials would not be alike")
+            return name, size
+        name, size = content_name(file)
+        if self._folder is not None:
+            try:
+                keep(file, name, self._folder)
+            except OSError as error:
+                what = (error.strerror or "cannot be written").lower()
+                raise WavebedError(f"{self._folder}: {what}: a pattern cannot be kept") from error
+        if not in_memory:
+            self._names[file] = (name, size, state)
+        return name, size
+
+    def _origin(self, file: str, size: int) -> PatternOrigin:
+        origin = self._traces.origin(file)
+        return PatternOrigin(
+            source="scene" if origin.mode else "trace",
+            name=origin.name,
+            bytes=size,
+            title=origin.title,
+            mode=origin.mode,
+            direction=origin.direction,
+        )
+
+
+@contextmanager
+def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Network, Mapping[str, str], Sequence[int]]]:
+    patterns = StoredPatterns(stored.spec.patterns, stored.folder)
+    try:
+        if folder is not None:
+            for name, file in patterns.files.items():
+                keep(file, name, folder)
+        network = with_pattern_files(stored.spec.network, lambda name: patterns.files[name])
+        yield network, patterns.files, patterns.descriptors
+    finally:
+        patterns.close()
+
+
+def _spec(plan: Plan, slot: Slot, network: Network, origins: Mapping[str, PatternOrigin]) -> TrialSpec:
+    return TrialSpec(
+        version=VERSION,
+        title=plan.title,
+        source=plan.source,
+        treatment=Treatment(slot.arm.name, cast("dict[str, Json]", dict(slot.arm.changes))),
+        block=slot.block,
+        seed=slot.seed,
+        network=network,
+        patterns=dict(origins),
+        workloads=tuple(_workload_spec(workload, slot.arm) for workload in slot.arm.workloads),
+    )
+
+
+def _workload_spec(workload: Workload, arm: Arm) -> WorkloadSpec:
+    common, given = workload.common, arm.tables[workload.name]
+    options = {key.name: given.get(key.name, key.default) for key in workload.keys}
+    return WorkloadSpec(
+        name=common.name,
+        kind=workload.kind,
+        start_ns=round(common.start_s * 1e9),
+        after=common.after,
+        limit_ns=round(common.limit_s * 1e9),
+        server=common.server,
+        client=common.client,
+        options=cast("dict[str, Json]", options),
+    )
+
+
+def read_spec(file: Path) -> StoredTrial:
+    """Return the specification in a file, and the folder that has its patterns.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read or is none.
+    """
+    text = read_bytes(file, "name a specification that wavebed resolve or run wrote", most=_MOST_BYTES)
+    return StoredTrial(decode_spec(text, str(file)), nearest_folder(file))

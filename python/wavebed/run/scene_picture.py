@@ -1,0 +1,41 @@
+"""The map of a run's scene, drawn once when the run begins; the report shows it and computes no channel."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from wavebed.output import replace_file
+from wavebed.result.names import SCENE_FILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.channel.realisation import Realisation
+
+__all__ = ["copy_scene", "draw_scene"]
+
+_NAME_SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+def draw_scene(realisation: Realisation, folder: Path) -> None:
+    """Write the map of a scene, with the walk of one realisation, into the folder of a run.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    from wavebed.channel.plot import render_map
+    from wavebed.channel.plot_data import Album
+
+    album = Album()
+    album.add(realisation)
+    svg = render_map(album.view()).svg.replace("<svg", f"<svg {_NAME_SPACES}", 1)
+    replace_file(folder / SCENE_FILE, svg.encode())
+
+
+def copy_scene(source: Path, folder: Path) -> None:
+    """Copy the map of the run that a stored trial is from, if it has one."""
+    if (source / SCENE_FILE).is_file():
+        shutil.copyfile(source / SCENE_FILE, folder / SCENE_FILE)

@@ -1,0 +1,125 @@
+"""The network of a trial: hosts, the hops between them, and the stages of both directions of each hop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+
+from msgspec import Meta, Struct, field, structs
+
+from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Reorder
+from wavebed.spec.radio import Radio, Wifi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Hop", "Host", "JoinOff", "JoinSlot", "JoinTime", "Network", "Segment", "Stage", "pattern_files"]
+__all__ += ["with_pattern_files"]
+
+Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
+Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+_SOURCES = ("rate", "delay", "model")
+"""Fields of stages that a pattern may drive."""
+_Node = TypeVar("_Node", bound=Struct)
+
+
+class JoinOff(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="off"):
+    """Every wire segment is handed to a host on its own."""
+
+
+class JoinSlot(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="slot"):
+    """Wire segments of one instant are coalesced into GSO packets."""
+
+
+class JoinTime(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="time"):
+    """Wire segments that leave within a time of the first are coalesced into GSO packets."""
+
+    time_ns: Annotated[int, Meta(ge=1, le=10_000_000)]
+
+
+class Host(Struct, frozen=True, forbid_unknown_fields=True):
+    """A host: its congestion control (``None``: the machine's default) and the settings of its network namespace."""
+
+    name: Name
+    congestion_control: str | None = None
+    sysctls: dict[str, str] = field(default_factory=dict)
+
+
+class Segment(Struct, frozen=True, forbid_unknown_fields=True):
+    """One part of a hop: the stages towards the client and towards the server, as packets meet them."""
+
+    name: Name
+    kind: Literal["wired", "radio"]
+    down: tuple[Stage, ...]
+    up: tuple[Stage, ...]
+
+
+class Hop(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "end": "to"}):
+    """What lies between two hosts, the part nearest to `start` first; `down` leads from `start` to `end`."""
+
+    start: Name
+    end: Name
+    segments: Annotated[tuple[Segment, ...], Meta(min_length=1)]
+
+
+class Network(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosts, and the hops between them: a graph whose nodes are the hosts.
+
+    Parameters
+    ----------
+    mtu : int
+        Bytes of the largest IP packet.
+    nat : bool
+        Whether the server is this machine and its network.
+    join : JoinOff, JoinSlot or JoinTime
+        Which wire segments are coalesced into GSO packets where they leave.
+    packet_memory_bytes : int or None
+        Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
+    """
+
+    mtu: Annotated[int, Meta(ge=1280, le=65_535)]
+    nat: bool
+    join: JoinOff | JoinSlot | JoinTime
+    packet_memory_bytes: Annotated[int, Meta(ge=16 << 20)] | None
+    hosts: tuple[Host, ...]
+    hops: tuple[Hop, ...]
+
+    def links(self) -> Iterator[tuple[str, tuple[Stage, ...]]]:
+        """Yield name and stages of every link: ``radio.down``, ``radio.up``."""
+        for hop in self.hops:
+            for segment in hop.segments:
+                yield f"{segment.name}.down", segment.down
+                yield f"{segment.name}.up", segment.up
+
+
+def pattern_files(network: Network) -> list[str]:
+    """Return the files of all patterns, each once, in the order of the links."""
+    found: dict[str, None] = {}
+    for _, stages in network.links():
+        for stage in stages:
+            for name in _SOURCES:
+                file = getattr(getattr(stage, name, None), "file", None)
+                if file is not None:
+                    found[file] = None
+    return list(found)
+
+
+def with_pattern_files(network: Network, renamed: Callable[[str], str]) -> Network:
+    """Return the same network with other names of its pattern files."""
+
+    def link(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        return tuple(_renamed(stage, renamed) for stage in stages)
+
+    def segment(each: Segment) -> Segment:
+        return structs.replace(each, down=link(each.down), up=link(each.up))
+
+    hops = tuple(structs.replace(hop, segments=tuple(map(segment, hop.segments))) for hop in network.hops)
+    return structs.replace(network, hops=hops)
+
+
+def _renamed(stage: _Node, renamed: Callable[[str], str]) -> _Node:
+    for name in _SOURCES:
+        source = getattr(stage, name, None)
+        file = getattr(source, "file", None)
+        if isinstance(source, Struct) and file is not None:
+            stage = structs.replace(stage, **{name: structs.replace(source, file=renamed(file))})
+    return stage

@@ -1,0 +1,127 @@
+"""Pattern files by content: ``patterns/SHA256.csv``, kept compressed beside the specifications that name them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from wavebed.errors import UserError
+from wavebed.foreign import MAX_BYTES, open_foreign
+from wavebed.output import replacing
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterable
+
+__all__ = ["FOLDER", "StoredPatterns", "content_name", "keep", "nearest_folder"]
+
+FOLDER = "patterns"
+_NAME = re.compile(rf"{FOLDER}/([0-9a-f]{{64}})\.csv")
+_PIECE_BYTES = 1 << 20
+_GZIP_LEVEL = 6
+
+
+def content_name(file: str) -> tuple[str, int]:
+    """Return the name of a pattern by its content, and its size in bytes.
+
+    Parameters
+    ----------
+    file : str
+        A file in the native format.
+    """
+    digest, size = hashlib.sha256(), 0
+    with Path(file).open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    return f"{FOLDER}/{digest.hexdigest()}.csv", size
+
+
+def keep(file: str, name: str, folder: Path) -> None:
+    """Keep a pattern under the name of its content in `folder`, compressed; nothing is done if it is there.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    kept = folder / f"{name}.gz"
+    if kept.exists():
+        return
+    kept.parent.mkdir(exist_ok=True)
+    with (
+        Path(file).open("rb") as stream,
+        replacing(kept) as whole,
+        gzip.GzipFile("", "wb", _GZIP_LEVEL, cast("IO[bytes]", whole), mtime=0) as packed,
+    ):
+        shutil.copyfileobj(stream, packed, _PIECE_BYTES)
+
+
+def nearest_folder(spec: Path) -> Path:
+    """Return the folder that has the patterns of a specification: its own, or that of the run that it is a trial of."""
+    here = spec.absolute().parent
+    candidates = (here, *here.parents[1:2])
+    return next((folder for folder in candidates if (folder / FOLDER).is_dir()), here)
+
+
+class StoredPatterns:
+    """The patterns of a specification, unpacked into memory while the block runs.
+
+    Parameters
+    ----------
+    names : iterable of str
+        ``patterns/SHA256.csv``, each.
+    folder : pathlib.Path
+        Where they are.
+
+    Raises
+    ------
+    UserError
+        If one is missing, or its content is not what its name says.
+    """
+
+    def __init__(self, names: Iterable[str], folder: Path) -> None:
+        self.descriptors: list[int] = []
+        self.files: dict[str, str] = {}
+        try:
+            for name in names:
+                self.files[name] = self._unpack(name, folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+    def _unpack(self, name: str, folder: Path) -> str:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise UserError(f"patterns: {name!r} is no name of a pattern: write {FOLDER}/SHA256.csv")
+        packed = folder / f"{name}.gz"
+        digest, size = hashlib.sha256(), 0
+        descriptor = os.memfd_create(name.rpartition("/")[2], 0)
+        self.descriptors.append(descriptor)
+        with (
+            open_foreign(packed, "keep the folder patterns beside the specification") as stream,
+            open(descriptor, "wb", closefd=False) as memory,
+        ):
+            try:
+                with gzip.open(cast("io.BufferedReader", stream)) as text:
+                    while piece := text.read(_PIECE_BYTES):
+                        size += len(piece)
+                        if size > MAX_BYTES:
+                            raise UserError(f"{packed}: is larger than {MAX_BYTES >> 20} MiB: it is no pattern")
+                        digest.update(piece)
+                        memory.write(piece)
+            except (OSError, EOFError) as error:
+                raise UserError(f"{packed}: cannot be unpacked ({error}): copy it again") from None
+        if digest.hexdigest() != match[1]:
+            raise UserError(f"{packed}: its content is not what its name says: copy it again")
+        return f"/proc/self/fd/{descriptor}"

@@ -1,0 +1,136 @@
+"""The stages of a radio: layer 2 of NR and LTE (slots, HARQ, RLC, PDCP), and the MAC of 802.11ad.
+
+Every part that may be ``None`` is off without a value. See ``docs/models``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from wavebed.spec.link import Constant, OverheadBytes, PatternRate, Probability, Queue, TimeNs
+
+__all__ = ["AirRate", "Configured", "Connection", "Drx", "Grants", "Harq", "Radio", "Reordering", "RlcAm", "RlcUm"]
+__all__ += ["Rrc", "Slots", "Wifi"]
+
+AirRate: TypeAlias = Constant | PatternRate
+"""Bits of transport blocks per second that are the user's, averaged over the duplex frame."""
+Symbols: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
+PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=10**18)]
+
+
+class Harq(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hybrid ARQ of one carrier; times in slots of that carrier. `limit` counts all transmissions of a block."""
+
+    processes: Annotated[int, Meta(ge=1, le=256)]
+    feedback_slots: Count
+    schedule_slots: PositiveCount
+    limit: Annotated[int, Meta(ge=1, le=64)]
+    combining_gain_db: Annotated[float, Meta(ge=0, le=100)]
+    slope_per_db: Annotated[float, Meta(ge=0, le=100)]
+
+
+class Slots(Struct, frozen=True, forbid_unknown_fields=True):
+    """Slots of one carrier. `frame` is empty for FDD, else of the letters D, S, U; `special_symbols` are those of S."""
+
+    slot_ns: Annotated[int, Meta(ge=1000, le=10**9)]
+    frame: Annotated[str, Meta(pattern="^[DSU]*$", max_length=1000)]
+    special_symbols: tuple[Symbols, Symbols, Symbols]
+    prepare_ns: TimeNs
+    decode_ns: TimeNs
+    harq: Harq | None
+
+
+class RlcAm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="am"):
+    """Acknowledged mode: what HARQ gave up on is sent again."""
+
+    reassembly_ns: TimeNs
+    poll_ns: TimeNs
+    status_ns: TimeNs
+    retransmissions: Annotated[int, Meta(ge=0, le=255)]
+
+
+class RlcUm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="um"):
+    """Unacknowledged mode: what HARQ gave up on is lost, as a block."""
+
+
+class Reordering(Struct, frozen=True, forbid_unknown_fields=True):
+    """In-order delivery. `timer_ns` ``None``: wait until the gap is filled or given up (LTE RLC AM)."""
+
+    timer_ns: TimeNs | None
+
+
+class Configured(Struct, frozen=True, forbid_unknown_fields=True):
+    """A configured grant: so many bytes every so many slots."""
+
+    slots: PositiveCount
+    bytes: PositiveCount
+
+
+class Grants(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the uplink is scheduled."""
+
+    request_slots: PositiveCount
+    schedule_slots: Count
+    prepare_slots: PositiveCount
+    first_bytes: PositiveCount
+    configured: Configured | None
+
+
+class Drx(Struct, frozen=True, forbid_unknown_fields=True):
+    """Connected-mode sleep (TS 38.321, 5.7)."""
+
+    inactivity_ns: TimeNs
+    short_cycle_ns: PositiveTimeNs | None
+    short_cycles: Annotated[int, Meta(ge=0)]
+    long_cycle_ns: PositiveTimeNs
+    on_ns: TimeNs
+
+
+class Rrc(Struct, frozen=True, forbid_unknown_fields=True):
+    """Release to idle or inactive, and the way back."""
+
+    inactivity_ns: TimeNs
+    promotion_ns: TimeNs
+    paging_ns: TimeNs
+
+
+class Connection(Struct, frozen=True, forbid_unknown_fields=True):
+    """Sleep states; the two directions of a hop share them."""
+
+    drx: Drx | None
+    rrc: Rrc | None
+
+
+class Radio(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="radio"):
+    """Radio layer 2 of one direction. `bler` ``None``: the pattern's column, or 0 where it has none."""
+
+    direction: Literal["down", "up"]
+    rate: AirRate
+    bler: Probability | None
+    slots: Slots
+    fallback: Slots | None
+    queue: Queue
+    discard_ns: TimeNs | None
+    overhead_bytes: OverheadBytes
+    rlc: RlcAm | RlcUm
+    reordering: Reordering | None
+    grants: Grants | None
+    connection: Connection | None
+    handover: Literal["forward", "lose"]
+
+
+class Wifi(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="wifi"):
+    """The MAC of 802.11ad: A-MPDU, block acknowledgement, retries. `overhead_ns` is per aggregate."""
+
+    rate: AirRate
+    bler: Probability | None
+    queue: Queue
+    aggregate_bytes: Annotated[int, Meta(ge=1, le=(1 << 22) - 1)]
+    aggregate_frames: Annotated[int, Meta(ge=1, le=1024)]
+    overhead_ns: Annotated[int, Meta(ge=0, le=10**9)]
+    retries: Annotated[int, Meta(ge=0, le=255)]
+    overhead_bytes: OverheadBytes

@@ -1,0 +1,129 @@
+"""The specification of one trial, and its JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from wavebed.errors import UserError
+from wavebed.spec.network import Network
+
+if TYPE_CHECKING:
+    Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+else:
+    Json = Any  # what msgspec takes for any JSON value
+
+__all__ = ["MOST_SEED", "PatternOrigin", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
+
+MOST_SEED = 2**63 - 1
+VERSION: Literal[1] = 1
+TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
+
+
+class PatternOrigin(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a pattern comes from, for people; its file is named by its content.
+
+    Parameters
+    ----------
+    source : str
+        ``trace`` or ``scene``.
+    name : str
+        The file as the scenario names it, or the scene.
+    bytes : int
+        Size of the pattern in the native format.
+    title, mode, direction : str
+        Of a scene: its title, ``3gpp`` or ``reference``, ``down`` or ``up``.
+    """
+
+    source: Literal["trace", "scene"]
+    name: str
+    bytes: int
+    title: str = ""
+    mode: str = ""
+    direction: str = ""
+
+    def label(self) -> str:
+        """Return what people read: ``scene street-canyon`` or ``trace walk.csv``."""
+        return f"{self.source} {self.name.rpartition('/')[2] if self.source == 'trace' else self.name}"
+
+
+class Treatment(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is compared: a name, and the keys of the scenario that it changes."""
+
+    name: str
+    changes: dict[str, Json]
+
+
+class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """An application in the trial: when it runs, between which hosts, and the keys of its kind, none left out."""
+
+    name: str
+    kind: str
+    start_ns: TimeNs
+    after: str | None
+    limit_ns: TimeNs
+    server: str
+    client: str
+    options: dict[str, Json]
+
+
+class TrialSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """One trial: everything that it depends on, resolved.
+
+    Parameters
+    ----------
+    version : int
+        Of this format.
+    title, source : str
+        What the scenario says of itself.
+    block : int
+        Which of the blocks of its run, from 1: all treatments of a block have one seed.
+    seed : int
+        Of all random processes.
+    network : Network
+        Every value explicit; the files of patterns are keys of `patterns`.
+    patterns : mapping
+        Where each pattern comes from, by its file: ``patterns/SHA256.csv``.
+    """
+
+    version: Literal[1]
+    title: str
+    source: str
+    treatment: Treatment
+    block: Annotated[int, Meta(ge=1)]
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)]
+    network: Network
+    patterns: dict[str, PatternOrigin]
+    workloads: Annotated[tuple[WorkloadSpec, ...], Meta(min_length=1)]
+
+
+def encode_spec(spec: TrialSpec) -> bytes:
+    """Return the specification as JSON for people and programs."""
+    return msgspec.json.format(msgspec.json.encode(spec), indent=2) + b"\n"
+
+
+def decode_spec(text: bytes, name: str) -> TrialSpec:
+    """Return the specification that a JSON text holds.
+
+    Parameters
+    ----------
+    text : bytes
+        What `encode_spec` returned.
+    name : str
+        The file, for messages.
+
+    Raises
+    ------
+    UserError
+        If it is not one; the line names the file, the key and the rule.
+    """
+    try:
+        return msgspec.json.decode(text, type=TrialSpec)
+    except msgspec.ValidationError as error:
+        rule, _, place = str(error).partition(" - at `$")
+        key = place.rstrip("`").removeprefix(".") or "specification"
+        raise UserError(f"{name}: {key}: {rule[:1].lower()}{rule[1:]}: see wavebed schema trial") from None
+    except msgspec.DecodeError as error:
+        raise UserError(f"{name}: is no JSON ({error}): name a specification of wavebed resolve") from None
