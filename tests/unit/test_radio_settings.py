@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from wavebed.path.problems import Problem
-from wavebed.radio.model import RadioSettings, Reordering, WifiSettings
+from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, device_settings, mac_settings
 from wavebed.radio.stage import device_stage, radio_stage, wifi_stage
 from wavebed.spec.link import Constant, PacketRate
-from wavebed.spec.radio import RlcUm
+from wavebed.spec.radio import Configured, Reordering, RlcUm
 from wavebed.units import Limit
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_rlc_of_lte_waits_for_ever_in_acknowledged_mode_and_until_its_timer_in_t
 def test_a_configured_grant_needs_its_period_and_its_size() -> None:
     grants = radio(grants={"configured": {"slots": 8, "size": "1kb"}}).up.grants
     assert grants is not None
-    assert (grants.configured_slots, grants.configured_bytes, grants.request_slots) == (8, 1000, 10)
+    assert (grants.configured, grants.request_slots) == (Configured(8, 1000), 10)
     with pytest.raises(Problem, match=r"^radio\.grants\.configured\.size: is missing"):
         radio(grants={"configured": {"slots": 8}})
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.path.model import ConstantRate
 from wavebed.run.runner import expected_s, plan_text
 from wavebed.run.scenario import AS_DESCRIBED, Plan, read_plan
+from wavebed.spec.link import Constant
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Pa
     )
     assert (found.trials, found.seed) == (7, 5)
     rates = [arm.path.segments[0].down.rate for arm in found.arms]
-    assert rates == [ConstantRate(10_000_000), ConstantRate(20_000_000)]
+    assert rates == [Constant(10_000_000), Constant(20_000_000)]
     assert [arm.workloads[0].common.limit_s for arm in found.arms] == [3.0, 3.0]
 
 

@@ -6,14 +6,17 @@ the radio that is below it: that of an earlier source, of the scene, or of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from wavebed.path.model import ConstantRate, PatternFile, ScenePattern
+from msgspec.structs import replace
+
+from wavebed.path.model import PatternFile, ScenePattern
 from wavebed.path.problems import Problem, at
 from wavebed.path.schema import AIR_KEYS, RadioChoice
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
+from wavebed.spec.link import Constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +174,7 @@ def check_link(link: Link, traces: Traces, place: str) -> None:
     rate = link.rate
     if link.sampled:
         raise Problem(f"cannot serve a sampled rate: use rate-mode live, {_OFF_REMEDY}", place)
-    if not isinstance(rate, ConstantRate | PatternFile | ScenePattern):
+    if not isinstance(rate, Constant | PatternFile | ScenePattern):
         raise Problem(f"cannot serve a token bucket: use a rate or a trace, {_OFF_REMEDY}", place)
     if isinstance(rate, PatternFile) and "rate_bps" not in traces.columns(rate):
         raise Problem(f"cannot serve opportunities: use a trace of rates, {_OFF_REMEDY}", place)

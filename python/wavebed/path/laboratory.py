@@ -8,24 +8,14 @@ radio; ``loss-at = "entry"`` puts the loss first.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from wavebed.path.model import (
-    ConstantDelay,
-    ConstantRate,
-    DistributedDelay,
-    FourStateLoss,
-    GilbertElliottLoss,
-    IndependentLoss,
-    PatternFile,
-    Queue,
-    ScenePattern,
-    TokenBucket,
-)
+from wavebed.path.model import DistributedDelay, PatternFile, Queue, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
 from wavebed.spec import link as stages
@@ -168,7 +158,7 @@ def _round_trip_ns(path: PathModel) -> int:
     total = 0
     for segment in path.segments:
         for link in (segment.down, segment.up):
-            if isinstance(link.delay, ConstantDelay):
+            if isinstance(link.delay, stages.ConstantDelay):
                 total += link.delay.delay_ns
             elif isinstance(link.delay, DistributedDelay):
                 total += link.delay.mean_ns
@@ -206,7 +196,7 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
     if link.duplicate is not None:
         found.append(stages.Duplicate(link.duplicate))
     if link.reorder is not None:
-        found.append(stages.Reorder(link.reorder.probability, link.reorder.delay_ns))
+        found.append(link.reorder)
     if link.corrupt is not None:
         found.append(stages.Corrupt(link.corrupt))
     return tuple(found)
@@ -222,7 +212,11 @@ def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_n
         return radio_stage(link.radio, direction, air)
     queue = link.queue or Queue("droptail")
     if queue.kind != "infinite" and queue.limit is None:
-        peak_bps = rate.rate_bps if isinstance(rate, ConstantRate | TokenBucket) else traces.peak_bps(rate, path.seed)
+        peak_bps = (
+            rate.rate_bps
+            if isinstance(rate, stages.Constant | stages.TokenBucket)
+            else traces.peak_bps(rate, path.seed)
+        )
         queue = replace(queue, limit=default_limit(queue.kind, peak_bps, rtt_ns, path.mtu))
     return stages.Bottleneck(
         rate=served,
@@ -235,10 +229,10 @@ def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_n
 
 def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
     match rate:
-        case ConstantRate():
-            return stages.Sampled(rate.rate_bps) if sampled else stages.Constant(rate.rate_bps)
-        case TokenBucket():
-            return stages.TokenBucket(rate.rate_bps, rate.burst_bytes)
+        case stages.Constant():
+            return stages.Sampled(rate.rate_bps) if sampled else rate
+        case stages.TokenBucket():
+            return rate
         case PatternFile():
             file = traces.engine_path(rate)
             if "bytes" in traces.columns(rate):
@@ -253,25 +247,19 @@ def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
 
 def _delay(delay: Delay, traces: Traces) -> stages.DelaySource:
     match delay:
-        case ConstantDelay():
-            return stages.ConstantDelay(delay.delay_ns)
         case DistributedDelay():
             shape = cast('Literal["uniform", "normal", "pareto", "paretonormal"]', delay.shape)
             return stages.Distribution(shape, delay.mean_ns, delay.spread_ns, delay.correlation)
         case PatternFile():
             return stages.PatternDelay(traces.engine_path(delay), delay.end, delay.start_ns)
+        case _:
+            return delay
 
 
 def _loss(loss: Loss, traces: Traces) -> stages.LossModel:
-    match loss:
-        case IndependentLoss():
-            return stages.Independent(loss.probability)
-        case GilbertElliottLoss():
-            return stages.GilbertElliott(loss.p, loss.r, loss.good_loss, loss.bad_loss)
-        case FourStateLoss():
-            return stages.FourState(loss.p13, loss.p31, loss.p23, loss.p32, loss.p14)
-        case PatternFile():
-            return stages.PatternLoss(traces.engine_path(loss), loss.end, loss.start_ns)
+    if isinstance(loss, PatternFile):
+        return stages.PatternLoss(traces.engine_path(loss), loss.end, loss.start_ns)
+    return loss
 
 
 def random_name() -> str:

@@ -6,13 +6,16 @@ overrides an earlier one in both directions. A rate replaces a trace, and a trac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from msgspec.structs import replace
+
 from wavebed.path.air import Air, check_link, with_link_keys
-from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, Reorder, ScenePattern, TokenBucket
+from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, ScenePattern
 from wavebed.path.problems import Problem, at
 from wavebed.path.schema import LINK_KEYS
+from wavebed.spec.link import Reorder, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

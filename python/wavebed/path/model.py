@@ -6,8 +6,11 @@ Times are nanoseconds, sizes bytes, rates bits of IP packets per second, shares 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,14 +22,9 @@ if TYPE_CHECKING:
     from wavebed.units import Limit
 
 __all__ = [
-    "ConstantDelay",
-    "ConstantRate",
     "Delay",
     "DistributedDelay",
-    "FourStateLoss",
-    "GilbertElliottLoss",
     "Host",
-    "IndependentLoss",
     "Join",
     "Link",
     "Loss",
@@ -34,17 +32,14 @@ __all__ = [
     "PatternFile",
     "Queue",
     "Rate",
-    "Reorder",
     "ScenePattern",
     "Segment",
-    "TokenBucket",
 ]
 
 TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
 
 
-@dataclass(frozen=True, slots=True)
-class PatternFile:
+class PatternFile(Struct, frozen=True):
     """A pattern or trace in a file.
 
     Parameters
@@ -65,23 +60,7 @@ class PatternFile:
     start_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantRate:
-    """A rate that never changes by itself."""
-
-    rate_bps: int
-
-
-@dataclass(frozen=True, slots=True)
-class TokenBucket:
-    """A token bucket that starts full."""
-
-    rate_bps: int
-    burst_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScenePattern:
+class ScenePattern(Struct, frozen=True):
     """One direction of a scene, realised with the path's seed when the laboratory file is made.
 
     Parameters
@@ -103,11 +82,10 @@ class ScenePattern:
     start_ns: int = 0
 
 
-Rate: TypeAlias = ConstantRate | TokenBucket | PatternFile | ScenePattern
+Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """A queue discipline; fields that its kind does not have are ``None``."""
 
     kind: str
@@ -119,15 +97,7 @@ class Queue:
     quantum_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantDelay:
-    """The same delay for every segment."""
-
-    delay_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class DistributedDelay:
+class DistributedDelay(Struct, frozen=True):
     """A random delay for every segment, never below zero."""
 
     shape: str
@@ -140,47 +110,10 @@ class DistributedDelay:
 Delay: TypeAlias = ConstantDelay | DistributedDelay | PatternFile
 
 
-@dataclass(frozen=True, slots=True)
-class IndependentLoss:
-    """Every segment has the same chance of being lost."""
-
-    probability: float
+Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile
 
 
-@dataclass(frozen=True, slots=True)
-class GilbertElliottLoss:
-    """Two states; `p` leads from good to bad, `r` back, at each segment."""
-
-    p: float
-    r: float
-    good_loss: float = 0.0
-    bad_loss: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class FourStateLoss:
-    """The four-state Markov model of Salsano et al., as in netem."""
-
-    p13: float
-    p31: float
-    p23: float
-    p32: float
-    p14: float
-
-
-Loss: TypeAlias = IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile
-
-
-@dataclass(frozen=True, slots=True)
-class Reorder:
-    """A share of the segments is held back by a fixed time."""
-
-    probability: float
-    delay_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One direction of a segment; the fields stand in the order in which packets meet the stages.
 
     With a `radio` the rate drives the radio stage, and `overhead_bytes` and `queue` are those in its settings. The
@@ -204,8 +137,7 @@ class Link:
     corrupt: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """One hop: a downlink (towards the client) and an uplink."""
 
     name: str
@@ -214,8 +146,7 @@ class Segment:
     up: Link
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """One host of the path."""
 
     name: str
@@ -223,16 +154,14 @@ class Host:
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """Which departures leave as one super-packet: ``off``, ``slot`` or within a ``time``."""
 
     kind: str
     time_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PathModel:
+class PathModel(Struct, frozen=True):
     """Hosts and segments in a row, server first.
 
     Parameters

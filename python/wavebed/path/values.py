@@ -10,22 +10,9 @@ import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from wavebed.path.model import (
-    ConstantDelay,
-    ConstantRate,
-    DistributedDelay,
-    FourStateLoss,
-    GilbertElliottLoss,
-    IndependentLoss,
-    Join,
-    PatternFile,
-    Queue,
-    Rate,
-    Reorder,
-    TokenBucket,
-    TraceEnd,
-)
+from wavebed.path.model import DistributedDelay, Join, PatternFile, Queue, Rate, TraceEnd
 from wavebed.path.problems import Problem, at, choose, described, unknown_key
+from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
 from wavebed.units import Limit, parse_limit, parse_rate, parse_share, parse_size, parse_time
 
 if TYPE_CHECKING:
@@ -178,7 +165,7 @@ def rate(value: object) -> Rate:
         if burst_bytes < 1:
             raise Problem("a bucket of nothing passes nothing: write at least one packet, such as 1500b", "burst")
         return TokenBucket(at("token-bucket", rate_bps, given["token-bucket"]), burst_bytes)
-    return ConstantRate(rate_bps(value))
+    return Constant(rate_bps(value))
 
 
 def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
@@ -198,24 +185,24 @@ def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
     )
 
 
-def loss(value: object) -> IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile:
+def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile:
     """Read a loss: a share, a model or a pattern."""
     value = table_of(value)
     if not isinstance(value, dict):
-        return IndependentLoss(share(value))
+        return Independent(share(value))
     if "pattern" in value:
         return pattern(value)
     if "model" not in value:
         raise Problem('is missing: write model = "gilbert-elliott" or "four-state", or pattern = FILE', "model")
     if at("model", word("gilbert-elliott", "four-state"), value["model"]) == "four-state":
         given = table(value, ("model", "p13", "p31", "p23", "p32", "p14"))
-        model = FourStateLoss(*(at(key, share, given[key]) for key in ("p13", "p31", "p23", "p32", "p14")))
+        model = FourState(*(at(key, share, given[key]) for key in ("p13", "p31", "p23", "p32", "p14")))
         for left, right in (("p13", "p14"), ("p31", "p32")):
             if getattr(model, left) + getattr(model, right) > 1:
                 raise Problem(f"{left} and {right} are together more than 100%: they leave the same state", left)
         return model
     given = table(value, ("model", "p", "r"), ("good-loss", "bad-loss"))
-    return GilbertElliottLoss(
+    return GilbertElliott(
         p=at("p", share, given["p"]),
         r=at("r", share, given["r"]),
         good_loss=_field(given, "good-loss", share, 0.0),

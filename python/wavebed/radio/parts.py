@@ -8,12 +8,14 @@ Every reader takes the raw value and the part that holds where the value does no
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+from msgspec.structs import replace
 
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.values import number, size_bytes, table_of, time_ns, word
-from wavebed.radio.model import Drx, Grants, Harq, Reordering, Rlc, Rrc, SlotSettings
+from wavebed.radio.model import Rlc
+from wavebed.spec.radio import Configured, Drx, Grants, Harq, Reordering, Rrc, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +34,7 @@ __all__ = [
     "switched",
 ]
 
-_Part = TypeVar("_Part", Drx, Grants, Harq, Rlc, Rrc)
+_Part = TypeVar("_Part", Configured, Drx, Grants, Harq, Rlc, Rrc)
 _Fields: TypeAlias = "Mapping[str, tuple[str, Callable[[object], object]]]"
 
 MAX_FRAME_SLOTS = 160
@@ -82,8 +84,8 @@ _GRANTS: _Fields = {
     "first": ("first_bytes", size_bytes),
 }
 _CONFIGURED: _Fields = {
-    "slots": ("configured_slots", number(1, 5120)),
-    "size": ("configured_bytes", size_bytes),
+    "slots": ("slots", number(1, 5120)),
+    "size": ("bytes", size_bytes),
 }
 _DRX: _Fields = {
     "inactivity": ("inactivity_ns", time_ns),
@@ -113,6 +115,11 @@ def switched(value: object, read: Callable[[object], _Part], on: _Part | None = 
 
 
 def _changed(value: object, base: _Part, known: _Fields, further: tuple[str, ...] = ()) -> _Part:
+    return replace(base, **_given(value, known, further))
+
+
+def _given(value: object, known: _Fields, further: tuple[str, ...] = ()) -> dict[str, object]:
+    """Return what a table says, by the names of the fields."""
     if not isinstance(value, dict):
         raise Problem(f"{described(value)} is not a table: write {{{next(iter(known))} = …}}")
     found: dict[str, object] = {}
@@ -122,8 +129,7 @@ def _changed(value: object, base: _Part, known: _Fields, further: tuple[str, ...
             found[attribute] = at(key, read, raw)
         elif key not in further:
             raise unknown_key(key, (*known, *further))
-    values = {field.name: found.get(field.name, getattr(base, field.name)) for field in fields(base)}
-    return type(base)(**values)  # type: ignore[arg-type]
+    return found
 
 
 def harq_part(value: object, base: Harq) -> Harq | None:
@@ -156,26 +162,26 @@ def grants_part(value: object, base: Grants) -> Grants | None:
         if changed.first_bytes < 1:
             raise Problem("a grant of nothing carries nothing: write at least 1b", "first")
         assert isinstance(given, dict), "it has been read as a table"
-        return (
-            at("configured", lambda raw: _configured(raw, changed), given["configured"])
-            if "configured" in given
-            else changed
-        )
+        if "configured" not in given:
+            return changed
+        configured = at("configured", lambda raw: _configured(raw, changed.configured), given["configured"])
+        return replace(changed, configured=configured)
 
     return switched(value, read)
 
 
-def _configured(value: object, base: Grants) -> Grants:
-    without = replace(base, configured_slots=None, configured_bytes=None)
-    changed = switched(value, lambda given: _changed(given, base, _CONFIGURED))
-    if changed is None:
-        return without
-    for key, given in (("slots", changed.configured_slots), ("size", changed.configured_bytes)):
-        if given is None:
-            raise Problem("is missing: a configured grant is {slots = …, size = …}", key)
-        if given < 1:
-            raise Problem("a grant of nothing carries nothing: write at least 1b", key)
-    return changed
+def _configured(value: object, base: Configured | None) -> Configured | None:
+    def read(given: object) -> Configured:
+        kept = {"slots": base.slots, "bytes": base.bytes} if base is not None else {}
+        found = {**kept, **cast("dict[str, int]", _given(given, _CONFIGURED))}
+        for attribute, key in (("slots", "slots"), ("bytes", "size")):
+            if attribute not in found:
+                raise Problem("is missing: a configured grant is {slots = …, size = …}", key)
+            if found[attribute] < 1:
+                raise Problem("a grant of nothing carries nothing: write at least 1b", key)
+        return Configured(**found)
+
+    return switched(value, read)
 
 
 def drx_part(value: object, usual: Drx) -> Drx | None:
@@ -223,7 +229,7 @@ def frame(value: object) -> str:
     return value
 
 
-def check_frame(slots: SlotSettings) -> None:
+def check_frame(slots: Slots) -> None:
     """Check that a frame has symbols for both directions.
 
     Raises

@@ -18,19 +18,8 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from wavebed.path.model import Queue
-from wavebed.radio.model import (
-    DirectionSettings,
-    Drx,
-    Grants,
-    Harq,
-    MacSettings,
-    RadioSettings,
-    Reordering,
-    Rlc,
-    Rrc,
-    SlotSettings,
-    WifiSettings,
-)
+from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, WifiSettings
+from wavebed.spec.radio import Drx, Grants, Harq, Reordering, Rrc, Slots
 from wavebed.units import Limit
 
 __all__ = [
@@ -122,7 +111,7 @@ def _nr(numerology: int) -> RadioSettings:
     reordering = Reordering(100 * _MS)  # OAI; more than t-Reassembly and a retransmission of RLC take
     return RadioSettings(
         preset=preset_name("nr", numerology),
-        slots=SlotSettings(
+        slots=Slots(
             slot_ns=slot_ns,
             # FDD is usual at 15 kHz; DDDSU is FR2.120-1 of TS 38.101-4 Table A.1.3-2.
             frame="" if numerology == 0 else "DDDSU",
@@ -151,7 +140,7 @@ def _lte() -> RadioSettings:
     reordering = Reordering(None)  # TS 36.322 5.1.3.2.3: RLC AM waits until the gap is filled
     return RadioSettings(
         preset="lte",
-        slots=SlotSettings(
+        slots=Slots(
             slot_ns=_MS,
             frame="",
             special_symbols=SPECIAL_SYMBOLS,

@@ -6,30 +6,25 @@ refused; every part can be ``"off"``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from wavebed.path.problems import Problem, at, choose, described, unknown_key
 from wavebed.path.values import number, share, size_bytes, table_of, time_ns, word
 from wavebed.path.values import queue as read_queue
 from wavebed.radio import parts
-from wavebed.radio.model import (
-    Connection,
-    DeviceSettings,
-    MacSettings,
-    RadioSettings,
-    Reordering,
-    SlotSettings,
-    WifiSettings,
-)
+from wavebed.radio.model import DeviceSettings, MacSettings, RadioSettings, WifiSettings
 from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
+from wavebed.spec.radio import Connection, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavebed.path.model import Queue
-    from wavebed.radio.model import DirectionSettings, Harq
+    from wavebed.radio.model import DirectionSettings
     from wavebed.radio.presets import Technology
+    from wavebed.spec.radio import Harq
 
 __all__ = [
     "RADIO_KEYS",
@@ -86,7 +81,7 @@ def mac_settings(
     numerology: int | None = None,
     frame: str | None = None,
     special_symbols: tuple[int, int, int] = SPECIAL_SYMBOLS,
-    fallback: SlotSettings | None = None,
+    fallback: Slots | None = None,
 ) -> MacSettings:
     """Return the settings of a carrier: the preset of its technology, changed by a table.
 
@@ -105,7 +100,7 @@ def mac_settings(
         of the preset or of the table.
     special_symbols : (int, int, int)
         Downlink, guard and uplink symbols of an ``S`` slot, with `frame`.
-    fallback : SlotSettings, optional
+    fallback : Slots, optional
         The slots of the carrier that the link falls back to, from `carrier_slots`.
 
     Raises
@@ -130,7 +125,7 @@ def carrier_slots(
     numerology: int | None = None,
     frame: str | None = None,
     special_symbols: tuple[int, int, int] = SPECIAL_SYMBOLS,
-) -> SlotSettings:
+) -> Slots:
     """Return the slots of a carrier as its preset has them, with the carrier's own frame if it is given."""
     base = PRESETS[preset_name(technology, numerology)]
     if not isinstance(base, RadioSettings):
@@ -222,7 +217,7 @@ def _change_radio(base: RadioSettings, table: Table) -> RadioSettings:
     return changed
 
 
-def _slots(base: SlotSettings, origin: RadioSettings, table: Table) -> SlotSettings:
+def _slots(base: Slots, origin: RadioSettings, table: Table) -> Slots:
     if "frame" in table:
         base = replace(base, frame=at("frame", parts.frame, table["frame"]))
     if "special-symbols" in table:
@@ -316,7 +311,7 @@ def _connection(base: RadioSettings, table: Table) -> Connection | None:
     return None if drx is None and rrc is None else Connection(drx, rrc)
 
 
-def _fallback(value: object) -> SlotSettings | None:
+def _fallback(value: object) -> Slots | None:
     """Read ``off``, a preset, or ``{preset, frame, special-symbols, prepare, decode, harq}``."""
     value = table_of(value)
     if value == "off":

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from wavebed.spec import link, radio
 
 if TYPE_CHECKING:
     from wavebed.path.model import Queue
-    from wavebed.radio.model import (
-        Connection,
-        DeviceSettings,
-        Grants,
-        RadioSettings,
-        Rlc,
-        SlotSettings,
-        WifiSettings,
-    )
+    from wavebed.radio.model import DeviceSettings, RadioSettings, Rlc, WifiSettings
 
 __all__ = ["device_stage", "queue_of", "radio_stage", "wifi_stage"]
 
@@ -53,15 +44,15 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         direction=direction,
         rate=rate,
         bler=settings.bler,
-        slots=_slots(settings.slots),
-        fallback=None if settings.fallback is None else _slots(settings.fallback),
+        slots=settings.slots,
+        fallback=settings.fallback,
         queue=queue_of(side.queue),
         discard_ns=side.discard_ns,
         overhead_bytes=side.overhead_bytes,
         rlc=_rlc(side.rlc),
-        reordering=None if side.reordering is None else radio.Reordering(side.reordering.timer_ns),
-        grants=None if side.grants is None else _grants(side.grants),
-        connection=None if settings.connection is None else _connection(settings.connection),
+        reordering=side.reordering,
+        grants=side.grants,
+        connection=settings.connection,
         handover=side.handover,
     )
 
@@ -86,38 +77,7 @@ def device_stage(settings: DeviceSettings, direction: Literal["down", "up"]) -> 
     return None if limit is None else link.Bottleneck(link.PacketRate(limit), queue_of(settings.queue))
 
 
-def _slots(slots: SlotSettings) -> radio.Slots:
-    return radio.Slots(
-        slot_ns=slots.slot_ns,
-        frame=slots.frame,
-        special_symbols=slots.special_symbols,
-        prepare_ns=slots.prepare_ns,
-        decode_ns=slots.decode_ns,
-        harq=None if slots.harq is None else radio.Harq(**asdict(slots.harq)),
-    )
-
-
 def _rlc(rlc: Rlc) -> radio.RlcAm | radio.RlcUm:
     if rlc.mode == "um":
         return radio.RlcUm()
     return radio.RlcAm(rlc.reassembly_ns, rlc.poll_ns, rlc.status_ns, rlc.retransmissions)
-
-
-def _grants(grants: Grants) -> radio.Grants:
-    configured = None
-    if grants.configured_slots is not None and grants.configured_bytes is not None:
-        configured = radio.Configured(grants.configured_slots, grants.configured_bytes)
-    return radio.Grants(
-        request_slots=grants.request_slots,
-        schedule_slots=grants.schedule_slots,
-        prepare_slots=grants.prepare_slots,
-        first_bytes=grants.first_bytes,
-        configured=configured,
-    )
-
-
-def _connection(connection: Connection) -> radio.Connection:
-    return radio.Connection(
-        drx=None if connection.drx is None else radio.Drx(**asdict(connection.drx)),
-        rrc=None if connection.rrc is None else radio.Rrc(**asdict(connection.rrc)),
-    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.foreign import read_bytes

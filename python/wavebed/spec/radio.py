@@ -77,7 +77,7 @@ class Grants(Struct, frozen=True, forbid_unknown_fields=True):
     schedule_slots: Count
     prepare_slots: PositiveCount
     first_bytes: PositiveCount
-    configured: Configured | None
+    configured: Configured | None = None
 
 
 class Drx(Struct, frozen=True, forbid_unknown_fields=True):
