@@ -18,11 +18,16 @@ const MOST_BYTES: u64 = 64 << 20;
 const VERSION: u32 = 1;
 /// The smallest MTU with IPv6 (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
+/// What fits a signed number of 64 bits, which is what TOML and Parquet have.
+const GREATEST_SEED: u64 = i64::MAX as u64;
 /// The largest IPv4 packet.
 const GREATEST_MTU: u32 = 65_535;
 
 /// The least memory for packets in flight: a few packets in each direction, and what is kept for reuse.
 const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
+
+/// How long a wire segment may wait for others: at most as long as a radio frame.
+const JOIN_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 
 /// Time between two samples: a millisecond to an hour.
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
@@ -119,8 +124,16 @@ impl LabFile {
             foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
         };
         let text = text.map_err(at)?;
-        let lab: Self = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
-        lab.check().map_err(at)?;
+        Self::parse(&text).map_err(at)
+    }
+
+    /// Reads a file's text and checks it.
+    ///
+    /// # Errors
+    /// One line: the rule that it breaks.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let lab: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        lab.check()?;
         Ok(lab)
     }
 
@@ -142,10 +155,22 @@ impl LabFile {
             ));
         }
         check_name("name", &self.name)?;
+        if self.seed > GREATEST_SEED {
+            return Err(format!("seed: {} is above {GREATEST_SEED}", self.seed));
+        }
         if !(LEAST_MTU..=GREATEST_MTU).contains(&self.mtu) {
             return Err(format!(
                 "mtu: {} is outside {LEAST_MTU} to {GREATEST_MTU}",
                 self.mtu
+            ));
+        }
+        if let Join::Time { time_ns } = self.join
+            && !JOIN_NS.contains(&time_ns)
+        {
+            return Err(format!(
+                "join: time_ns: {time_ns} is outside {} to {}",
+                JOIN_NS.start(),
+                JOIN_NS.end()
             ));
         }
         if let Some(bytes) = self.packet_memory_bytes
@@ -356,7 +381,15 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 21] = [
+        let cases: [Case; 23] = [
+            (
+                |v| v["join"]["time_ns"] = 0.into(),
+                "join: time_ns: 0 is outside 1 to 10000000",
+            ),
+            (
+                |v| v["seed"] = u64::MAX.into(),
+                "seed: 18446744073709551615",
+            ),
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["extra"] = 2.into(), "unknown field `extra`"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),

@@ -1,6 +1,7 @@
 //! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
 
 mod cell;
+mod check;
 mod confine;
 mod control;
 mod device;
@@ -50,6 +51,8 @@ enum Job {
         /// A file in the native format.
         file: String,
     },
+    /// Check laboratory files, one per line of standard input; the answers are one JSON object per line.
+    Check,
     /// Run a command in namespaces of its own, of which nothing is left afterwards.
     Cell {
         /// The program and its arguments.
@@ -84,6 +87,7 @@ fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, control } => front::run(&file, control),
         Job::Peak { file } => peak::run(&file),
+        Job::Check => check::run(),
         Job::Cell { command } => cell::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(wish) => device::run(&wish),

@@ -87,7 +87,7 @@ def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     """Return the plan of the scenario that was named, with the options laid above it."""
     from wavebed.run.change import parse_change
     from wavebed.run.scenario import read_plan
-    from wavebed.spec.trial import MOST_SEED
+    from wavebed.spec.network import MOST_SEED
 
     return read_plan(
         _scenario(args.scenario),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
+from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, PatternFile, Queue, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
@@ -88,8 +89,16 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
     Raises
     ------
     UserError
-        If a pattern cannot be read.
+        If a pattern cannot be read, or values do not fit each other.
     """
+    try:
+        return _network(path, traces)
+    except ValueError as error:
+        # The rules that tie values together; those that a scenario can break by one key are told by that key before.
+        raise UserError(f"path: {error}") from None
+
+
+def _network(path: PathModel, traces: Traces) -> Network:
     cut = len(path.segments) if path.edge_after is None else path.edge_after
     parts = [part for part in (path.segments[:cut], path.segments[cut:]) if part]
     rtt_ns = _round_trip_ns(path)

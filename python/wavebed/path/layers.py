@@ -121,19 +121,23 @@ class Links:
             entries.pop("trace-format", None)
         entries.update(step)
 
-    def build(self, traces: Traces) -> tuple[Link, Link]:
+    def build(self, traces: Traces, mtu: int) -> tuple[Link, Link]:
         """Return the downlink and the uplink.
 
         Parameters
         ----------
         traces : Traces
             Reads the columns and headers of patterns.
+        mtu : int
+            Bytes of the largest packet.
 
         Raises
         ------
         Problem
-            If a key has nothing to act on.
+            If a key has nothing to act on, or two keys do not fit each other.
         """
+        for entries in self._entries.values():
+            _check_bucket(entries, mtu)
         links = {
             direction: _build(self._entries[direction], self._air.pattern(direction), traces.columns)
             for direction in DIRECTIONS
@@ -208,8 +212,12 @@ def _build(
     _check_pattern(entries, "delay", "delay_s", trace_columns)
     _check_pattern(entries, "loss", "loss", trace_columns)
     sampled = _get(entries, "rate-mode", "live") == "sampled"
+    queue = cast("Queue | None", _get(entries, "queue", None))
     if sampled and isinstance(rate, TokenBucket):
         raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
+    if sampled and queue is not None and queue.kind not in ("droptail", "infinite"):
+        rule = f"{queue.kind} does not fit rate-mode sampled, which fixes departures on arrival"
+        raise Problem(f"{rule}: write droptail or infinite", entries["queue"].place)
     if "trace" in entries:
         rate = trace = _trace(entries)
         columns = at(entries["trace"].place, trace_columns, trace)
@@ -217,6 +225,8 @@ def _build(
             raise Problem("the trace has no rate: give it as the pattern of delay or loss", entries["trace"].place)
         if sampled and "bytes" in columns:
             raise Problem("opportunities cannot be sampled: use a trace of rates", entries["rate-mode"].place)
+        if "bytes" in columns:
+            _check_opportunities(entries)
         delay = trace if delay is None and "delay_s" in columns else delay
         loss = trace if loss is None and "loss" in columns else loss
     return Link(
@@ -224,7 +234,7 @@ def _build(
         sampled=sampled,
         overhead_bytes=_get(entries, "overhead", 0),
         outage=_get(entries, "outage", "hold"),
-        queue=cast("Queue | None", _get(entries, "queue", None)),
+        queue=queue,
         queue_unit=_get(entries, "queue-unit", "packet"),
         delay=delay,
         loss=loss,
@@ -234,6 +244,19 @@ def _build(
         reorder=cast("Reorder | None", _get(entries, "reorder", None)),
         corrupt=cast("float | None", _get(entries, "corrupt", None)),
     )
+
+
+def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
+    rate = entries.get("rate")
+    if rate is not None and isinstance(rate.value, TokenBucket) and rate.value.burst_bytes < mtu:
+        raise Problem(f"is {rate.value.burst_bytes}b: write at least the MTU, {mtu}b", f"{rate.place}.burst")
+
+
+def _check_opportunities(entries: Mapping[str, Entry]) -> None:
+    if _get(entries, "trace-end", "") == "hold":
+        raise Problem("no opportunity lasts: write repeat or stop", entries["trace-end"].place)
+    if _get(entries, "outage", "") == "drop":
+        raise Problem("opportunities have no rate that could be zero: remove outage", entries["outage"].place)
 
 
 def _check_pattern(

@@ -145,7 +145,8 @@ class _Reader:
 
     def read(self) -> PathModel:
         self._check_keys()
-        segments = self._segments()
+        mtu = cast("int", self._of_path("mtu", DEFAULT_MTU))
+        segments = self._segments(mtu)
         edge_after = self._edge_after([segment.name for segment in segments])
         nat = cast("bool", self._of_path("nat", False))
         hosts = [self._host(name, nat=nat) for name in HOSTS if name != "edge" or edge_after is not None]
@@ -155,7 +156,7 @@ class _Reader:
             edge_after=edge_after,
             join=cast("Join", self._of_path("join", read_join(DEFAULT_JOIN))),
             seed=cast("int", self._of_path("seed", DEFAULT_SEED)),
-            mtu=cast("int", self._of_path("mtu", DEFAULT_MTU)),
+            mtu=mtu,
             nat=nat,
             packet_memory_bytes=cast("int | None", self._of_path("packet-memory", None)),
         )
@@ -173,7 +174,7 @@ class _Reader:
             return at(self.place(key), PATH_KEYS[key].read, self.given[key])
         return default
 
-    def _segments(self) -> tuple[Segment, ...]:
+    def _segments(self, mtu: int) -> tuple[Segment, ...]:
         if "segment" not in self.given:
             links = Links()
             links.lay(self.given, self.place, self.base)
@@ -185,7 +186,7 @@ class _Reader:
         target.lay(self.options, lambda key: f"--{key}")
         segments = []
         for name, kind, links in sketches:
-            down, up = links.build(self.traces)
+            down, up = links.build(self.traces, mtu)
             segments.append(Segment(name, kind, down, up))
         return tuple(segments)
 

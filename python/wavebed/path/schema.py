@@ -12,6 +12,8 @@ from wavebed.path import values
 from wavebed.path.problems import Problem, at, described
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.read import device_settings, preset
+from wavebed.spec.link import MOST_OVERHEAD_BYTES
+from wavebed.spec.network import MOST_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,7 +158,7 @@ LINK_KEYS = {
         ),
         Key(
             "overhead",
-            values.number(0, 10_000),
+            values.number(0, MOST_OVERHEAD_BYTES),
             "BYTES",
             "0, or that of the radio",
             "bytes that a lower layer adds to every segment",
@@ -266,7 +268,7 @@ PATH_KEYS = {
         ),
         Key(
             "seed",
-            values.number(0, 2**63 - 1),
+            values.number(0, MOST_SEED),
             "N",
             str(DEFAULT_SEED),
             "what all luck is keyed by: same seed, same luck, whatever the traffic",

@@ -196,11 +196,11 @@ def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFil
         raise Problem('is missing: write model = "gilbert-elliott" or "four-state", or pattern = FILE', "model")
     if at("model", word("gilbert-elliott", "four-state"), value["model"]) == "four-state":
         given = table(value, ("model", "p13", "p31", "p23", "p32", "p14"))
-        model = FourState(*(at(key, share, given[key]) for key in ("p13", "p31", "p23", "p32", "p14")))
+        found = {key: at(key, share, given[key]) for key in ("p13", "p31", "p23", "p32", "p14")}
         for left, right in (("p13", "p14"), ("p31", "p32")):
-            if getattr(model, left) + getattr(model, right) > 1:
+            if found[left] + found[right] > 1:
                 raise Problem(f"{left} and {right} are together more than 100%: they leave the same state", left)
-        return model
+        return FourState(**found)
     given = table(value, ("model", "p", "r"), ("good-loss", "bad-loss"))
     return GilbertElliott(
         p=at("p", share, given["p"]),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.values import number, size_bytes, table_of, time_ns, word
 from wavebed.radio.model import Rlc
-from wavebed.spec.radio import Configured, Drx, Grants, Harq, Reordering, Rrc, Slots
+from wavebed.spec.radio import Configured, Drx, Grants, Harq, Reordering, Rrc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,16 +193,19 @@ def drx_part(value: object, usual: Drx) -> Drx | None:
         value = {key: raw for key, raw in value.items() if key != "short-cycle"}
 
     def read(given: object) -> Drx:
-        changed = _changed(given, usual, _DRX)
-        if changed.short_cycle_ns is None and changed.short_cycles:
+        found = cast("dict[str, int]", _given(given, _DRX))
+        short_ns = found.get("short_cycle_ns", usual.short_cycle_ns)
+        short_cycles = found.get("short_cycles", usual.short_cycles)
+        long_ns = found.get("long_cycle_ns", usual.long_cycle_ns)
+        if short_ns is None and short_cycles:
             raise Problem("needs the key short-cycle: add it", "short-cycles")
-        if changed.short_cycle_ns is not None:
-            changed = replace(changed, short_cycles=changed.short_cycles or 1)
-            if changed.long_cycle_ns % (changed.short_cycle_ns or 1):
+        if short_ns is not None:
+            found["short_cycles"] = short_cycles or 1
+            if long_ns % short_ns:
                 raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")
-        if changed.on_ns >= min(changed.long_cycle_ns, changed.short_cycle_ns or changed.long_cycle_ns):
+        if found.get("on_ns", usual.on_ns) >= min(long_ns, short_ns or long_ns):
             raise Problem("must be less than the cycle: there would be no sleep", "on")
-        return changed
+        return replace(usual, **found)
 
     return switched(value, read, usual)
 
@@ -229,18 +232,18 @@ def frame(value: object) -> str:
     return value
 
 
-def check_frame(slots: Slots) -> None:
-    """Check that a frame has symbols for both directions.
+def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
+    """Check that a frame has symbols for both directions; `symbols_of_s` are those of an ``S`` slot.
 
     Raises
     ------
     Problem
         If it has not.
     """
-    down, _, up = slots.special_symbols
+    down, _, up = symbols_of_s
     for letter, direction, symbols in (("U", "uplink", up), ("D", "downlink", down)):
-        if slots.frame and letter not in slots.frame and not ("S" in slots.frame and symbols):
-            raise Problem(f"{slots.frame!r} has no {direction} slot: add a {letter}", "frame")
+        if frame and letter not in frame and not ("S" in frame and symbols):
+            raise Problem(f"{frame!r} has no {direction} slot: add a {letter}", "frame")
 
 
 def special_symbols(value: object) -> tuple[int, int, int]:

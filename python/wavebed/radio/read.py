@@ -16,6 +16,7 @@ from wavebed.path.values import queue as read_queue
 from wavebed.radio import parts
 from wavebed.radio.model import DeviceSettings, MacSettings, RadioSettings, WifiSettings
 from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
+from wavebed.spec.link import MOST_OVERHEAD_BYTES
 from wavebed.spec.radio import Connection, Reordering, Slots
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ WIFI_KEYS = ("buffer", "aggregate-bytes", "aggregate-frames", "overhead-time", "
 
 _DEVICE_KEYS = ("packets-per-second", "down-packets-per-second", "up-packets-per-second", "queue")
 _MAX_PACKETS_PER_S = 10**9
-_MAX_OVERHEAD_BYTES = 1000
 
 
 def preset(value: object) -> MacSettings:
@@ -114,6 +114,7 @@ def mac_settings(
             for key in ("frame", "special-symbols"):
                 if key in table:
                     raise Problem("belongs to the carrier: move it there", f"{place}.{key}")
+            at(place, lambda given: parts.check_frame(given, special_symbols), frame)
             base = replace(base, slots=replace(base.slots, frame=frame, special_symbols=special_symbols))
         base = replace(base, fallback=fallback)
     return change_settings(base, table, place)
@@ -132,6 +133,7 @@ def carrier_slots(
         raise Problem(f"{technology} has no slots: write nr or lte")
     if frame is None:
         return base.slots
+    parts.check_frame(frame, special_symbols)
     return replace(base.slots, frame=frame, special_symbols=special_symbols)
 
 
@@ -218,13 +220,15 @@ def _change_radio(base: RadioSettings, table: Table) -> RadioSettings:
 
 
 def _slots(base: Slots, origin: RadioSettings, table: Table) -> Slots:
+    frame, symbols = base.frame, base.special_symbols
     if "frame" in table:
-        base = replace(base, frame=at("frame", parts.frame, table["frame"]))
+        frame = at("frame", parts.frame, table["frame"])
     if "special-symbols" in table:
-        base = replace(base, special_symbols=at("special-symbols", parts.special_symbols, table["special-symbols"]))
-        if "S" not in base.frame:
+        symbols = at("special-symbols", parts.special_symbols, table["special-symbols"])
+        if "S" not in frame:
             raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
-    parts.check_frame(base)
+    parts.check_frame(frame, symbols)
+    base = replace(base, frame=frame, special_symbols=symbols)
     if "prepare" in table:
         base = replace(base, prepare_ns=at("prepare", time_ns, table["prepare"]))
     if "decode" in table:
@@ -263,7 +267,7 @@ def _direction(base: DirectionSettings, table: Table) -> DirectionSettings:
     if "discard" in table:
         base = replace(base, discard_ns=at("discard", _discard, table["discard"]))
     if "overhead" in table:
-        base = replace(base, overhead_bytes=at("overhead", number(0, _MAX_OVERHEAD_BYTES), table["overhead"]))
+        base = replace(base, overhead_bytes=at("overhead", number(0, MOST_OVERHEAD_BYTES), table["overhead"]))
     if "rlc" in table:
         base = replace(base, rlc=at("rlc", lambda raw: parts.rlc_part(raw, base.rlc), table["rlc"]))
     if "reordering" in table:
@@ -340,7 +344,7 @@ def _change_wifi(base: WifiSettings, table: Table) -> WifiSettings:
         retries = 0 if table["retries"] == "off" else at("retries", number(0, 255), table["retries"])
         base = replace(base, retries=retries)
     if "overhead" in table:
-        base = replace(base, overhead_bytes=at("overhead", number(0, _MAX_OVERHEAD_BYTES), table["overhead"]))
+        base = replace(base, overhead_bytes=at("overhead", number(0, MOST_OVERHEAD_BYTES), table["overhead"]))
     return replace(base, bler=_bler(base.bler, table))
 
 

@@ -18,6 +18,7 @@ from wavebed.path.traces import Traces
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts
 from wavebed.secret import HIDDEN
+from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import Common, WorkloadKey, read_values
 
@@ -40,7 +41,7 @@ RUN_KEYS: tuple[WorkloadKey, ...] = (
     WorkloadKey("trials", values.number(1, MAX_TRIALS), "N", 1, "trials of each treatment; each has a seed of its own"),
     WorkloadKey(
         "seed",
-        values.number(0, 2**63),
+        values.number(0, MOST_SEED),
         "N",
         None,
         "seed of the first trial, without it that of the path; the next trial has one more, and so on",
@@ -145,14 +146,20 @@ def read_plan(
         raise UserError(f"{scenario}: {problem}") from None
     finally:
         traces.close()
+    first = next(cast("int", given) for given in (seed, run["seed"], path_seed) if given is not None)
+    count = trials if trials is not None else cast("int", run["trials"])
+    if first + count - 1 > MOST_SEED:
+        raise UserError(
+            f"{scenario}: run.seed: {first} and the {count - 1} after it pass {MOST_SEED}: write a lower one"
+        )
     return Plan(
         scenario=scenario,
         text=read_text(scenario, "name a scenario file", most=MAX_TEXT_BYTES),
         title=str(document.get("title", scenario.stem)),
         source=str(document.get("source", "")),
         overrides=overrides,
-        trials=trials if trials is not None else cast("int", run["trials"]),
-        seed=next(cast("int", given) for given in (seed, run["seed"], path_seed) if given is not None),
+        trials=count,
+        seed=first,
         arms=arms,
         tables=_wanted(document, only),
         notes=tuple(dict.fromkeys(traces.notes)),

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 __all__ = [
+    "MOST_OVERHEAD_BYTES",
     "Bottleneck",
     "Codel",
     "Constant",
@@ -50,7 +51,8 @@ RateBps: TypeAlias = Annotated[int, Meta(ge=1, le=10**12)]
 TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
 PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=10**18)]
 Probability: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
-OverheadBytes: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
+MOST_OVERHEAD_BYTES = 1000
+OverheadBytes: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OVERHEAD_BYTES)]
 End: TypeAlias = Literal["repeat", "hold", "stop"]
 Unit: TypeAlias = Literal["packet", "superpacket"]
 
@@ -154,7 +156,7 @@ class TokenBucket(Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     """A rate with bursts; the bucket starts full."""
 
     rate_bps: RateBps
-    burst_bytes: Annotated[int, Meta(ge=1)]
+    burst_bytes: Annotated[int, Meta(ge=1, le=10**9)]
 
 
 class PacketRate(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="packets"):
@@ -174,6 +176,8 @@ class Sampled(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     def __post_init__(self) -> None:
         if (self.rate_bps is None) == (self.file is None):
             raise ValueError("a sampled rate is constant or of a pattern: write rate_bps or file")
+        if self.file is None and (self.end, self.start_ns) != (None, None):
+            raise ValueError("a constant rate has neither end nor start_ns: remove them")
 
 
 Rate: TypeAlias = Constant | PatternRate | Opportunities | TokenBucket | PacketRate | Sampled
@@ -229,6 +233,11 @@ class FourState(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind
     p32: Probability
     p14: Probability
 
+    def __post_init__(self) -> None:
+        for one, other, state in (("p13", "p14", 1), ("p31", "p32", 3)):
+            if getattr(self, one) + getattr(self, other) > 1:
+                raise ValueError(f"{one} + {other} is at most 1, since both lead out of state {state}")
+
 
 class PatternLoss(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pattern"):
     """The ``loss`` of a pattern."""
@@ -249,6 +258,16 @@ class Bottleneck(Struct, frozen=True, forbid_unknown_fields=True, tag_field="sta
     overhead_bytes: OverheadBytes = 0
     unit: Unit = "packet"
     outage: Literal["hold", "drop"] = "hold"
+
+    def __post_init__(self) -> None:
+        limit = getattr(self.queue, "limit", None)
+        sampled_queue = isinstance(self.queue, DropTail | Infinite)
+        if isinstance(self.rate, Sampled) and not sampled_queue:
+            raise ValueError("a sampled rate fixes departures on arrival: its queue is droptail or infinite")
+        if isinstance(self.rate, Opportunities | PacketRate) and self.outage == "drop":
+            raise ValueError("opportunities and a rate in packets are never zero: outage must be hold")
+        if isinstance(self.rate, PacketRate) and limit is not None and limit.time_ns is not None:
+            raise ValueError("a rate in packets has no bytes per second: the limit is in packets or bytes")
 
 
 class Delay(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="delay"):

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field, structs
 
-from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Reorder
+from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Reorder, TokenBucket
 from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Hop", "Host", "JoinOff", "JoinSlot", "JoinTime", "Network", "Segment", "Stage", "pattern_files"]
-__all__ += ["with_pattern_files"]
+__all__ = ["MOST_SEED", "Hop", "Host", "JoinOff", "JoinSlot", "JoinTime", "Network", "Segment", "Stage"]
+__all__ += ["pattern_files", "with_pattern_files"]
 
 Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
 Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+Setting: TypeAlias = Annotated[str, Meta(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")]
+MOST_SEED = 2**63 - 1
+"""What fits a signed number of 64 bits, which is what TOML and Parquet have."""
 _SOURCES = ("rate", "delay", "model")
 """Fields of stages that a pattern may drive."""
 _Node = TypeVar("_Node", bound=Struct)
@@ -41,7 +44,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     congestion_control: str | None = None
-    sysctls: dict[str, str] = field(default_factory=dict)
+    sysctls: dict[Setting, str] = field(default_factory=dict)
 
 
 class Segment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +54,12 @@ class Segment(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["wired", "radio"]
     down: tuple[Stage, ...]
     up: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        radios = [stage for stage in (*self.down, *self.up) if isinstance(stage, Radio)]
+        known = [radio.connection for radio in radios if radio.connection is not None]
+        if any(connection != known[0] for connection in known):
+            raise ValueError("connection is the same in both directions of a segment")
 
 
 class Hop(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "end": "to"}):
@@ -82,6 +91,30 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     packet_memory_bytes: Annotated[int, Meta(ge=16 << 20)] | None
     hosts: tuple[Host, ...]
     hops: tuple[Hop, ...]
+
+    def __post_init__(self) -> None:
+        hosts = [host.name for host in self.hosts]
+        segments = [segment.name for hop in self.hops for segment in hop.segments]
+        for what, names in (("host", hosts), ("segment", segments)):
+            if len(set(names)) != len(names):
+                raise ValueError(f"each name of a {what} stands once")
+        for hop in self.hops:
+            if hop.start not in hosts or hop.end not in hosts:
+                raise ValueError(f"a hop joins two of the hosts, which are {', '.join(hosts)}")
+        if self.nat and any(
+            host.name == "server" and (host.congestion_control is not None or host.sysctls) for host in self.hosts
+        ):
+            raise ValueError("with nat the server is this machine, whose settings stay as they are")
+        for name, stages in self.links():
+            for stage in stages:
+                self._check_with_mtu(name, stage)
+
+    def _check_with_mtu(self, link: str, stage: Stage) -> None:
+        rate = getattr(stage, "rate", None)
+        if isinstance(rate, TokenBucket) and rate.burst_bytes < self.mtu:
+            raise ValueError(f"{link}: burst_bytes is at least the MTU, {self.mtu}")
+        if isinstance(stage, Wifi):
+            stage.check(self.mtu)
 
     def links(self) -> Iterator[tuple[str, tuple[Stage, ...]]]:
         """Yield name and stages of every link: ``radio.down``, ``radio.up``."""

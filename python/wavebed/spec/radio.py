@@ -9,13 +9,15 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from wavebed.spec.link import Constant, OverheadBytes, PatternRate, Probability, Queue, TimeNs
+from wavebed.spec.link import Constant, FqCodel, OverheadBytes, PatternRate, Probability, Queue, TimeNs
 
 __all__ = ["AirRate", "Configured", "Connection", "Drx", "Grants", "Harq", "Radio", "Reordering", "RlcAm", "RlcUm"]
 __all__ += ["Rrc", "Slots", "Wifi"]
 
 AirRate: TypeAlias = Constant | PatternRate
 """Bits of transport blocks per second that are the user's, averaged over the duplex frame."""
+_SYMBOLS = 14
+"""Of a slot (TS 38.211, 4.3.2)."""
 Symbols: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
 PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -25,7 +27,7 @@ PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=10**18)]
 class Harq(Struct, frozen=True, forbid_unknown_fields=True):
     """Hybrid ARQ of one carrier; times in slots of that carrier. `limit` counts all transmissions of a block."""
 
-    processes: Annotated[int, Meta(ge=1, le=256)]
+    processes: Annotated[int, Meta(ge=1, le=32)]
     feedback_slots: Count
     schedule_slots: PositiveCount
     limit: Annotated[int, Meta(ge=1, le=64)]
@@ -42,6 +44,14 @@ class Slots(Struct, frozen=True, forbid_unknown_fields=True):
     prepare_ns: TimeNs
     decode_ns: TimeNs
     harq: Harq | None
+
+    def __post_init__(self) -> None:
+        down, guard, up = self.special_symbols
+        if "S" in self.frame and down + guard + up != _SYMBOLS:
+            raise ValueError(f"special_symbols are {_SYMBOLS} together")
+        for letter, direction, symbols in (("D", "downlink", down), ("U", "uplink", up)):
+            if self.frame and letter not in self.frame and not ("S" in self.frame and symbols):
+                raise ValueError(f"frame {self.frame!r} has no {direction}: add a slot {letter}")
 
 
 class RlcAm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="am"):
@@ -89,6 +99,10 @@ class Drx(Struct, frozen=True, forbid_unknown_fields=True):
     long_cycle_ns: PositiveTimeNs
     on_ns: TimeNs
 
+    def __post_init__(self) -> None:
+        if self.on_ns > self.long_cycle_ns:
+            raise ValueError("on_ns is at most long_cycle_ns")
+
 
 class Rrc(Struct, frozen=True, forbid_unknown_fields=True):
     """Release to idle or inactive, and the way back."""
@@ -114,13 +128,17 @@ class Radio(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", 
     slots: Slots
     fallback: Slots | None
     queue: Queue
-    discard_ns: TimeNs | None
+    discard_ns: PositiveTimeNs | None
     overhead_bytes: OverheadBytes
     rlc: RlcAm | RlcUm
     reordering: Reordering | None
     grants: Grants | None
     connection: Connection | None
     handover: Literal["forward", "lose"]
+
+    def __post_init__(self) -> None:
+        if self.discard_ns is not None and isinstance(self.queue, FqCodel):
+            raise ValueError("discard_ns needs a queue with a single order, which fq_codel has not")
 
 
 class Wifi(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="wifi"):
@@ -134,3 +152,20 @@ class Wifi(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", t
     overhead_ns: Annotated[int, Meta(ge=0, le=10**9)]
     retries: Annotated[int, Meta(ge=0, le=255)]
     overhead_bytes: OverheadBytes
+
+    def check(self, mtu: int) -> None:
+        """Check what depends on the largest packet.
+
+        Raises
+        ------
+        ValueError
+            If an aggregate holds no frame, or its overhead leaves no time for bytes at a constant rate.
+        """
+        frame_bytes = mtu + self.overhead_bytes
+        if self.aggregate_bytes < frame_bytes:
+            raise ValueError(f"aggregate_bytes is at least the MTU with overhead_bytes, {frame_bytes}")
+        full_bytes = min(max(self.aggregate_bytes // frame_bytes, 1), self.aggregate_frames) * frame_bytes
+        if isinstance(self.rate, Constant) and self.overhead_ns:
+            most_bps = full_bytes * 8_000_000_000 // self.overhead_ns
+            if self.rate.rate_bps >= most_bps:
+                raise ValueError(f"full aggregates with overhead_ns carry less than {most_bps} bits per second")

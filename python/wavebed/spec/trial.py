@@ -8,16 +8,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wavebed.errors import UserError
-from wavebed.spec.network import Network
+from wavebed.spec.network import MOST_SEED, Network
 
 if TYPE_CHECKING:
     Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 else:
     Json = Any  # what msgspec takes for any JSON value
 
-__all__ = ["MOST_SEED", "PatternOrigin", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
+__all__ = ["PatternOrigin", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
 
-MOST_SEED = 2**63 - 1
 VERSION: Literal[1] = 1
 TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
 

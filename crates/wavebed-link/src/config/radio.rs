@@ -122,7 +122,8 @@ struct RrcKeys {
 const SYMBOLS: u32 = 14;
 const MAX_SLOTS: u64 = 1_000_000;
 const MAX_FRAME: usize = 1000;
-const MAX_PROCESSES: u32 = 256;
+/// `nrofHARQ-ProcessesForPDSCH-v1700` (TS 38.331).
+const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;
 
 /// What the stages of one segment share: the connection of its two directions.
@@ -158,7 +159,7 @@ pub(super) fn build(
             .map(|value| positive_time("discard_ns", value))
             .transpose()?,
         rlc: rlc(keys.rlc)?,
-        reordering: keys.reordering.map(|keys| keys.timer_ns),
+        reordering: keys.reordering.map(reordering).transpose()?,
         grants: keys.grants.map(grants).transpose()?,
         handover: keys.handover,
     };
@@ -341,6 +342,14 @@ fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
             retransmissions,
         }),
     })
+}
+
+/// The timer; without it, it is waited until the gap is filled or given up.
+fn reordering(keys: ReorderingKeys) -> Result<Option<u64>, ConfigError> {
+    let timer = keys.timer_ns;
+    timer
+        .map(|value| time("reordering.timer_ns", value))
+        .transpose()
 }
 
 fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
