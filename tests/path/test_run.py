@@ -19,7 +19,7 @@ from wavebed.run.machine_lock import measuring
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
 WAVEBED = [sys.executable, "-m", "wavebed"]
-ON_TIME = {"engine on time", "few late packets", "engine kept running", "machine not suspended", "time of day not set"}
+ON_TIME = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 
 
 def wavebed(folder: Path, text: str, *options: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -40,7 +40,7 @@ def metric(record: Any, workload: str, name: str) -> Any:
 def lateness(record: Any) -> str:
     """Return why the machine makes a trial invalid; empty where it does not."""
     failed = [check for check in record["checks"] if not check["holds"] and check["severity"] == "invalid"]
-    late = [check["evidence"] for check in failed if check["name"] in ON_TIME]
+    late = [check["evidence"] for check in failed if check["code"] in ON_TIME]
     return ", ".join(late) if len(late) == len(failed) else ""
 
 

@@ -116,6 +116,8 @@ def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(small: Fil
     assert f"sampler: cannot write {small}/flows.csv: {full}" in doubts
     assert f"series: cannot write {small}/" in doubts
     assert json.loads((tmp_path / "summary.json").read_text())["doubts"] == lab.summary["doubts"]
+    assert set(lab.summary["missing"]) <= set(lab.summary["doubts"])
+    assert len(lab.summary["missing"]) >= 2
 
 
 def test_samples_need_a_folder() -> None:

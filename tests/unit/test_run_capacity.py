@@ -39,7 +39,7 @@ def network(down: Sequence[dict[str, object]], up: Sequence[dict[str, object]]) 
         "nat": False,
         "join": {"kind": "off"},
         "packet_memory_bytes": None,
-        "hosts": [],
+        "hosts": [{"name": "server"}, {"name": "client"}],
         "hops": [hop],
     }
     return msgspec.convert(known, Network)

@@ -38,13 +38,14 @@ def engine(**changes: Json) -> dict[str, Json]:
         "sampler": changes.get("sampler"),
         "checks": [
             {
+                "code": "gaps",
                 "name": "engine kept running",
                 "holds": "stood_still" not in changes,
                 "severity": changes.get("stood_still", "doubtful"),
                 "evidence": "the engine stood still for up to 60.0 ms at 1.2 s",
             }
         ],
-        "doubts": changes.get("doubts", []),
+        "missing": changes.get("missing", []),
     }
 
 
@@ -59,6 +60,9 @@ def record(outcome: Outcome) -> WorkloadRecord:
 def test_a_quiet_trial_is_valid_and_says_why() -> None:
     assert judged(engine(), record(Outcome())) == ("valid", [])
     assert all(check.evidence for check in engine_checks(engine()))
+    codes = [check.code for check in engine_checks(engine())]
+    assert all(codes)
+    assert len(set(codes)) == len(codes)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +77,11 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(stood_still="invalid"), "invalid", "60.0 ms at 1.2 s"),
         (engine(sampler={"rounds": 80, "missed": 20}), "doubtful", "20 of 100 rounds"),
         (
-            engine(doubts=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
+            engine(missing=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
             "doubtful",
             "No space left on device",
         ),
-        (engine(doubts=["client: no counters: No such file"]), "doubtful", "no counters"),
+        (engine(missing=["client: no counters: No such file"]), "doubtful", "no counters"),
         ({}, "invalid", "without a summary"),
     ],
 )

@@ -47,7 +47,9 @@ impl Severity {
 /// A condition that a run has to meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// The condition.
+    /// What programs know it by.
+    pub code: &'static str,
+    /// The condition, for people.
     pub name: &'static str,
     /// Whether it is met.
     pub holds: bool,
@@ -119,6 +121,7 @@ fn bounds<'a>(
     let share = late as f64 / total.max(1) as f64;
     vec![
         Check {
+            code: "late",
             name: "engine on time",
             holds: p99_ns <= LATE_P99_NS,
             severity: graded(surely_ns, LATE_PACKET_NS),
@@ -129,6 +132,7 @@ fn bounds<'a>(
             ),
         },
         Check {
+            code: "late-packets",
             name: "few late packets",
             holds: share <= LATE_PACKETS_SHARE,
             severity: Severity::Doubtful,
@@ -168,6 +172,7 @@ pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
     );
     let worst_ns = worst.map_or(0, |gap| gap.length_ns);
     Check {
+        code: "gaps",
         name: "engine kept running",
         holds: worst_ns <= COUNTED_NS,
         severity: graded(worst_ns, GAP_INVALID_NS),
@@ -186,6 +191,7 @@ pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
     let step_bound_ns = STEP_NS + STEP_NS_PER_S * duration_s;
     vec![
         Check {
+            code: "stolen",
             name: "processors not stolen",
             holds: stolen <= STOLEN_SHARE,
             severity: Severity::Doubtful,
@@ -196,6 +202,7 @@ pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
             ),
         },
         Check {
+            code: "suspended",
             name: "machine not suspended",
             holds: lost.suspended_ns <= SUSPENDED_NS,
             severity: Severity::Invalid,
@@ -205,6 +212,7 @@ pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
             ),
         },
         Check {
+            code: "clock-step",
             name: "time of day not set",
             holds: millis(lost.clock_step_ns) * 1e6 <= step_bound_ns,
             severity: Severity::Doubtful,

@@ -40,7 +40,9 @@ pub struct Summary {
     pub machine: Option<MachineSummary>,
     /// Whether the engine was on time: every condition, with its evidence.
     pub checks: Vec<Check>,
-    /// What else is doubtful, in words; empty when nothing is.
+    /// Rows and counters that are missing: a disk was full, a host did not tell its losses.
+    pub missing: Vec<String>,
+    /// What else is doubtful, in words, what is missing too; empty when nothing is.
     pub doubts: Vec<String>,
     #[serde(skip)]
     lateness: Vec<Late>,
@@ -168,9 +170,9 @@ impl Summary {
         for host in hosts {
             match host.losses() {
                 Ok(losses) => summary.add_host(host.name(), losses),
-                Err(error) => summary
-                    .doubts
-                    .push(format!("{}: no counters: {error}", host.name())),
+                Err(error) => {
+                    summary.add_missing(format!("{}: no counters: {error}", host.name()));
+                }
             }
         }
         summary
@@ -256,8 +258,12 @@ impl Summary {
 
     /// Says what is missing on the disk.
     pub fn add_unwritten(&mut self, what: &str, error: &impl std::error::Error, missing: &str) {
-        self.doubts
-            .push(format!("{what}: {error}: {missing} are missing"));
+        self.add_missing(format!("{what}: {error}: {missing} are missing"));
+    }
+
+    fn add_missing(&mut self, line: String) {
+        self.missing.push(line.clone());
+        self.doubts.push(line);
     }
 
     fn add_capture(&mut self, name: &str, dropped_segments: u64) {

@@ -88,7 +88,13 @@ def _line(line: TrialLine) -> dict[str, object]:
 
 
 def _check(check: Check) -> dict[str, object]:
-    return {"name": check.name, "holds": check.holds, "severity": check.severity, "evidence": check.evidence}
+    return {
+        "code": check.code,
+        "name": check.name,
+        "holds": check.holds,
+        "severity": check.severity,
+        "evidence": check.evidence,
+    }
 
 
 def _metric(workload: str, metric: Metric) -> dict[str, object]:

@@ -28,12 +28,15 @@ class Check:
         What the trial is where it does not hold: ``invalid`` or ``doubtful``.
     evidence : str
         Figures, one line.
+    code : str
+        What programs know it by; empty in results of before there were codes.
     """
 
     name: str
     holds: bool
     severity: Literal["invalid", "doubtful"]
     evidence: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

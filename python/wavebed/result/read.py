@@ -170,6 +170,7 @@ def _check(data: dict[str, Json]) -> Check:
         holds=_one(bool, data, "holds"),
         severity=cast('Literal["invalid", "doubtful"]', _one(str, data, "severity")),
         evidence=_one(str, data, "evidence"),
+        code=_one(str, data, "code") if "code" in data else "",
     )
 
 

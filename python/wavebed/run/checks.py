@@ -1,4 +1,4 @@
-"""Is a trial valid? Each condition with its evidence, from the engine's books and the samplers."""
+"""Is a trial valid? Each condition with its evidence, from the engine's summary and the samplers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ BUSY = 0.97
 BUSY_SHARE = 0.25
 """Marked when all processors together were busier than `BUSY` in more than this share of the intervals."""
 UDP_LOSS_SHARE = 0.001
-_ABSENT = ("rows are missing", "no counters")
-"""What the engine says when a disk was full, or a host did not tell its losses (`Summary` in wavebed-path)."""
 
 
 def _list(engine: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
@@ -35,7 +33,7 @@ def _dropped(links: Sequence[Mapping[str, Json]], reason: str) -> int:
 
 
 def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]:
-    """Return the conditions that the engine's books speak of.
+    """Return the conditions that the engine's summary speaks of.
 
     Parameters
     ----------
@@ -47,7 +45,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
     if not engine:
         last = messages.strip().rpartition("\n")[2].removeprefix("wavebed-core: ")
         why = "the laboratory ended without a summary" + (f": {last}" if last else "")
-        return [Check("the engine gave its books", False, "invalid", why)]
+        return [Check("the engine gave its summary", False, "invalid", why, "no-summary")]
     links, departures, hosts = _list(engine, "links"), _list(engine, "departures"), _list(engine, "hosts")
     unaccounted = sum(abs(cast("int", link["unaccounted_segments"])) for link in links)
     offered = _sum(links, "offered_segments")
@@ -59,22 +57,25 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
             unaccounted == 0,
             "invalid",
             f"{offered:,} segments offered to the links, {unaccounted} unaccounted for",
+            "unaccounted",
         ),
         Check(
             "no loss outside the links",
             refused + device == 0,
             "invalid",
             f"{device} lost at devices, {refused} refused by devices",
+            "lost-outside",
         ),
         Check(
             "queues limited by the path alone",
             beyond == 0,
             "doubtful",
             f"{beyond:,} segments dropped at the packet memory limit",
+            "packet-memory",
         ),
         _udp_check(hosts, links),
         *_time_checks(engine),
-        _written_check(cast("list[str]", engine.get("doubts") or [])),
+        _missing_check(cast("list[str]", engine.get("missing") or [])),
     ]
     sampler = engine.get("sampler")
     if isinstance(sampler, dict):
@@ -85,16 +86,15 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
                 missed <= 0.01 * max(rounds, 1),
                 "doubtful",
                 f"{missed} of {rounds + missed} rounds of TCP_INFO left out",
+                "samplers",
             )
         )
     return checks
 
 
-def _written_check(doubts: Sequence[str]) -> Check:
-    """Judge whether the books and series are whole; what else the engine doubts has checks of its own."""
-    absent = [doubt for doubt in doubts if any(word in doubt for word in _ABSENT)]
-    said = "; ".join(absent) or "nothing is missing"
-    return Check("books and series are whole", not absent, "doubtful", said)
+def _missing_check(missing: Sequence[str]) -> Check:
+    said = "; ".join(missing) or "nothing is missing"
+    return Check("counters and series are whole", not missing, "doubtful", said, "missing")
 
 
 def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
@@ -105,6 +105,7 @@ def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str,
         lost <= UDP_LOSS_SHARE * delivered,
         "doubtful",
         f"{lost} UDP datagrams found no room in a socket's buffer",
+        "socket-loss",
     )
 
 
@@ -116,6 +117,7 @@ def _time_checks(engine: Mapping[str, Json]) -> list[Check]:
             bool(row["holds"]),
             cast('Literal["invalid", "doubtful"]', row["severity"]),
             cast("str", row["evidence"]),
+            cast("str", row["code"]),
         )
         for row in _list(engine, "checks")
     ]
@@ -136,6 +138,7 @@ def processor_check(busy: Sequence[float]) -> Check:
         share <= BUSY_SHARE,
         "doubtful",
         f"all processors busy in {share:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_SHARE:.0%})",
+        "processors",
     )
 
 

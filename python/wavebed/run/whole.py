@@ -18,5 +18,9 @@ def partial_check(workloads: Sequence[WorkloadRecord]) -> Check:
     """Judge whether every workload did all that was planned."""
     partial = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "partial"]
     return Check(
-        "every workload is whole", not partial, "doubtful", "; ".join(partial) or "each did all that was planned"
+        "every workload is whole",
+        not partial,
+        "doubtful",
+        "; ".join(partial) or "each did all that was planned",
+        "partial",
     )

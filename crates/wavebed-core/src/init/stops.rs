@@ -126,6 +126,7 @@ pub fn add(summary: &mut Value, stops: &[Stop]) {
     }
     if let Some(Value::Array(checks)) = summary.get_mut("checks") {
         checks.push(json!({
+            "code": "stopped",
             "name": "no program was stopped",
             "holds": stops.is_empty(),
             "severity": severity,
@@ -192,6 +193,7 @@ mod tests {
         let long = of(&[stop(0.02), stop(3.2)]);
         let evidence = "\"iperf3\" on server was stopped for 0.020 s; \"iperf3\" on server was stopped for 3.200 s";
         let check = json!({
+            "code": "stopped",
             "name": "no program was stopped", "holds": false, "severity": "invalid", "evidence": evidence
         });
         assert_eq!(long["checks"], json!([check]));
