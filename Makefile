@@ -62,6 +62,7 @@ lint-python: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 fuzz: $(STAMP)   ## every fuzz target for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)

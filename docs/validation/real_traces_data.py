@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel import Mode
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import Mode, Scene
 
     Floats = NDArray[np.float64]
 

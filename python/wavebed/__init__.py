@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wavebed.load_results import load as load
     from wavebed.path import Path as Path
     from wavebed.pattern import Pattern as Pattern
-    from wavebed.result.load import load as load
 
 __version__ = "0.1.0"
 __all__ = ["Path", "Pattern", "__version__", "load"]
 
-_HOMES = {"Path": "wavebed.path", "Pattern": "wavebed.pattern", "load": "wavebed.result.load"}
+_HOMES = {"Path": "wavebed.path", "Pattern": "wavebed.pattern", "load": "wavebed.load_results"}
 
 
 def __getattr__(name: str) -> object:

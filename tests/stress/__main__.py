@@ -60,7 +60,7 @@ def main() -> int:
         print(f"  took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(figures))
     if given.json:
-        from wavebed.run.machine import machine
+        from wavebed.result.machine import machine
 
         given.json.write_text(json.dumps({"machine": machine(), "figures": as_json(figures)}, indent=1) + "\n")
     return int(any(each.state == "missed" for each in figures))

@@ -19,8 +19,8 @@ from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.result.model import Verdict
-    from wavebed.workload.model import Json
 
 END_S = 40.0
 TREATMENTS = ("cubic", "bbr")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wavebed.channel.adaptation import Adapted, LoopSettings, adapt, resource_blocks
 from wavebed.channel.adaptation.bler import block_error_rate
 from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.path.model import Queue
+from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
 from wavebed.scene.model import Carrier
 

@@ -19,7 +19,7 @@ from wavebed.channel.adaptation import (
     wifi_overhead_ns,
 )
 from wavebed.channel.adaptation.bler import cqi_snr_db, waterfall
-from wavebed.path.model import Queue
+from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.presets import PRESETS
 

@@ -16,12 +16,13 @@ import pytest
 import wavebed.channel
 from wavebed.channel.export import to_pattern
 from wavebed.channel.plot_data import Album
-from wavebed.channel.realisation import Interval, Realisation
+from wavebed.channel.realisation import Realisation
 from wavebed.channel.summary import Gathering
 from wavebed.channel.table import as_text
 from wavebed.cli import main
 from wavebed.pattern import read_trace
 from wavebed.scene import load
+from wavebed.scene.model import Interval
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from wavebed.config.problems import Problem
 from wavebed.forward.command import MadeDevice, PeerPorts, RealPorts, Wish, parse_wish
 from wavebed.forward.model import Span
-from wavebed.path.problems import Problem
 from wavebed.secret import Secret
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavebed.config.problems import Problem
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.cpu import CpuUse, flag_offload, open_meter, parse_source
 from wavebed.forward.cpu.local import LocalMeter
@@ -23,7 +24,6 @@ from wavebed.forward.cpu.node_exporter import NodeExporterMeter, parse_metrics
 from wavebed.forward.cpu.proc import parse_net_rx, parse_softnet, parse_stat
 from wavebed.forward.cpu.snmp import SnmpMeter
 from wavebed.forward.cpu.ssh import SshMeter
-from wavebed.path.problems import Problem
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:

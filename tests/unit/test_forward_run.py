@@ -14,6 +14,7 @@ from forward_fakes import FakeDevice, FakePort, fake_ports
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
 from wavebed.cli import main
+from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
 from wavebed.forward.layout import Layout
@@ -24,7 +25,6 @@ from wavebed.forward.run import Outcome, measure, run_order
 from wavebed.forward.session import Setup, _layout
 from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import write_forward
-from wavebed.path.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -249,7 +249,7 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(folder) -> None:
 
 def test_importing_the_package_and_listing_the_commands_needs_no_numpy(folder) -> None:
     code = (
-        "import sys, wavebed, wavebed.cli, wavebed.units; wavebed.cli.build_parser('trace'); "
+        "import sys, wavebed, wavebed.cli, wavebed.config.units; wavebed.cli.build_parser('trace'); "
         "print('numpy' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert run("-c", code).stdout == "False\n"

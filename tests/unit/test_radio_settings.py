@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
+from wavebed.config.units import Limit
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, device_settings, mac_settings
 from wavebed.radio.stage import device_stage, radio_stage, wifi_stage
 from wavebed.spec.link import Constant, PacketRate
 from wavebed.spec.radio import Configured, Reordering, RlcUm
-from wavebed.units import Limit
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

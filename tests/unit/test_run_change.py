@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.run.change import changed, key_parts, parse_change
 
 DOCUMENT: dict[str, object] = {

@@ -11,7 +11,7 @@ from wavebed.run.checks import engine_checks, processor_check, verdict
 from wavebed.workload.model import Outcome, Span
 
 if TYPE_CHECKING:
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 LINK: dict[str, Json] = {
     "name": "radio.down",

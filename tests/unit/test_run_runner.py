@@ -48,7 +48,6 @@ def _quick_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
     monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
-    monkeypatch.setattr("wavebed.run.runner._report", lambda *_: None)
 
 
 def _plan(folder: Path, trials: int) -> Plan:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from wavebed.cli.scenario_reference import reference_page
 from wavebed.errors import UserError
 from wavebed.path.api import Path
-from wavebed.path.reference import reference_page
 from wavebed.path.schema import HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def test_the_study_is_what_the_paper_says() -> None:
 
 def test_the_reference_page_is_up_to_date() -> None:
     stored = (ROOT / "docs/reference/scenario.md").read_text()
-    assert stored == reference_page(), "run: python -m wavebed.path.reference docs/reference/scenario.md"
+    assert stored == reference_page(), "run: python -m wavebed.cli.scenario_reference docs/reference/scenario.md"
     for keys in (LINK_KEYS, PATH_KEYS, SEGMENT_KEYS, HOST_KEYS):
         for key in keys:
             assert f"| `{key}` |" in stored

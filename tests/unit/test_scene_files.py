@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wavebed.config.problems import Problem
 from wavebed.errors import UserError
-from wavebed.path.problems import Problem
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.scene import Scene, load, shipped
 from wavebed.scene.model import Array, Box, ReferenceChain, Screen, Share, Timers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavebed import units
+from wavebed.config import units
 from wavebed.errors import UserError
 
 

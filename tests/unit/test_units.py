@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed import units
+from wavebed.config import units
+from wavebed.config.units import Limit
 from wavebed.errors import UserError
-from wavebed.units import Limit
 
 NOT_A_RATE = "{!r} is not a rate: write a decimal number and its unit, as in 10gbit, 2.5gbit, 54mbit"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.bulk import Bulk
 from wavebed.workload.iperf3 import read_end, shortfall

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.call_report import call_outcome
 from wavebed.workload.call_video import camera_film
@@ -15,7 +15,8 @@ from wavebed.workload.model import Clock
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.workload.model import Json, Outcome
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Outcome
 
 BEGIN_MS = 1_000_000.0
 ENDS = {"cpu": 0.0, "bandwidth": 0.0, "none": 4.0, "other": 0.0}

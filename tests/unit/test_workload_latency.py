@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
-from wavebed.path.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.irtt import read_irtt
 from wavebed.workload.latency_windows import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.media.content import Content
 from wavebed.workload.media.ladder import LADDERS

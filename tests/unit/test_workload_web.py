@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.browser.film import MOST_BYTES, write_film
 from wavebed.workload.browser.speed_index import Frame, visual_progress

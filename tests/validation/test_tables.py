@@ -15,10 +15,10 @@ from wavebed.channel.adaptation import (
 )
 from wavebed.channel.adaptation.bler import waterfall
 from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.channel.adaptation.tables import read_table
 from wavebed.channel.adaptation.tbs import code_rate, modulation_order
-from wavebed.path.model import Queue
+from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
+from wavebed.radio.table_files import read_table
 from wavebed.scene.model import Carrier
 
 

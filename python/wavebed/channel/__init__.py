@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wavebed.channel.export import Direction, to_pattern
     from wavebed.channel.modes import ensemble, realise
-    from wavebed.channel.realisation import Interval, Mode, Realisation
+    from wavebed.channel.realisation import Realisation
 
-__all__ = ["Direction", "Interval", "Mode", "Realisation", "ensemble", "realise", "to_pattern"]
+__all__ = ["Direction", "Realisation", "ensemble", "realise", "to_pattern"]
 
 _HOMES = {
     "Direction": "export",
-    "Interval": "realisation",
-    "Mode": "realisation",
     "Realisation": "realisation",
     "ensemble": "modes",
     "realise": "modes",

@@ -24,8 +24,7 @@ from wavebed.scene.model import Box
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.channel.realisation import Interval
-    from wavebed.scene.model import Carrier, Obstacle, Propagation, Scene, Station
+    from wavebed.scene.model import Carrier, Interval, Obstacle, Propagation, Scene, Station
 
     Floats = NDArray[np.float64]
 

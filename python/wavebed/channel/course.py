@@ -10,10 +10,10 @@ import numpy as np
 
 from wavebed.channel.adaptation.bler import waterfall
 from wavebed.channel.adaptation.wifi import FIRST_DATA_MCS
-from wavebed.channel.realisation import Interval
 from wavebed.channel.serving import Phase, follow
 from wavebed.channel.wifi import follow_sectors, sweep_s
 from wavebed.radio.model import RadioSettings
+from wavebed.scene.model import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

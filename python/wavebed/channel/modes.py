@@ -10,8 +10,8 @@ from wavebed.channel.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wavebed.channel.realisation import Mode, Realisation
-    from wavebed.scene.model import Scene
+    from wavebed.channel.realisation import Realisation
+    from wavebed.scene.model import Mode, Scene
 
 __all__ = ["ensemble", "realise"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,19 +11,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import Interval, Mode, Scene
 
-__all__ = ["Interval", "Mode", "Realisation"]
-
-Mode: TypeAlias = Literal["3gpp", "reference"]
-
-
-class Interval(NamedTuple):
-    """A state of the geometry (``LOS``, ``NLOS`` or ``OUTAGE``) from `start_s` to `end_s`."""
-
-    state: str
-    start_s: float
-    end_s: float
+__all__ = ["Realisation"]
 
 
 @dataclass(frozen=True, eq=False)

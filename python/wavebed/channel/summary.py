@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.realisation import Interval, Realisation
-    from wavebed.scene.model import Scene
+    from wavebed.channel.realisation import Realisation
+    from wavebed.scene.model import Interval, Scene
 
     Floats = NDArray[np.float64]
 

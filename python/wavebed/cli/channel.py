@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wavebed.channel.plot_data import Album
-    from wavebed.channel.realisation import Mode, Realisation
+    from wavebed.channel.realisation import Realisation
     from wavebed.pattern import Pattern
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import Mode, Scene
 
 __all__ = ["register", "run"]
 

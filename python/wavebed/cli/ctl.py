@@ -15,7 +15,7 @@ from wavebed.printable import printable
 if TYPE_CHECKING:
     import argparse
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
 
 __all__ = ["register", "run"]
 

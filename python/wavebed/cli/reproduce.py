@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.signals import end_on_signals
+from wavebed.config.problems import at
+from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.problems import at
-from wavebed.path.values import number
 
 if TYPE_CHECKING:
     import argparse
@@ -44,8 +44,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Go where devices can be made, test them all, say what came out."""
+    from wavebed.config.problems import choose
     from wavebed.forward.cell import enter
-    from wavebed.path.problems import choose
 
     study = at("STUDY", lambda given: choose(given, STUDIES), args.study)
     if study not in _READY:

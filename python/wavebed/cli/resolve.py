@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.run import add_change_options, scenario_plan
-from wavebed.path.problems import Problem, at
-from wavebed.path.values import number
+from wavebed.config.problems import Problem, at
+from wavebed.config.values import number
 
 if TYPE_CHECKING:
     import argparse

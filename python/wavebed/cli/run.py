@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.signals import end_on_signals
+from wavebed.config.problems import at
+from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.problems import at
-from wavebed.path.values import number
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -121,9 +121,15 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     live.note(plan_text(plan))
     folder = args.output if args.output is not None else _new_folder(plan.scenario.stem)
     command_line = ["wavebed", *sys.argv[1:]]
-    outcome = run_plan(plan, folder, command_line, live)
+    outcome = run_plan(plan, folder, command_line, live, _write_report)
     print(_json(folder, outcome) if args.json else printable(_text(folder, outcome), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+
+
+def _write_report(folder: Path) -> Path:
+    from wavebed.report.build import write_report
+
+    return write_report(folder)
 
 
 def _scenario(given: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import at, choose
+from wavebed.config.problems import at, choose
 
 if TYPE_CHECKING:
     import argparse

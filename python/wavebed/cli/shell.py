@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
+from wavebed.config.problems import at
+from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
-from wavebed.path.problems import at
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
-from wavebed.path.values import name as read_name
 
 if TYPE_CHECKING:
     import argparse
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
 
 __all__ = ["register", "run"]
 

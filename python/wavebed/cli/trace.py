@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.config.units import argument, format_rate, parse_rate, parse_time
 from wavebed.errors import UserError
-from wavebed.units import argument, format_rate, parse_rate, parse_time
 
 if TYPE_CHECKING:
     import argparse
@@ -306,7 +306,7 @@ def _place(pattern: Pattern, text: str) -> int:
         return parse_time(text)
     if text == "0s":
         return 0
-    from wavebed.units import parse_limit
+    from wavebed.config.units import parse_limit
 
     count = parse_limit(text).packets
     if count is None:

@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from wavebed.config.problems import Problem, at, choose, described
+from wavebed.config.units import parse_rate
+from wavebed.config.values import number
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, check_sizes
 from wavebed.forward.cpu.source import CpuSource, parse_source
 from wavebed.forward.model import Span
 from wavebed.forward.settings import PARTS, ForwardSettings, GoalName, Part
-from wavebed.path.problems import Problem, at, choose, described
-from wavebed.path.values import number
 from wavebed.secret import Secret
-from wavebed.units import parse_rate
 
 __all__ = [
     "DEFAULT_PEER_PORT",

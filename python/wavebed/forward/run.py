@@ -263,7 +263,7 @@ class _Teller:
 
 
 def _about(order: Order, setup: Setup, tester: Tester) -> About:
-    from wavebed.run.machine import machine
+    from wavebed.result.machine import machine
 
     ready = tester.preparation
     sizes = order.settings.sizes_bytes
@@ -311,7 +311,7 @@ def _page(folder: Path) -> Path | None:
 
 
 def _versions(raw: dict[str, bytes]) -> dict[str, str]:
-    from wavebed.run.machine import versions
+    from wavebed.result.machine import versions
 
     return versions(["iperf3"] if raw else [])
 

@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wavebed.config.problems import Problem
 from wavebed.forward.command import MadeDevice, Order, PeerPorts, RealPorts
 from wavebed.forward.layout import Layout, Tags
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
-from wavebed.path.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

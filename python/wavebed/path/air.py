@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from wavebed.config.problems import Problem, at
 from wavebed.path.model import PatternFile, ScenePattern
-from wavebed.path.problems import Problem, at
 from wavebed.path.schema import AIR_KEYS, RadioChoice
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
-    from wavebed.path.model import Link, Queue
+    from wavebed.config.queue import Queue
+    from wavebed.path.model import Link
     from wavebed.path.traces import Traces
     from wavebed.radio.model import DeviceSettings, MacSettings
     from wavebed.scene.model import Scene

@@ -11,18 +11,18 @@ import os
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from wavebed.config.problems import at, unknown_key
+from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.layers import DIRECTED_KEYS, link_key
-from wavebed.path.problems import at, unknown_key
 from wavebed.path.scenario import read_path
 from wavebed.path.schema import AIR_KEYS, LINK_KEYS, PATH_KEYS
 from wavebed.path.traces import Traces
-from wavebed.path.values import name as read_name
 
 if TYPE_CHECKING:
+    from wavebed.config.data import Json
     from wavebed.path.lab import Laboratory
-    from wavebed.path.laboratory import Json
     from wavebed.path.model import PathModel
 
 __all__ = ["Path"]

@@ -22,7 +22,7 @@ from wavebed.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
 
 __all__ = [
     "Capability",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
 
 __all__ = ["Connection", "LaboratoryGoneError", "LaboratoryHungError", "Running", "connect_to", "running"]
 

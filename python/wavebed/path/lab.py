@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from wavebed.config.data import Json
     from wavebed.path.control import Connection
-    from wavebed.path.laboratory import Json, LabPlan
+    from wavebed.path.laboratory import LabPlan
     from wavebed.spec.network import Network
 
 __all__ = ["LabHost", "Laboratory"]

@@ -15,26 +15,27 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
+from wavebed.config.queue import Queue
+from wavebed.config.units import Limit
 from wavebed.errors import UserError
-from wavebed.path.model import DistributedDelay, PatternFile, Queue, ScenePattern
+from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
 from wavebed.spec import link as stages
 from wavebed.spec.network import Hop, Host, JoinOff, JoinSlot, JoinTime, Network, Segment, Stage
-from wavebed.units import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
+    from wavebed.config.data import Json
     from wavebed.path.model import Delay, Join, Link, Loss, PathModel, Rate
     from wavebed.path.model import Segment as PathSegment
     from wavebed.path.traces import Traces
     from wavebed.spec.radio import AirRate
 
-__all__ = ["Json", "LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
+__all__ = ["LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Direction: TypeAlias = Literal["down", "up"]
 
 VERSION = 1

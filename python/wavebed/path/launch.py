@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
 
 __all__ = ["clean_environment", "make_folder", "write_laboratory"]
 

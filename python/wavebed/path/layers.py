@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec.structs import replace
 
+from wavebed.config.problems import Problem, at
 from wavebed.path.air import Air, check_link, with_link_keys
-from wavebed.path.model import Delay, Link, Loss, PatternFile, Queue, Rate, ScenePattern
-from wavebed.path.problems import Problem, at
+from wavebed.path.model import Delay, Link, Loss, PatternFile, Rate, ScenePattern
 from wavebed.path.schema import LINK_KEYS
 from wavebed.spec.link import Reorder, TokenBucket
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.config.queue import Queue
     from wavebed.path.model import TraceEnd
     from wavebed.path.traces import Traces
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, unknown_key
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
-from wavebed.path import values
 from wavebed.path.model import PatternFile
-from wavebed.path.problems import Problem, at, unknown_key
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
+    from wavebed.config.data import Json
     from wavebed.path.control import Connection
-    from wavebed.path.laboratory import Json
 
 __all__ = ["CHANGES", "apply_change", "change_request"]
 

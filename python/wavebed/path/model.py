@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
-    from wavebed.channel.realisation import Mode
+    from wavebed.config.queue import Queue
     from wavebed.radio.model import DeviceSettings, MacSettings
-    from wavebed.scene.model import Scene
-    from wavebed.units import Limit
+    from wavebed.scene.model import Mode, Scene
 
 __all__ = [
     "Delay",
@@ -30,7 +29,6 @@ __all__ = [
     "Loss",
     "PathModel",
     "PatternFile",
-    "Queue",
     "Rate",
     "ScenePattern",
     "Segment",
@@ -83,18 +81,6 @@ class ScenePattern(Struct, frozen=True):
 
 
 Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern
-
-
-class Queue(Struct, frozen=True):
-    """A queue discipline; fields that its kind does not have are ``None``."""
-
-    kind: str
-    limit: Limit | None = None
-    target_ns: int | None = None
-    interval_ns: int | None = None
-    ecn: bool | None = None
-    flows: int | None = None
-    quantum_bytes: int | None = None
 
 
 class DistributedDelay(Struct, frozen=True):

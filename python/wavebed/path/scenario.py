@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from wavebed.config.problems import Problem, at, described, unknown_key
+from wavebed.config.values import name as read_name
+from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
 from wavebed.path.layers import DIRECTED_KEYS, Links, link_key
 from wavebed.path.model import Host, Join, PathModel, Segment
-from wavebed.path.problems import Problem, at, described, unknown_key
 from wavebed.path.schema import (
     AIR_KEYS,
     DEFAULT_JOIN,
@@ -25,8 +27,6 @@ from wavebed.path.schema import (
     SEGMENT_KEYS,
 )
 from wavebed.path.values import join as read_join
-from wavebed.path.values import name as read_name
-from wavebed.path.values import text as read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavebed.path import values
-from wavebed.path.problems import Problem, at, described
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.queue import queue as read_queue
+from wavebed.path import values as link_values
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.read import device_settings, preset
 from wavebed.spec.link import MOST_OVERHEAD_BYTES
@@ -56,7 +58,7 @@ class Key:
     name : str
         The key in a scenario; the option is ``--name``.
     read : callable
-        Reads the value, or raises `wavebed.path.problems.Problem`.
+        Reads the value, or raises `wavebed.config.problems.Problem`.
     write : str
         What to write, for people.
     default : str
@@ -113,7 +115,7 @@ def _device(value: object) -> DeviceSettings | None:
 LINK_KEYS = {
     key.name: key
     for key in (
-        Key("rate", values.rate, "RATE", "no limit", "constant rate, in bits of IP packets per second"),
+        Key("rate", link_values.rate, "RATE", "no limit", "constant rate, in bits of IP packets per second"),
         Key(
             "trace",
             values.file_path,
@@ -132,7 +134,7 @@ LINK_KEYS = {
         ),
         Key(
             "trace-end",
-            values.word(*values.TRACE_ENDS),
+            values.word(*link_values.TRACE_ENDS),
             "repeat|hold|stop",
             "repeat",
             "what follows the end of the trace or scene: it starts again, its last value holds, or nothing passes any"
@@ -174,7 +176,7 @@ LINK_KEYS = {
         ),
         Key(
             "queue",
-            values.queue,
+            read_queue,
             "KIND[:LIMIT]",
             "droptail, with the limit below",
             "what waits for the bottleneck, or with a radio the buffer of this user: droptail, drophead, codel,"
@@ -183,17 +185,17 @@ LINK_KEYS = {
         ),
         Key(
             "queue-unit",
-            values.word(*values.UNITS),
+            values.word(*link_values.UNITS),
             "packet|superpacket",
             "packet",
             "what a limit in packets counts: wire segments, or what an offloading host hands over at once",
             needs="rate",
         ),
-        Key("delay", values.delay, "TIME", "none", "one-way delay, after the bottleneck"),
-        Key("loss", values.loss, "SHARE", "none", "independent loss"),
+        Key("delay", link_values.delay, "TIME", "none", "one-way delay, after the bottleneck"),
+        Key("loss", link_values.loss, "SHARE", "none", "independent loss"),
         Key(
             "loss-unit",
-            values.word(*values.UNITS),
+            values.word(*link_values.UNITS),
             "packet|superpacket",
             "packet",
             "what is lost at once: a wire segment, or what an offloading host hands over at once",
@@ -210,7 +212,7 @@ LINK_KEYS = {
         Key("duplicate", values.share, "SHARE", "none", "share of the segments that arrive twice"),
         Key(
             "reorder",
-            values.reorder,
+            link_values.reorder,
             "{share = SHARE, delay = TIME}",
             "none",
             "share of the segments that are held back, and for how long",
@@ -261,7 +263,7 @@ PATH_KEYS = {
     for key in (
         Key(
             "join",
-            values.join,
+            link_values.join,
             "off|slot|TIME",
             DEFAULT_JOIN,
             "which departures are joined into super-packets: none, those of one instant, those within a time",
@@ -277,7 +279,7 @@ PATH_KEYS = {
         Key("nat", values.boolean, "true|false", "false", "the far end is this machine and its network (root only)"),
         Key(
             "packet-memory",
-            values.packet_memory,
+            link_values.packet_memory,
             "SIZE",
             "a quarter of the machine's memory, or of the memory limit of this process if that is less",
             "memory for packets in flight; a packet that finds no room is dropped as `packet_memory`",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.pattern.numbers import format_scaled
 from wavebed.pattern.resample import window_rates
 from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, state_spans, summarise
-from wavebed.units import format_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from wavebed.path.model import Queue
+    from wavebed.config.queue import Queue
     from wavebed.spec.radio import Connection, Grants, Reordering, Slots
 
-__all__ = ["DeviceSettings", "DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "WifiSettings"]
+__all__ = ["DeviceSettings", "DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "WifiSettings"]
 
 
 class Rlc(Struct, frozen=True):
@@ -68,4 +68,5 @@ class DeviceSettings(Struct, frozen=True):
     queue: Queue
 
 
+Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]
 MacSettings: TypeAlias = RadioSettings | WifiSettings

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
-from wavebed.path.problems import Problem, at, described, unknown_key
-from wavebed.path.values import number, size_bytes, table_of, time_ns, word
+from wavebed.config.problems import Problem, at, described, unknown_key
+from wavebed.config.values import number, size_bytes, table_of, time_ns, word
 from wavebed.radio.model import Rlc
 from wavebed.spec.radio import Configured, Drx, Grants, Harq, Reordering, Rrc
 

@@ -15,23 +15,21 @@ for it. ``"on"`` gives the values below.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from wavebed.path.model import Queue
-from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, WifiSettings
+from wavebed.config.queue import Queue
+from wavebed.config.units import Limit
+from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, Technology, WifiSettings
 from wavebed.spec.radio import Drx, Grants, Harq, Reordering, Rrc, Slots
-from wavebed.units import Limit
 
 __all__ = [
     "DEVICE_QUEUE",
     "PRESETS",
     "SLEEP",
-    "Technology",
     "preset_name",
     "technology_of",
 ]
 
-Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]
 
 _MS: Final = 1_000_000
 _MIB: Final = 1 << 20

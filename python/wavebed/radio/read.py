@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from wavebed.path.problems import Problem, at, choose, described, unknown_key
-from wavebed.path.values import number, share, size_bytes, table_of, time_ns, word
-from wavebed.path.values import queue as read_queue
+from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.queue import queue as read_queue
+from wavebed.config.values import number, share, size_bytes, table_of, time_ns, word
 from wavebed.radio import parts
 from wavebed.radio.model import DeviceSettings, MacSettings, RadioSettings, WifiSettings
 from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
@@ -22,9 +22,8 @@ from wavebed.spec.radio import Connection, Reordering, Slots
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.path.model import Queue
-    from wavebed.radio.model import DirectionSettings
-    from wavebed.radio.presets import Technology
+    from wavebed.config.queue import Queue
+    from wavebed.radio.model import DirectionSettings, Technology
     from wavebed.spec.radio import Harq
 
 __all__ = [
@@ -282,7 +281,7 @@ def _buffer(value: object, base: Queue) -> Queue:
     """Read a size, which keeps the kind of queue, or a queue, which keeps the limit if it has none."""
     value = table_of(value)
     if isinstance(value, str) and not value[:1].isalpha():
-        from wavebed.units import Limit
+        from wavebed.config.units import Limit
 
         limit_bytes = size_bytes(value)
         if limit_bytes < 1:

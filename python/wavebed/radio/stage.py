@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from wavebed.spec import link, radio
 
 if TYPE_CHECKING:
-    from wavebed.path.model import Queue
+    from wavebed.config.queue import Queue
     from wavebed.radio.model import DeviceSettings, RadioSettings, Rlc, WifiSettings
 
 __all__ = ["device_stage", "queue_of", "radio_stage", "wifi_stage"]

@@ -14,8 +14,8 @@ from wavebed.result.names import SCENE_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wavebed.config.data import Json
     from wavebed.report.source import Results, Trial
-    from wavebed.workload.model import Json
 
     Table = Mapping[str, Json]
 

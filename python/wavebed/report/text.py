@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
     from wavebed.report.table import Row
     from wavebed.result.model import TrialLine
 

@@ -13,10 +13,10 @@ from wavebed.report.thin import Points, held, middles, summed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wavebed.config.data import Json
     from wavebed.report.choose import View
     from wavebed.report.source import Results, Trial
     from wavebed.report.thin import Floats
-    from wavebed.workload.model import Json
 
 __all__ = ["bottleneck", "is_round_trip", "line_styles", "radio_strip", "shades_of", "timeline", "window"]
 

@@ -13,9 +13,9 @@ from wavebed.foreign import MAX_TEXT_BYTES, read_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wavebed.config.data import Json
     from wavebed.report.source import Results, Trial
     from wavebed.result.model import TrialLine
-    from wavebed.workload.model import Json
 
 __all__ = ["repeat_section", "verdict_counts", "verdict_section"]
 

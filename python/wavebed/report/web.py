@@ -14,10 +14,10 @@ from wavebed.report.numbers import MISSING, figure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wavebed.config.data import Json
     from wavebed.report.choose import View
     from wavebed.report.source import Results, Trial
     from wavebed.result.model import WorkloadRecord
-    from wavebed.workload.model import Json
 
     Table = Mapping[str, Json]
 

@@ -13,7 +13,7 @@ from wavebed.forward.write import write_forward
 from wavebed.output import write_output
 from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
-from wavebed.run.machine import versions
+from wavebed.result.machine import versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

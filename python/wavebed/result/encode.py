@@ -12,8 +12,9 @@ from wavebed.result.model import SCHEMA
 from wavebed.secret import redacted_line, redacted_table
 
 if TYPE_CHECKING:
+    from wavebed.config.data import Json
     from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
-    from wavebed.workload.model import Json, Metric
+    from wavebed.workload.model import Metric
 
 __all__ = ["PATH_WORKLOAD", "run_json", "spec_json", "trial_json"]
 

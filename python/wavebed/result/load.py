@@ -1,53 +1,31 @@
-"""Reading results: ``wavebed.load(DIR)``. Only what is asked for is read."""
+"""Reading the results of a run. Only what is asked for is read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.names import TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
-from wavebed.result.read import FORWARD, kind_of, read_run, read_trial
+from wavebed.result.read import read_run, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-    from wavebed.forward.read import ForwardRun
     from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 
-__all__ = ["Run", "load", "load_run"]
+__all__ = ["Run", "load_run"]
 
 _TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
 _METRIC_COLUMNS = [*_TRIAL_COLUMNS, "workload", "name", "value", "unit", "better", "definition"]
-
-
-def load(folder: str | Path) -> Run | ForwardRun:
-    """Open the results of a run, or of a forwarding test.
-
-    Parameters
-    ----------
-    folder : str or pathlib.Path
-        What ``wavebed run -o`` or ``wavebed forward -o`` named.
-
-    Raises
-    ------
-    UserError
-        If it holds no such results, or those of another schema.
-    """
-    path = Path(folder)
-    if kind_of(path) == FORWARD:
-        from wavebed.forward.read import read_forward
-
-        return read_forward(path)
-    return load_run(path)
 
 
 def load_run(folder: Path) -> Run:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.workload.model import Json, Metric, Outcome, Span
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Metric, Outcome, Span
 
 __all__ = ["SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.workload.model import Better, Json, Status
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Better, Status
 
 __all__ = ["FORWARD", "kind_of", "read_run", "read_trial"]
 

@@ -10,7 +10,7 @@ import copy
 import tomllib
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem, described
+from wavebed.config.problems import Problem, described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

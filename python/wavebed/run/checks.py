@@ -9,8 +9,8 @@ from wavebed.result.model import Check
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wavebed.config.data import Json
     from wavebed.result.model import Verdict, WorkloadRecord
-    from wavebed.workload.model import Json
 
 __all__ = ["engine_checks", "processor_check", "verdict"]
 

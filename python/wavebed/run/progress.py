@@ -12,8 +12,8 @@ from wavebed.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import Laboratory
-    from wavebed.path.laboratory import Json
     from wavebed.run.play import Act
 
 __all__ = ["Estimate", "Live", "duration_text", "show_text"]

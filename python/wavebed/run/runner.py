@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
+from wavebed.result.machine import machine, versions
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 from wavebed.result.write import new_partial, open_run, write_run, write_trial
 from wavebed.run.guard import guarded
-from wavebed.run.machine import machine, versions
 from wavebed.run.machine_lock import Neighbours, measuring
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
@@ -22,11 +22,11 @@ from wavebed.run.trial import run_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import Laboratory
-    from wavebed.path.laboratory import Json
     from wavebed.run.play import Act
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
@@ -51,8 +51,19 @@ class Outcome:
         return found
 
 
-def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) -> Outcome:
+def run_plan(
+    plan: Plan,
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    report: Callable[[Path], Path] | None = None,
+) -> Outcome:
     """Run every trial of a plan and write the results into `folder`.
+
+    Parameters
+    ----------
+    report : callable, optional
+        Makes the report of a folder of results, and returns its file.
 
     Raises
     ------
@@ -89,10 +100,9 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
                 )
     record.ended = datetime.now(UTC).isoformat(timespec="seconds")
     write_run(folder, record)
-    live.say("writing the report")
-    report = _report(folder, live)
+    page = _report(report, folder, live) if report is not None else None
     live.clear()
-    return Outcome(record, report)
+    return Outcome(record, page)
 
 
 def _prepare(workload: Workload, cache: Path) -> None:
@@ -106,11 +116,10 @@ def _prepare(workload: Workload, cache: Path) -> None:
         ) from error
 
 
-def _report(folder: Path, live: Live) -> Path | None:
-    from wavebed.report.build import write_report
-
+def _report(report: Callable[[Path], Path], folder: Path, live: Live) -> Path | None:
+    live.say("writing the report")
     try:
-        return write_report(folder)
+        return report(folder)
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None

@@ -9,10 +9,10 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, described
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
-from wavebed.path import values
-from wavebed.path.problems import Problem, at, described
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.result.encode import PATH_WORKLOAD
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.model import PathModel
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
-    from wavebed.workload.model import Json, Workload
+    from wavebed.workload.model import Workload
 
 __all__ = ["AS_DESCRIBED", "RUN_KEYS", "Arm", "Plan", "StoredTrial", "plan_of_spec", "read_plan"]
 

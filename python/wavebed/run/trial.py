@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wavebed.path.laboratory import Json
+    from wavebed.config.data import Json
     from wavebed.result.model import Check
     from wavebed.run.capacity import Steps
     from wavebed.run.order import Slot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wavebed.channel.adaptation.carriers import FR1_HZ, FR2_HZ, resource_blocks
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
+from wavebed.radio.carriers import FR1_HZ, FR2_HZ, resource_blocks
 from wavebed.scene.model import Carrier
 from wavebed.scene.schema import CARRIER_KEYS, fields
 

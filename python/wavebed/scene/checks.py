@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.scene.geometry import inside
 from wavebed.scene.model import Box, Screen, Track
 

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.realisation import Interval
-from wavebed.scene.model import Box
+from wavebed.scene.model import Box, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.realisation import Mode
-    from wavebed.scene.model import Handset, Obstacle, Scene, Track
+    from wavebed.scene.model import Handset, Mode, Obstacle, Scene, Track
 
     Floats = NDArray[np.float64]
     Span = tuple[float, float]

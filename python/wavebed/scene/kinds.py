@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wavebed.channel.propagation.materials import concrete_db, glass_db, irr_glass_db
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
+from wavebed.radio.materials import concrete_db, glass_db, irr_glass_db
 
 if TYPE_CHECKING:
     from collections.abc import Callable

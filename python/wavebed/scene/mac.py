@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem, described
+from wavebed.config.problems import Problem, described
 from wavebed.radio.read import carrier_slots, device_settings, mac_settings
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ The ground is z = 0. Azimuths are counted in degrees from the +x axis towards +y
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import DeviceSettings, MacSettings, Technology
 
 __all__ = [
     "Array",
@@ -19,6 +19,8 @@ __all__ = [
     "Carrier",
     "Fallback",
     "Handset",
+    "Interval",
+    "Mode",
     "Obstacle",
     "ReferenceChain",
     "Scene",
@@ -31,11 +33,19 @@ __all__ = [
 ]
 
 Vector: TypeAlias = tuple[float, float, float]
-Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]
+Mode: TypeAlias = Literal["3gpp", "reference"]
 Propagation: TypeAlias = Literal["umi", "uma", "inh", "inh-open", "free-space"]
 ObstacleKind: TypeAlias = Literal[
     "building", "person", "car", "bus", "tree", "metal", "glass", "irr-glass", "cardboard", "concrete", "box"
 ]
+
+
+class Interval(NamedTuple):
+    """A state of the geometry (``LOS``, ``NLOS`` or ``OUTAGE``) from `start_s` to `end_s`."""
+
+    state: str
+    start_s: float
+    end_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wavebed.path.problems import Problem, at, described
+from wavebed.config.problems import Problem, at, described
 from wavebed.scene.kinds import KINDS, transmission_loss_db
 from wavebed.scene.model import Box, Obstacle, Screen
 from wavebed.scene.schema import OBSTACLE_KEYS, fields

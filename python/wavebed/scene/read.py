@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wavebed.config.problems import Problem, at, described
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
-from wavebed.path.problems import Problem, at, described
 from wavebed.scene.carrier import read_carrier
 from wavebed.scene.checks import check
 from wavebed.scene.mac import read_device, read_radio

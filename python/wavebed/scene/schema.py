@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wavebed.path.problems import Problem, at, described, unknown_key
+from wavebed.config.problems import Problem, at, described, unknown_key
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
 

@@ -9,10 +9,10 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem, at, described
-from wavebed.path.values import boolean, name, number, quantity, share, size_bytes, text, time_ns, word
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.units import parse_angle, parse_frequency, parse_gain, parse_power, parse_rate, parse_speed
+from wavebed.config.values import boolean, name, number, quantity, share, size_bytes, text, time_ns, word
 from wavebed.scene.model import Share
-from wavebed.units import parse_angle, parse_frequency, parse_gain, parse_power, parse_rate, parse_speed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

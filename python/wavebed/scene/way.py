@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem, at, described
-from wavebed.path.values import table
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.values import table
 from wavebed.scene import values
 from wavebed.scene.model import Track
 

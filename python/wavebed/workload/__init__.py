@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from wavebed.path.problems import Problem, at, choose
+from wavebed.config.problems import Problem, at, choose
 from wavebed.workload.keys import COMMON_KEYS, read_common, read_values
 
 if TYPE_CHECKING:

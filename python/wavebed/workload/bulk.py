@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from wavebed.path import values
+from wavebed.config import values
+from wavebed.config.problems import Problem
 from wavebed.path.confine import Confined
-from wavebed.path.problems import Problem
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common, WorkloadKey
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
@@ -22,7 +22,8 @@ from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.workload.model import Json, Schedule, Stage, Status
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Schedule, Stage, Status
 
 __all__ = ["Bulk"]
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config.problems import Problem
+from wavebed.config.values import number, rate_bps
 from wavebed.errors import WavebedError
-from wavebed.path.problems import Problem
-from wavebed.path.values import number, rate_bps
 from wavebed.workload import tools
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import LabHost
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Json, Schedule, Stage
+    from wavebed.workload.model import Schedule, Stage
 
 __all__ = ["Call"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page, Route
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 _PAGE = Path(__file__).with_name("call_page")
 _ADDRESS = "https://call.invalid/"

@@ -14,7 +14,8 @@ from wavebed.workload.percentiles import percentile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.workload.model import Clock, Json
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Clock
 
 __all__ = ["EVERY_MS", "Direction", "call_outcome", "read_direction"]
 

@@ -6,10 +6,10 @@ import signal
 import threading
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem, described
 from wavebed.errors import WavebedError
-from wavebed.path import values
 from wavebed.path.confine import Confined
-from wavebed.path.problems import Problem, described
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.parsers import PARSERS, parse_nothing

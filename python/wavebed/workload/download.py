@@ -8,9 +8,9 @@ import signal
 import threading
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem
 from wavebed.errors import UserError
-from wavebed.path import values
-from wavebed.path.problems import Problem
 from wavebed.workload.drafts import drafted
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.workload.model import Json, Schedule, Stage, Status
+    from wavebed.config.data import Json
+    from wavebed.workload.model import Schedule, Stage, Status
 
 __all__ = ["Download"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from wavebed.path import values
-from wavebed.path.problems import Problem, at, choose, described, unknown_key
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, choose, described, unknown_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ class WorkloadKey:
     name : str
         The key in a scenario.
     read : callable
-        Reads what TOML gave, or raises `wavebed.path.problems.Problem`; `wavebed.path.values` has readers of times
+        Reads what TOML gave, or raises `wavebed.config.problems.Problem`; `wavebed.path.values` has readers of times
         (``time_ns``), sizes, rates, shares, numbers, words.
     write : str
         What to write, for people.

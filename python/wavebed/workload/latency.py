@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from wavebed.path.values import boolean, word
+from wavebed.config.values import boolean, word
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import OTHERS, Prober, Probing, Watch, duration, start_server, time_between
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Json, Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, Stage
     from wavebed.workload.serve import Certificate
 
 __all__ = ["Latency"]

@@ -8,10 +8,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from wavebed.config.problems import Problem, described
+from wavebed.config.values import time_ns
 from wavebed.errors import WavebedError
 from wavebed.path.confine import Confined
-from wavebed.path.problems import Problem, described
-from wavebed.path.values import time_ns
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from wavebed.path.laboratory import Json
+from wavebed.config.data import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

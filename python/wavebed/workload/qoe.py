@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 __all__ = ["PENSIEVE_LINEAR", "PENSIEVE_LOG", "PUFFER_LEAST_S", "Chunk", "Stall", "p1203_input", "pensieve", "stalled"]
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import LabHost
-    from wavebed.workload.model import Json, Span, Stage
+    from wavebed.workload.model import Span, Stage
     from wavebed.workload.serve import Certificate, RunningServer
 
 __all__ = ["Exchange", "RpmProber", "foreign_rpm", "read_exchanges", "rpm_metrics", "rpm_series", "trimmed_mean"]

@@ -7,9 +7,9 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
-from wavebed.path import values
-from wavebed.path.problems import Problem
 from wavebed.workload.browser.remote import Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.media.content import MANIFEST, Content, make
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Json, Schedule, Stage
+    from wavebed.workload.model import Schedule, Stage
     from wavebed.workload.video_playback import Record
 
 __all__ = ["Video", "VideoSession"]

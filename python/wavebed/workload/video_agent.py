@@ -13,8 +13,8 @@ from wavebed.workload.browser.agent import serve
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from wavebed.config.data import Json
     from wavebed.workload.browser.agent import Conversation
-    from wavebed.workload.model import Json
 
 LOOK_EVERY_MS = 200
 CLOCK_READINGS = 20

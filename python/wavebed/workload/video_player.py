@@ -13,7 +13,7 @@ from wavebed.errors import MachineError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 __all__ = ["ABR_RULES", "VERSION", "dashjs", "player_settings"]
 

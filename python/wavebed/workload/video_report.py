@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.media.content import Content
-    from wavebed.workload.model import Json, Status
+    from wavebed.workload.model import Status
     from wavebed.workload.video_playback import Playback, Request
 
 __all__ = ["P1203_INPUT", "outcome_of"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config.values import word
 from wavebed.errors import WavebedError
-from wavebed.path.values import word
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.keys import WorkloadKey
@@ -18,8 +18,9 @@ from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Json, Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, Stage
 
 __all__ = ["Voice"]
 

@@ -6,11 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem, choose
 from wavebed.errors import UserError, WavebedError
-from wavebed.path import values
 from wavebed.path.confine import Confined
 from wavebed.path.limits import LIMITS
-from wavebed.path.problems import Problem, choose
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Json, Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Stage, Status
     from wavebed.workload.serve import Certificate, Protocol
     from wavebed.workload.site import BuiltSite
     from wavebed.workload.web_figures import Course

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.browser.speed_index import VisualProgress
-    from wavebed.workload.model import Json
     from wavebed.workload.web_trace import PageTrace, Request
 
 __all__ = ["Course", "details_of", "doubts_of", "events_of", "metrics_of", "progress_series", "read_course"]

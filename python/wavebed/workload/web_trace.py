@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 __all__ = ["MOST_FRAMES", "PageTrace", "Request", "Span", "as_json", "read_trace"]
 

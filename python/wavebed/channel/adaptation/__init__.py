@@ -2,10 +2,10 @@
 
 from wavebed.channel.adaptation.adapt import Adapted, LoopSettings, adapt
 from wavebed.channel.adaptation.bler import block_error_rate, effective_sinr_db, slope_per_db
-from wavebed.channel.adaptation.carriers import resource_blocks
 from wavebed.channel.adaptation.peak import peak_rate_bps
 from wavebed.channel.adaptation.tbs import lte_transport_block_bits, nr_transport_block_bits
 from wavebed.channel.adaptation.wifi import wifi_efficiency, wifi_overhead_ns
+from wavebed.radio.carriers import resource_blocks
 
 __all__ = [
     "Adapted",

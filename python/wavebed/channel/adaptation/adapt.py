@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from wavebed.channel.adaptation.tables import Direction
-    from wavebed.radio.model import WifiSettings
-    from wavebed.scene.model import Carrier, Technology
+    from wavebed.radio.model import Technology, WifiSettings
+    from wavebed.radio.table_files import Direction
+    from wavebed.scene.model import Carrier
 
 __all__ = ["LOOPS", "Adapted", "LoopSettings", "adapt"]
 

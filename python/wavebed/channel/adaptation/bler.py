@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.adaptation.tables import McsTable, read_table
+from wavebed.radio.table_files import McsTable, read_table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from wavebed.scene.model import Technology
+    from wavebed.radio.model import Technology
 
 __all__ = [
     "TABLE_ERROR_RATE",

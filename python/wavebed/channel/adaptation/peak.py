@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavebed.channel.adaptation.tables import Direction
+    from wavebed.radio.table_files import Direction
 
 __all__ = ["peak_rate_bps"]
 

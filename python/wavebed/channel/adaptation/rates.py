@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.adaptation.carriers import resource_blocks
 from wavebed.channel.adaptation.tbs import lte_transport_block_bits, modulation_order, nr_transport_block_bits
 from wavebed.channel.adaptation.wifi import wifi_rates_bps
+from wavebed.radio.carriers import resource_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.channel.adaptation.tables import Direction
     from wavebed.radio.model import WifiSettings
+    from wavebed.radio.table_files import Direction
     from wavebed.scene.model import Carrier
 
 __all__ = ["mcs_rates_bps"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.adaptation.tables import McsTable, read_table, read_texts
+from wavebed.radio.table_files import McsTable, read_table, read_texts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

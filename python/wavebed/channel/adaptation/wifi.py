@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.adaptation.tables import read_table
+from wavebed.radio.table_files import read_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from wavebed.channel.propagation.materials import concrete_db, glass_db, irr_glass_db
+from wavebed.radio.materials import concrete_db, glass_db, irr_glass_db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.realisation import Interval, Realisation
+from wavebed.channel.realisation import Realisation
 from wavebed.channel.reference.beams import INSTANCES, SUBBAND_HZ, SUBBANDS, gains
 from wavebed.channel.reference.levels import mcs_numbers, needed_db, rates_bps
 from wavebed.channel.reference.transition import blockage_db
 from wavebed.errors import UserError
 from wavebed.pattern.model import STATES
 from wavebed.scene.geometry import intervals, positions
+from wavebed.scene.model import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from wavebed.path.problems import Problem, described
+from wavebed.config.problems import Problem, described
 from wavebed.secret import Secret, redacted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from wavebed.path.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.problems import Problem, at, choose, described, unknown_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

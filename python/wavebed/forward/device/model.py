@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from wavebed.config.problems import Problem, described
+from wavebed.config.units import parse_time
 from wavebed.forward.layout import FLOWS, Layout
 from wavebed.forward.model import Span
-from wavebed.path.problems import Problem, described
-from wavebed.units import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.config.units import RATE_UNITS, TIME_UNITS, parse_time
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions
 from wavebed.pattern.formats.kaunet import last_length
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import Rows, first_value, format_scaled, measured
 from wavebed.pattern.source import plural, quote
-from wavebed.units import RATE_UNITS, TIME_UNITS, parse_time
 
 if TYPE_CHECKING:
     from _csv import Reader

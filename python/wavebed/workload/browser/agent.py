@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Playwright
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
 
 __all__ = ["ARGUMENTS", "Conversation", "serve"]
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.workload.browser.speed_index import Frame, VisualProgress
-    from wavebed.workload.model import Json
 
 __all__ = ["MOST_BYTES", "MOST_PICTURES", "write_film"]
 

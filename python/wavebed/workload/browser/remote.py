@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import LabHost
-    from wavebed.workload.model import Json
 
 __all__ = ["Agent"]
 

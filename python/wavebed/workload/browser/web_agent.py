@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
+    from wavebed.config.data import Json
     from wavebed.workload.browser.agent import Conversation
-    from wavebed.workload.model import Json
 
 CATEGORIES = ("-*", "blink.user_timing", "devtools.timeline", "loading", "disabled-by-default-devtools.screenshot")
 

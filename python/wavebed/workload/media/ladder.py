@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wavebed.path.problems import Problem, at, choose, described
-from wavebed.path.values import rate_bps
-from wavebed.path.values import table as read_table
+from wavebed.config.problems import Problem, at, choose, described
+from wavebed.config.values import rate_bps
+from wavebed.config.values import table as read_table
 
 __all__ = ["AUDIO_BPS", "FRAMES_PER_S", "LADDERS", "Ladder", "Representation", "read_ladder"]
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.path.lab import LabHost
-    from wavebed.workload.model import Json
     from wavebed.workload.serve.certificate import Certificate
 
 __all__ = ["caddy_configuration", "start_caddy"]

@@ -10,7 +10,7 @@ from wavebed.workload.serve.literal import caddy_literal, nginx_literal, nginx_w
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.workload.model import Json
+    from wavebed.config.data import Json
     from wavebed.workload.serve.model import VirtualHost
     from wavebed.workload.site.model import Route
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 
 if TYPE_CHECKING:
     import random

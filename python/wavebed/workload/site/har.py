@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
+from wavebed.config.problems import Problem, described
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
-from wavebed.path.problems import Problem, described
 from wavebed.workload.site.filler import filler
 from wavebed.workload.site.kinds import ending, kind_of_type
 from wavebed.workload.site.model import Origin, Route, Site, SiteObject

@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.problems import Problem
 from wavebed.workload.drafts import drafted_folder
 from wavebed.workload.site.bounded import bounded
 from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject

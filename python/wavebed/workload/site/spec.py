@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, described
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
-from wavebed.path import values
-from wavebed.path.problems import Problem, at, described
 from wavebed.workload.keys import WorkloadKey, read_values
 
 if TYPE_CHECKING:

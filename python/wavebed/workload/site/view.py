@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.path.problems import Problem
+from wavebed.config.problems import Problem
 from wavebed.workload.site.fill import headline, sentence
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Write the reference page of scenarios from the schema: ``python -m wavebed.path.reference FILE``."""
+"""Write the reference page of scenarios from the schema: ``python -m wavebed.cli.scenario_reference FILE``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["reference_page"]
 
 
 def reference_page() -> str:
-    """Return the page: the prose of ``reference.md.in`` with the tables of the schema in it."""
-    text = (resources.files("wavebed.path") / "reference.md.in").read_text(encoding="utf-8")
+    """Return the page: the prose of ``scenario_reference.md.in`` with the tables of the schema in it."""
+    text = (resources.files("wavebed.cli") / "scenario_reference.md.in").read_text(encoding="utf-8")
     sysctls = "".join(f"| `{name}` | `{value}` |\n" for name, value in DEFAULT_SYSCTLS.items())
     parts = {
         "link keys": _table(LINK_KEYS),

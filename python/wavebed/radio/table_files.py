@@ -1,4 +1,4 @@
-"""Read the data files in ``wavebed/channel/tables``; the first lines of each say where its values are from."""
+"""Read the data files in ``wavebed/radio/tables``; the first lines of each say where its values are from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Direction", "McsTable", "read_table", "read_texts"]
 Direction: TypeAlias = Literal["down", "up"]
 McsTable: TypeAlias = Literal["64qam", "256qam"]
 
-FOLDER = Path(__file__).parents[1] / "tables"
+FOLDER = Path(__file__).parent / "tables"
 
 
 @cache

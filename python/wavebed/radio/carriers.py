@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.channel.adaptation.tables import read_texts
+from wavebed.radio.table_files import read_texts
 
 if TYPE_CHECKING:
-    from wavebed.scene.model import Technology
+    from wavebed.radio.model import Technology
 
 __all__ = ["FR1_HZ", "FR2_HZ", "resource_blocks"]
 

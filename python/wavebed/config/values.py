@@ -1,0 +1,138 @@
+"""Read one value of a file or an option: text, number or table in; a number with its unit, or what was asked for, out.
+
+Every function takes what TOML or the command line gave, and raises `Problem` with the rule and the remedy. On the
+command line a table is written as TOML writes it inline: ``--loss '{model = "gilbert-elliott", p = "1%", r = "9%"}'``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.units import parse_rate, parse_share, parse_size, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "Table",
+    "boolean",
+    "field",
+    "file_path",
+    "name",
+    "number",
+    "quantity",
+    "rate_bps",
+    "share",
+    "size_bytes",
+    "table",
+    "table_of",
+    "text",
+    "time_ns",
+    "word",
+]
+
+Table: TypeAlias = "Mapping[str, object]"
+_Value = TypeVar("_Value")
+
+
+def table_of(text: object) -> object:
+    """Return the table that an option's text writes inline, or the text itself."""
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return text
+    import tomllib
+
+    try:
+        value: object = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        raise Problem(f"{text!r} is not an inline table: {error}") from None
+    return value
+
+
+def quantity(parse: Callable[[str], _Value], example: str) -> Callable[[object], _Value]:
+    """Make a parser of quantities accept anything, and refuse what is not text."""
+
+    def read(value: object) -> _Value:
+        if not isinstance(value, str):
+            raise Problem(f"{described(value)} has no unit: write text such as {example}")
+        return parse(value)
+
+    return read
+
+
+rate_bps = quantity(parse_rate, '"100mbit"')
+time_ns = quantity(parse_time, '"10ms"')
+size_bytes = quantity(parse_size, '"64kb"')
+share = quantity(parse_share, '"0.01%"')
+
+
+def number(least: int, most: int) -> Callable[[object], int]:
+    """Make a reader of whole numbers within bounds."""
+
+    def read(value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value, re.ASCII):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Problem(f"{described(value)} is not a whole number: write one from {least} to {most}")
+        if not least <= value <= most:
+            raise Problem(f"{value} is out of range: write a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def word(*choices: str) -> Callable[[object], str]:
+    """Make a reader of one of a few words."""
+    return lambda value: choose(value, choices)
+
+
+def boolean(value: object) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise Problem(f"{described(value)} is neither true nor false: write true or false without quotes")
+    return value
+
+
+def text(value: object) -> str:
+    """Read text that is not empty and is on one line."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise Problem(f"{described(value)} is not text: write one line in quotes")
+    return value
+
+
+def name(value: object) -> str:
+    """Read the name of a segment or a laboratory."""
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", value, re.ASCII):
+        raise Problem(
+            f"{described(value)} is not a name: write 1 to 32 small letters, digits, '-' or '_',"
+            " the first a letter or a digit"
+        )
+    return value
+
+
+def file_path(value: object) -> FilePath:
+    """Read the name of a file."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise Problem(f"{described(value)} is not a file: write its name in quotes")
+    return FilePath(value)
+
+
+def table(value: object, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Table:
+    """Return the table `value` after checking its keys."""
+    if not isinstance(value, dict):
+        raise Problem(f"{described(value)} is not a table: write {{{' = …, '.join(required)} = …}}")
+    known = (*required, *optional)
+    for key in value:
+        if key not in known:
+            raise unknown_key(str(key), known)
+    for key in required:
+        if key not in value:
+            raise Problem(f"is missing: add it beside {', '.join(repr(other) for other in value) or 'nothing'}", key)
+    return value
+
+
+def field(given: Table, key: str, parse: Callable[[object], _Value], default: _Value) -> _Value:
+    """Return the value of a key of a table, or its default."""
+    return at(key, parse, given[key]) if key in given else default

@@ -1,0 +1,37 @@
+"""Reading results: ``wavebed.load(DIR)``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.result.read import FORWARD, kind_of
+
+if TYPE_CHECKING:
+    from wavebed.forward.read import ForwardRun
+    from wavebed.result.load import Run
+
+__all__ = ["load"]
+
+
+def load(folder: str | Path) -> Run | ForwardRun:
+    """Open the results of a run, or of a forwarding test.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        What ``wavebed run -o`` or ``wavebed forward -o`` named.
+
+    Raises
+    ------
+    UserError
+        If it holds no such results, or those of another schema.
+    """
+    path = Path(folder)
+    if kind_of(path) == FORWARD:
+        from wavebed.forward.read import read_forward
+
+        return read_forward(path)
+    from wavebed.result.load import load_run
+
+    return load_run(path)
