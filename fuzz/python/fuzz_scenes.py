@@ -9,7 +9,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["wavebed"]):
-    from wavebed import units
+    from wavebed.config import units
     from wavebed.errors import UserError
     from wavebed.scene import load
     from wavebed.scene.geometry import intervals
