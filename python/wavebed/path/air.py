@@ -6,9 +6,9 @@ the radio that is below it: that of an earlier source, of the scene, or of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
@@ -33,8 +33,7 @@ __all__ = ["Air", "SceneChoice", "check_link", "with_link_keys"]
 _OFF_REMEDY = 'or write radio = "off"'
 
 
-@dataclass(frozen=True, slots=True)
-class SceneChoice:
+class SceneChoice(Struct, frozen=True):
     """A scene that was named, and where."""
 
     scene: Scene
@@ -42,8 +41,7 @@ class SceneChoice:
     place: str
 
 
-@dataclass(slots=True)
-class Air:
+class Air(Struct):
     """The keys of `AIR_KEYS` while the values of one segment are collected."""
 
     scene: SceneChoice | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Self
+
+from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.path.confine import Confined, confinement_rules, hand_over

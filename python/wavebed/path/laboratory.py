@@ -8,11 +8,11 @@ radio; ``loss-at = "entry"`` puts the loss first.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.queue import Queue
@@ -45,8 +45,7 @@ LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_co
 """The smallest default limits: those of Linux (netem and pfifo, codel, fq_codel)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabPlan:
+class LabPlan(Struct, frozen=True):
     """What a laboratory does beside its path.
 
     Parameters
@@ -74,7 +73,7 @@ class LabPlan:
     name: str
     seed: int
     command: Sequence[str] | None = None
-    background: Sequence[tuple[str, Sequence[str]]] = field(default_factory=tuple)
+    background: Sequence[tuple[str, Sequence[str]]] = ()
     log_dir: FilePath | None = None
     pcap_dir: FilePath | None = None
     summary_file: FilePath | None = None

@@ -6,9 +6,9 @@ overrides an earlier one in both directions. A rate replaces a trace, and a trac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
@@ -31,8 +31,7 @@ DIRECTIONS = ("down", "up")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One value that was given.
 
     Parameters

@@ -5,8 +5,9 @@ The scenario reader, the options of ``wavebed shell`` and the reference page all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
@@ -49,8 +50,7 @@ DEFAULT_SYSCTLS = {
 """What every host starts with: buffers that do not limit a flow, and no memory of earlier connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One key.
 
     Parameters
@@ -80,8 +80,7 @@ class Key:
     option: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RadioChoice:
+class RadioChoice(Struct, frozen=True):
     """What a key ``radio`` says: off, or a preset (``None``: that which is below) and a table that changes it."""
 
     off: bool = False

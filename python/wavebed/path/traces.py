@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct
 
 from wavebed._core import find_core
 from wavebed.errors import UserError, WavebedError
@@ -31,8 +32,7 @@ _LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """A native pattern: what the engine opens, and what its header says."""
 
     path: str
@@ -41,8 +41,7 @@ class _Source:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a pattern comes from: a file as it was named, or one direction of a scene.
 
     Parameters
