@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python test-slow stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -35,7 +35,7 @@ demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/wavebed demo
 
-test: test-rust test-python  ## all tests
+test: test-rust test-python  ## the tests, but the slow ones
 
 test-rust:
 	scripts/system-packages $(TEST_PROGRAMS)
@@ -44,8 +44,14 @@ test-rust:
 test-python: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 -m "not alone" tests/path tests/validation tests/bad_input tests/property tests/unit
-	$(BIN)/pytest -m alone tests/path tests/validation
+	$(BIN)/pytest -n 4 -m "not alone and not slow" tests/path tests/validation tests/bad_input tests/property tests/unit
+	$(BIN)/pytest -m "alone and not slow" tests/path tests/validation
+
+test-slow: $(STAMP)  ## tests of ten seconds and more, which `make test` leaves out
+	scripts/system-packages $(TEST_PROGRAMS)
+	scripts/node-packages $(NODE_PACKAGES)
+	$(BIN)/pytest -n 4 -m "not alone and slow" tests/path tests/validation tests/unit
+	$(BIN)/pytest -m "alone and slow" tests/path
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)

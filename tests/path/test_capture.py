@@ -30,6 +30,7 @@ def tshark(file: FilePath, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("join", ["off", "125us"])
+@pytest.mark.slow
 def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FilePath, join: str) -> None:
     with Path.of(rate="300mbit", delay="2ms", loss="0.5%", duplicate="0.5%", join=join).up(pcap=tmp_path) as lab:
         transfer(lab, 8_000_000)

@@ -60,6 +60,7 @@ def test_a_router_made_for_it_is_tested_from_end_to_end_and_nothing_is_left(tmp_
     assert namespaces() == before
 
 
+@pytest.mark.slow
 def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     done = forward(tmp_path / "run", "--dut", "netns", *SHORT, "--with", "iperf3", "--json")
     # The tester may be the limit on a busy machine (status 1); iperf3 runs all the same.
@@ -79,6 +80,7 @@ def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_interrupted_test_keeps_what_was_whole_and_ends_with_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "wavebed", "forward", "--dut", KNOWN, "--sizes", "64"]
     with subprocess.Popen(

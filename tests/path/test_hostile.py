@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.stress import disks, packets, records, sockets, transfers
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ def hold(figures: list[Figure]) -> None:
     assert any(figure.state == "met" for figure in figures), figures
 
 
+@pytest.mark.slow
 def test_packets_of_every_kind_are_accounted_for() -> None:
     hold(packets.measure(percent=3))
 
@@ -31,5 +33,6 @@ def test_transfers_over_impaired_paths_are_whole() -> None:
     hold(transfers.measure(12))
 
 
+@pytest.mark.slow
 def test_full_disks_end_in_one_line() -> None:
     hold(disks.measure())

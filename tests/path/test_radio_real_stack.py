@@ -125,6 +125,7 @@ def series(folder: FilePath) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_bbr_flow_fills_the_slots_of_a_radio_at_3_gbit(tmp_path: FilePath) -> None:
     turn = iter(range(TRIES))
 
@@ -255,6 +256,7 @@ def test_the_computed_round_trips_are_those_of_the_slot_diagram() -> None:
     assert down_ns(SLOT_NS * 5 // 2, frame) == SLOT_NS * 7 // 2 + 100_000
 
 
+@pytest.mark.slow
 def test_idle_round_trips_are_distributed_as_computed() -> None:
     wire_ns = 2 * 2_000_000
 

@@ -79,6 +79,7 @@ def test_what_is_kept_can_be_scored_by_p1203(folder: Path) -> None:
     assert "HTTP/2.0" in (raw / "access.log").read_text()
 
 
+@pytest.mark.slow
 def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(folder: Path) -> None:
     slow = {**KNOWN_PATH, "rate": "700kbit", "queue": "droptail:100kb"}
     outcome, _ = run_workload({**TINY, "duration": "8s", "limit": "11s"}, slow, folder)
@@ -94,6 +95,7 @@ def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(folder: Path) 
     assert (got["media played"] or 0) < 8 * 0.7 / 1.15
 
 
+@pytest.mark.slow
 def test_a_missing_segment_is_named_and_nothing_hangs(folder: Path) -> None:
     root = _content(folder, TINY)
     for name in ("288p", "432p"):
@@ -104,6 +106,7 @@ def test_a_missing_segment_is_named_and_nothing_hangs(folder: Path) -> None:
     assert (metrics(outcome)["failed requests"] or 0) >= 1
 
 
+@pytest.mark.slow
 def test_a_truncated_segment_is_named(folder: Path) -> None:
     root = _content(folder, TINY)
     for name in ("288p", "432p"):
@@ -113,6 +116,7 @@ def test_a_truncated_segment_is_named(folder: Path) -> None:
     assert "2.m4s has 5000 bytes instead of" in outcome.reason
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_the_reason(folder: Path) -> None:
     def end_server(lab: object, stage: object) -> None:
         pid = (stage.folder / "nginx.pid").read_text().strip()  # type: ignore[attr-defined]

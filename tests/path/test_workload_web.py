@@ -133,6 +133,7 @@ def test_the_film_is_of_few_small_pictures(known: tuple[Outcome, Path]) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_longer_and_slower_paths_make_later_pages(known: tuple[Outcome, Path], tmp_path: Path) -> None:
     near = metrics(known[0])
     far = metrics(load(tmp_path / "far", {"delay": "100ms"})[0])

@@ -31,6 +31,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_ffmpeg
+@pytest.mark.slow
 def test_every_bitrate_of_the_study_is_within_2_percent_of_its_nominal_value(study: Path) -> None:
     for each in LADDERS["study"].representations:
         files = [*(study / each.name).glob("*.m4s")]

@@ -10,6 +10,8 @@ import pytest
 import real_traces
 import real_traces_data as data
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(os.environ.get("WAVEBED_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces"))
 TOLERANCE = 0.02
 """Of a distance: libraries of mathematics differ in the last bit, and a step of the link adaptation may turn on it."""
