@@ -112,6 +112,7 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:
     """Run a plan, and say what came out."""
+    from wavebed.result.names import SPEC_FILE
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan
 
@@ -119,7 +120,8 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     for note in plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
-    folder = args.output if args.output is not None else _new_folder(plan.scenario.stem)
+    name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
+    folder = args.output if args.output is not None else _new_folder(name)
     command_line = ["wavebed", *sys.argv[1:]]
     outcome = run_plan(plan, folder, command_line, live, _write_report)
     print(_json(folder, outcome) if args.json else printable(_text(folder, outcome), keep="\n"))

@@ -31,7 +31,7 @@ _KEPT = "the trials that had ended can be read"
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
-    """Make the folder of a run with its first ``run.json``, and the scenario as given.
+    """Make the folder of a run with its first ``run.json``, and the scenario as given, if there is one.
 
     Raises
     ------
@@ -43,7 +43,8 @@ def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
     make_new(run_dir)
     with explained(run_dir, _KEPT):
         (run_dir / TRIALS_FOLDER).mkdir()
-        _replace(run_dir / SCENARIO_FILE, scenario)
+        if scenario:
+            _replace(run_dir / SCENARIO_FILE, scenario)
     write_run(run_dir, record)
 
 

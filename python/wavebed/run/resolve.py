@@ -126,10 +126,10 @@ class Resolver:
 
     def _keep(self, file: str) -> tuple[str, int]:
         """Return the name and the size of a pattern, which is kept; a file must not change from trial to trial."""
-        in_memory = file.startswith("/proc/self/fd/")
+        is_scene = bool(self._traces.origin(file).mode)  # its name will be that of the next trial's
         found = os.stat(file)  # noqa: PTH116 - text is what is named
         state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if not in_memory and file in self._names:
+        if not is_scene and file in self._names:
             name, size, before = self._names[file]
             if before != state:
                 raise WavebedError(f"{file}: changed while the run went on: its trials would not be alike")
@@ -141,7 +141,7 @@ class Resolver:
             except OSError as error:
                 what = (error.strerror or "cannot be written").lower()
                 raise WavebedError(f"{self._folder}: {what}: a pattern cannot be kept") from error
-        if not in_memory:
+        if not is_scene:
             self._names[file] = (name, size, state)
         return name, size
 
