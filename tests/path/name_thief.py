@@ -21,7 +21,8 @@ def main() -> None:
     selector.register(sys.stdin, selectors.EVENT_READ)
     heard = b""
     while True:
-        for key, _ in selector.select():
+        # Commands come last: one of them closes the others, whose events would still be in the list.
+        for key, _ in sorted(selector.select(), key=lambda event: not event[0].data):
             if key.data == "listener":
                 stream = key.fileobj.accept()[0]  # type: ignore[union-attr]
                 selector.register(stream, selectors.EVENT_READ, "stream")
