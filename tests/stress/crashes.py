@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
 from tests.stress.remains import Process, end_all, ended, family, settled, wait_until
-from tests.stress.sandbox import run_all, wavebed_command
+from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ def crash_each(places: Sequence[int]) -> list[dict[str, Any]]:
 
 def crash(case: Crash) -> dict[str, Any]:
     """Kill the program when time has begun, and return what is wrong with what came of it."""
-    folder = Path("/tmp/work") / case.name.replace(" ", "-")
+    folder = WORK / case.name.replace(" ", "-")
     folder.mkdir()
     (folder / "s.toml").write_text(f'{_PATH}{case.scenario}limit = "{LIMIT_S}s"\n')
     before = remains.State.now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.stress.figure import Figure, of_all
 from tests.stress.pages import make_run
-from tests.stress.sandbox import inside, mount, wavebed_command
+from tests.stress.sandbox import WORK, inside, mount, wavebed_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "measure"]
 
 SIZE = "400k"
-DISK = Path("/tmp/work/disk")
+DISK = WORK / "disk"
 OLD = "what was there before\n"
 WITHIN_S = 120
 FAILED = (1, 2, 3)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
 from tests.stress.remains import Process, end_all, ended, family, settled, subtree, wait_until
-from tests.stress.sandbox import run_all, wavebed_command
+from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,9 +144,9 @@ def kill_one(kind: str, seed: int, before: remains.State) -> dict[str, Any]:
     """Make a case, and return what was killed, how long until all was gone, and what was left."""
     chance = random.Random(f"{kind} {seed}")
     # Half of the cases have a cache to make.
-    os.environ["WAVEBED_CACHE"] = f"/tmp/work/cache-{seed}" if seed % 2 else "/tmp/work/cache"
+    os.environ["WAVEBED_CACHE"] = str(WORK / f"cache-{seed}" if seed % 2 else WORK / "cache")
     for attempt in range(ATTEMPTS):
-        folder = Path("/tmp/work") / f"{kind}-{seed}-{attempt}"
+        folder = WORK / f"{kind}-{seed}-{attempt}"
         folder.mkdir()
         told = _strike(KINDS[kind], chance, folder, 2.0**-attempt, before)
         if told["victim"] is not None:

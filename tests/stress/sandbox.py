@@ -19,7 +19,10 @@ from tests.stress.remains import TEMPORARY
 
 import wavebed
 
-__all__ = ["FAILED", "Inside", "inside", "run_all", "start", "wavebed_command"]
+__all__ = ["FAILED", "WORK", "Inside", "inside", "run_all", "start", "wavebed_command"]
+
+WORK = Path("/tmp/experiment")
+"""Where the programs in a sandbox work: in its own /tmp."""
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(wavebed.__file__).resolve().parents[1]
@@ -125,9 +128,9 @@ def furnish() -> None:
         mount("--no-canonicalize", "--bind", f"/proc/self/fd/{descriptor}", path, descriptor=descriptor)
         os.close(descriptor)
     os.environ.update({"TMPDIR": "/tmp", "HOME": "/tmp/home", "WAVEBED_CACHE": "/tmp/cache"})
-    for name in ("home", "cache", "work"):
+    for name in ("home", "cache", WORK.name):
         Path("/tmp", name).mkdir()
-    os.chdir("/tmp/work")
+    os.chdir(WORK)
 
 
 def mount(*arguments: str, descriptor: int | None = None) -> None:

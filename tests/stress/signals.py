@@ -9,13 +9,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
 from tests.stress.remains import end_all, ended, family, settled, wait_until
-from tests.stress.sandbox import run_all, wavebed_command
+from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +93,7 @@ def send_each(wanted: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
 
 def _send(name: str, number: int, place: int) -> dict[str, Any]:
     kind = KINDS[name]
-    folder = Path(f"/tmp/work/{place}")
+    folder = WORK / str(place)
     folder.mkdir()
     (folder / "s.toml").write_text(_RUN)
     before = remains.State.now()
