@@ -234,3 +234,18 @@ def test_rerun_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "trials/0001-a").mkdir(parents=True)
     assert main(["rerun", str(tmp_path / "0001-a")]) == 2
     assert "has no spec.json" in capsys.readouterr().err
+
+
+def test_a_full_disk_ends_in_one_line_for_patterns_that_were_kept_before_too(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["resolve", str(scenario), "-o", str(tmp_path / "spec.json")]) == 0
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("wavebed.run.resolve.keep", full)
+    file = tmp_path / "spec.json"
+    for plan in (read_plan(scenario), plan_of_spec(read_spec(file), file)):
+        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be kept"):
+            resolved(plan, tmp_path)

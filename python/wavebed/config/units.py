@@ -8,7 +8,9 @@ rounded.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from msgspec import Meta, Struct
 
 from wavebed.errors import UserError
 
@@ -55,23 +57,27 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%/]*)", re.ASCII)
 _SIGNED = re.compile(r"([+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?)([A-Za-z/]*)", re.ASCII)
 
 
-class Limit(NamedTuple):
+class Limit(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How much a queue may hold; exactly one of the three is set.
 
     Parameters
     ----------
-    bytes, packets, time_ns : int, optional
+    bytes, packets, time_ns : int or None
         IP bytes of wire segments, number of them, or nanoseconds of queueing.
+
+    Raises
+    ------
+    ValueError
+        If none or several of them are set.
     """
 
-    bytes: int | None = None
-    packets: int | None = None
-    time_ns: int | None = None
+    bytes: Annotated[int, Meta(ge=1)] | None = None
+    packets: Annotated[int, Meta(ge=1)] | None = None
+    time_ns: Annotated[int, Meta(ge=1, le=MAX_TIME_NS)] | None = None
 
-    def as_json(self) -> dict[str, int]:
-        """Return the one member that is set, under its name, as the laboratory file writes it."""
-        members = {"bytes": self.bytes, "packets": self.packets, "time_ns": self.time_ns}
-        return {key: value for key, value in members.items() if value is not None}
+    def __post_init__(self) -> None:
+        if sum(value is not None for value in (self.bytes, self.packets, self.time_ns)) != 1:
+            raise ValueError("a limit is in bytes, packets or time_ns: write one of them")
 
 
 def _ratio(digits: str) -> tuple[int, int]:

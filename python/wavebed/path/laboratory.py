@@ -11,7 +11,6 @@ import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -93,7 +92,7 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
     """
     try:
         return _network(path, traces)
-    except ValueError as error:
+    except stages.RuleError as error:
         # The rules that tie values together; those that a scenario can break by one key are told by that key before.
         raise UserError(f"path: {error}") from None
 
@@ -118,7 +117,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
     """Return what ``wavebed-core lab`` reads: a network whose hosts stand in a row, and what is done in it."""
-    known: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(network))
+    known = stages.plain(network)
     hops = cast("list[dict[str, Json]]", known.pop("hops"))
     return {
         "version": VERSION,
@@ -245,7 +244,6 @@ def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
         case PatternFile():
             file = traces.engine_path(rate)
             if "bytes" in traces.columns(rate):
-                # The engine refuses `hold`, and says why.
                 return stages.Opportunities(file, cast('Literal["repeat", "stop"]', rate.end), rate.start_ns)
         case ScenePattern():
             file = traces.realised_path(rate, seed)

@@ -19,8 +19,8 @@ def queue_of(queue: Queue) -> link.Queue:
     """Return a queue, which has a limit if its kind needs one, as the engine takes it."""
     if queue.kind == "infinite":
         return link.Infinite()
-    assert queue.limit is not None, "whoever resolves a path gives a limit"
-    limit = link.Limit(*queue.limit)
+    limit = queue.limit
+    assert limit is not None, "whoever resolves a path gives a limit"
     if queue.kind in ("droptail", "drophead"):
         return link.DropTail(limit) if queue.kind == "droptail" else link.DropHead(limit)
     given = {key: getattr(queue, key) for key in _DEFAULTS if getattr(queue, key) is not None}

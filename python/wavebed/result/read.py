@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from wavebed.errors import UserError
-from wavebed.foreign import read_bytes, read_json
+from wavebed.foreign import read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
@@ -23,7 +23,6 @@ __all__ = ["FORWARD", "kind_of", "read_run", "read_trial"]
 
 FORWARD = "forward"
 """The kind of a forwarding test."""
-_MOST_SPEC_BYTES = 64 << 20
 _MOST_CHARACTERS = 1 << 16
 """Of a text: names stand many times in a page."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -143,16 +142,13 @@ def _resolved(folder: Path, data: dict[str, Json]) -> Mapping[str, Json]:
     """Return the specification; in older results ``trial.json`` has the network alone, as ``laboratory``."""
     if "laboratory" in data:
         return {"network": _one(dict, data, "laboratory")}
-    import msgspec
-
-    from wavebed.spec.trial import decode_spec
+    from wavebed.spec.link import plain
+    from wavebed.spec.trial import load_spec
 
     file = folder / SPEC_FILE
     if not file.exists():
         return {}
-    spec = decode_spec(read_bytes(file, "the results are not whole", most=_MOST_SPEC_BYTES), str(file))
-    known: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(spec))
-    return known
+    return plain(load_spec(file, "the results are not whole"))
 
 
 def _metric(data: dict[str, Json]) -> Metric:

@@ -10,27 +10,25 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
-from wavebed.foreign import read_bytes
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
+from wavebed.result.disk import explained
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import Network, pattern_files, with_pattern_files
 from wavebed.spec.patterns import StoredPatterns, content_name, keep, nearest_folder
-from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, decode_spec
+from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Arm, Plan
-    from wavebed.spec.trial import Json
     from wavebed.workload.model import Workload
 
 __all__ = ["Resolved", "Resolver", "read_spec"]
-
-_MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +113,11 @@ class Resolver:
         if self._folder is None:
             return
         path = self._plan.arms[0].path
-        try:
+        with explained(self._folder, "the map of the scene cannot be kept"):
             if isinstance(path, StoredTrial):
                 copy_scene(path.folder, self._folder)
             for realisation in self._traces.realisations[:1]:
                 draw_scene(realisation, self._folder)
-        except OSError as error:
-            what = (error.strerror or "cannot be written").lower()
-            raise WavebedError(f"{self._folder}: {what}: the map of the scene cannot be kept") from error
 
     def _keep(self, file: str) -> tuple[str, int]:
         """Return the name and the size of a pattern, which is kept; a file must not change from trial to trial."""
@@ -135,12 +130,7 @@ class Resolver:
                 raise WavebedError(f"{file}: changed while the run went on: its trials would not be alike")
             return name, size
         name, size = content_name(file)
-        if self._folder is not None:
-            try:
-                keep(file, name, self._folder)
-            except OSError as error:
-                what = (error.strerror or "cannot be written").lower()
-                raise WavebedError(f"{self._folder}: {what}: a pattern cannot be kept") from error
+        _keep_in(self._folder, file, name)
         if not is_scene:
             self._names[file] = (name, size, state)
         return name, size
@@ -157,13 +147,18 @@ class Resolver:
         )
 
 
+def _keep_in(folder: Path | None, file: str, name: str) -> None:
+    if folder is not None:
+        with explained(folder, "a pattern cannot be kept"):
+            keep(file, name, folder)
+
+
 @contextmanager
 def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Network, Mapping[str, str], Sequence[int]]]:
     patterns = StoredPatterns(stored.spec.patterns, stored.folder)
     try:
-        if folder is not None:
-            for name, file in patterns.files.items():
-                keep(file, name, folder)
+        for name, file in patterns.files.items():
+            _keep_in(folder, file, name)
         network = with_pattern_files(stored.spec.network, lambda name: patterns.files[name])
         yield network, patterns.files, patterns.descriptors
     finally:
@@ -207,5 +202,5 @@ def read_spec(file: Path) -> StoredTrial:
     UserError
         If it cannot be read or is none.
     """
-    text = read_bytes(file, "name a specification that wavebed resolve or run wrote", most=_MOST_BYTES)
-    return StoredTrial(decode_spec(text, str(file)), nearest_folder(file))
+    spec = load_spec(file, "name a specification that wavebed resolve or run wrote")
+    return StoredTrial(spec, nearest_folder(file))

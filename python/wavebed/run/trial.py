@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from wavebed.errors import WavebedError
 from wavebed.output import replace_file
 from wavebed.path.confine import take_back
@@ -26,6 +24,7 @@ from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
 from wavebed.run.whole import partial_check
+from wavebed.spec.link import plain
 from wavebed.workload.model import Clock, Event, Outcome
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def run_trial(
         workloads=workloads,
         transport=transport,
         engine=course.summary,
-        resolved=msgspec.json.decode(msgspec.json.encode(resolved.spec)),
+        resolved=plain(resolved.spec),
     )
 
 

@@ -6,9 +6,14 @@ stages of a radio are in `wavebed.spec.radio`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, json
+
+from wavebed.config.units import MAX_RATE_BPS, MAX_TIME_NS, Limit
+
+if TYPE_CHECKING:
+    from wavebed.config.data import Json
 
 __all__ = [
     "MOST_OVERHEAD_BYTES",
@@ -29,27 +34,32 @@ __all__ = [
     "GilbertElliott",
     "Independent",
     "Infinite",
-    "Limit",
+    "Kind",
+    "LinkStage",
     "Loss",
     "LossModel",
     "Opportunities",
     "OverheadBytes",
     "PacketRate",
+    "Part",
     "PatternDelay",
     "PatternLoss",
     "PatternRate",
+    "PositiveTimeNs",
     "Probability",
     "Queue",
     "Rate",
     "Reorder",
+    "RuleError",
     "Sampled",
     "TimeNs",
     "TokenBucket",
+    "plain",
 ]
 
-RateBps: TypeAlias = Annotated[int, Meta(ge=1, le=10**12)]
-TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
-PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=10**18)]
+RateBps: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_RATE_BPS)]
+TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_TIME_NS)]
+PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_TIME_NS)]
 Probability: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 MOST_OVERHEAD_BYTES = 1000
 OverheadBytes: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OVERHEAD_BYTES)]
@@ -57,46 +67,45 @@ End: TypeAlias = Literal["repeat", "hold", "stop"]
 Unit: TypeAlias = Literal["packet", "superpacket"]
 
 
-class Limit(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How much a queue may hold; exactly one of the three is set.
-
-    Parameters
-    ----------
-    bytes, packets, time_ns : int or None
-        IP bytes of wire segments, number of them, or nanoseconds of queueing.
-
-    Raises
-    ------
-    ValueError
-        If none or several of them are set.
-    """
-
-    bytes: Annotated[int, Meta(ge=1)] | None = None
-    packets: Annotated[int, Meta(ge=1)] | None = None
-    time_ns: PositiveTimeNs | None = None
-
-    def __post_init__(self) -> None:
-        if sum(value is not None for value in (self.bytes, self.packets, self.time_ns)) != 1:
-            raise ValueError("a limit is in bytes, packets or time_ns: write one of them")
+class RuleError(ValueError):
+    """Values that do not fit each other."""
 
 
-class DropTail(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="droptail"):
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """What every part of a specification is: immutable, and strict when it is read."""
+
+
+def plain(part: Part) -> dict[str, Json]:
+    """Return a part of a specification as its JSON has it: objects, arrays, texts and numbers."""
+    known: dict[str, Json] = json.decode(json.encode(part))
+    return known
+
+
+class Kind(Part, frozen=True, tag_field="kind"):
+    """One of several that may stand in a place; ``kind`` says which."""
+
+
+class LinkStage(Part, frozen=True, tag_field="stage"):
+    """A stage of a link; ``stage`` says which."""
+
+
+class DropTail(Kind, frozen=True, tag="droptail"):
     """Drops arrivals."""
 
     limit: Limit
 
 
-class DropHead(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="drophead"):
+class DropHead(Kind, frozen=True, tag="drophead"):
     """Drops what has waited longest."""
 
     limit: Limit
 
 
-class Infinite(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="infinite"):
+class Infinite(Kind, frozen=True, tag="infinite"):
     """Never drops."""
 
 
-class Codel(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="codel"):
+class Codel(Kind, frozen=True, tag="codel"):
     """RFC 8289."""
 
     limit: Limit
@@ -108,7 +117,7 @@ class Codel(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", t
         _check_interval(self.target_ns, self.interval_ns)
 
 
-class FqCodel(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fq_codel"):
+class FqCodel(Kind, frozen=True, tag="fq_codel"):
     """RFC 8290."""
 
     limit: Limit
@@ -124,19 +133,19 @@ class FqCodel(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind",
 
 def _check_interval(target_ns: int, interval_ns: int) -> None:
     if interval_ns < target_ns:
-        raise ValueError("interval_ns must be at least target_ns (RFC 8289, section 4.2)")
+        raise RuleError("interval_ns must be at least target_ns (RFC 8289, section 4.2)")
 
 
 Queue: TypeAlias = DropTail | DropHead | Infinite | Codel | FqCodel
 
 
-class Constant(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="constant"):
+class Constant(Kind, frozen=True, tag="constant"):
     """Always the same rate."""
 
     rate_bps: RateBps
 
 
-class PatternRate(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pattern"):
+class PatternRate(Kind, frozen=True, tag="pattern"):
     """The ``rate_bps`` of a pattern of steps."""
 
     file: str
@@ -144,7 +153,7 @@ class PatternRate(Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     start_ns: TimeNs = 0
 
 
-class Opportunities(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="opportunities"):
+class Opportunities(Kind, frozen=True, tag="opportunities"):
     """A pattern of delivery opportunities."""
 
     file: str
@@ -152,20 +161,20 @@ class Opportunities(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     start_ns: TimeNs = 0
 
 
-class TokenBucket(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="token_bucket"):
+class TokenBucket(Kind, frozen=True, tag="token_bucket"):
     """A rate with bursts; the bucket starts full."""
 
     rate_bps: RateBps
     burst_bytes: Annotated[int, Meta(ge=1, le=10**9)]
 
 
-class PacketRate(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="packets"):
+class PacketRate(Kind, frozen=True, tag="packets"):
     """So many packets per second, whatever their size."""
 
     packets_per_s: Annotated[int, Meta(ge=1, le=10**9)]
 
 
-class Sampled(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="sampled"):
+class Sampled(Kind, frozen=True, omit_defaults=True, tag="sampled"):
     """The rate at the moment of arrival, never revised, as netem has it: constant, or from a pattern of steps."""
 
     rate_bps: RateBps | None = None
@@ -175,21 +184,21 @@ class Sampled(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     def __post_init__(self) -> None:
         if (self.rate_bps is None) == (self.file is None):
-            raise ValueError("a sampled rate is constant or of a pattern: write rate_bps or file")
+            raise RuleError("a sampled rate is constant or of a pattern: write rate_bps or file")
         if self.file is None and (self.end, self.start_ns) != (None, None):
-            raise ValueError("a constant rate has neither end nor start_ns: remove them")
+            raise RuleError("a constant rate has neither end nor start_ns: remove them")
 
 
 Rate: TypeAlias = Constant | PatternRate | Opportunities | TokenBucket | PacketRate | Sampled
 
 
-class ConstantDelay(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="constant"):
+class ConstantDelay(Kind, frozen=True, tag="constant"):
     """The same delay for every packet."""
 
     delay_ns: TimeNs
 
 
-class PatternDelay(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pattern"):
+class PatternDelay(Kind, frozen=True, tag="pattern"):
     """The ``delay_s`` of a pattern."""
 
     file: str
@@ -197,7 +206,7 @@ class PatternDelay(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     start_ns: TimeNs = 0
 
 
-class Distribution(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="distribution"):
+class Distribution(Kind, frozen=True, tag="distribution"):
     """A random delay for every packet, never below zero."""
 
     shape: Literal["uniform", "normal", "pareto", "paretonormal"]
@@ -209,13 +218,13 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 DelaySource: TypeAlias = ConstantDelay | PatternDelay | Distribution
 
 
-class Independent(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="independent"):
+class Independent(Kind, frozen=True, tag="independent"):
     """Every packet is lost with the same probability."""
 
     probability: Probability
 
 
-class GilbertElliott(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gilbert_elliott"):
+class GilbertElliott(Kind, frozen=True, tag="gilbert_elliott"):
     """Two states; `p` leads from good to bad, `r` back, at each packet."""
 
     p: Probability
@@ -224,7 +233,7 @@ class GilbertElliott(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     bad_loss: Probability = 1.0
 
 
-class FourState(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="four_state"):
+class FourState(Kind, frozen=True, tag="four_state"):
     """The four-state Markov model of Salsano et al., as in netem."""
 
     p13: Probability
@@ -236,10 +245,10 @@ class FourState(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind
     def __post_init__(self) -> None:
         for one, other, state in (("p13", "p14", 1), ("p31", "p32", 3)):
             if getattr(self, one) + getattr(self, other) > 1:
-                raise ValueError(f"{one} + {other} is at most 1, since both lead out of state {state}")
+                raise RuleError(f"{one} + {other} is at most 1, since both lead out of state {state}")
 
 
-class PatternLoss(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pattern"):
+class PatternLoss(Kind, frozen=True, tag="pattern"):
     """The ``loss`` of a pattern."""
 
     file: str
@@ -250,7 +259,7 @@ class PatternLoss(Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
 LossModel: TypeAlias = Independent | GilbertElliott | FourState | PatternLoss
 
 
-class Bottleneck(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="bottleneck"):
+class Bottleneck(LinkStage, frozen=True, tag="bottleneck"):
     """A queue and what serves it."""
 
     rate: Rate
@@ -263,41 +272,41 @@ class Bottleneck(Struct, frozen=True, forbid_unknown_fields=True, tag_field="sta
         limit = getattr(self.queue, "limit", None)
         sampled_queue = isinstance(self.queue, DropTail | Infinite)
         if isinstance(self.rate, Sampled) and not sampled_queue:
-            raise ValueError("a sampled rate fixes departures on arrival: its queue is droptail or infinite")
+            raise RuleError("a sampled rate fixes departures on arrival: its queue is droptail or infinite")
         if isinstance(self.rate, Opportunities | PacketRate) and self.outage == "drop":
-            raise ValueError("opportunities and a rate in packets are never zero: outage must be hold")
+            raise RuleError("opportunities and a rate in packets are never zero: outage must be hold")
         if isinstance(self.rate, PacketRate) and limit is not None and limit.time_ns is not None:
-            raise ValueError("a rate in packets has no bytes per second: the limit is in packets or bytes")
+            raise RuleError("a rate in packets has no bytes per second: the limit is in packets or bytes")
 
 
-class Delay(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="delay"):
+class Delay(LinkStage, frozen=True, tag="delay"):
     """A delay; with `reorder` a packet may overtake one with a longer delay."""
 
     delay: DelaySource
     reorder: bool = False
 
 
-class Loss(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="loss"):
+class Loss(LinkStage, frozen=True, tag="loss"):
     """Losses of packets, or of what an offloading host hands over at once."""
 
     model: LossModel
     unit: Unit = "packet"
 
 
-class Duplicate(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="duplicate"):
+class Duplicate(LinkStage, frozen=True, tag="duplicate"):
     """Copies of packets."""
 
     probability: Probability
 
 
-class Reorder(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="reorder"):
+class Reorder(LinkStage, frozen=True, tag="reorder"):
     """Packets that are held back and overtaken."""
 
     probability: Probability
     delay_ns: TimeNs
 
 
-class Corrupt(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="corrupt"):
+class Corrupt(LinkStage, frozen=True, tag="corrupt"):
     """Packets in which one bit is flipped."""
 
     probability: Probability

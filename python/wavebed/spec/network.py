@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field, structs
 
-from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Reorder, TokenBucket
+from wavebed.spec.link import (
+    Bottleneck,
+    Corrupt,
+    Delay,
+    Duplicate,
+    Kind,
+    Loss,
+    Part,
+    Reorder,
+    RuleError,
+    TokenBucket,
+)
 from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
@@ -18,6 +29,10 @@ __all__ += ["pattern_files", "with_pattern_files"]
 Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
 Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 Setting: TypeAlias = Annotated[str, Meta(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")]
+LEAST_PACKET_MEMORY_BYTES = 16 << 20
+"""A few packets in each direction, and what is kept for reuse."""
+MOST_JOIN_NS = 10_000_000
+"""As long as a radio frame."""
 MOST_SEED = 2**63 - 1
 """What fits a signed number of 64 bits, which is what TOML and Parquet have."""
 _SOURCES = ("rate", "delay", "model")
@@ -25,21 +40,21 @@ _SOURCES = ("rate", "delay", "model")
 _Node = TypeVar("_Node", bound=Struct)
 
 
-class JoinOff(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="off"):
+class JoinOff(Kind, frozen=True, tag="off"):
     """Every wire segment is handed to a host on its own."""
 
 
-class JoinSlot(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="slot"):
+class JoinSlot(Kind, frozen=True, tag="slot"):
     """Wire segments of one instant are coalesced into GSO packets."""
 
 
-class JoinTime(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="time"):
+class JoinTime(Kind, frozen=True, tag="time"):
     """Wire segments that leave within a time of the first are coalesced into GSO packets."""
 
-    time_ns: Annotated[int, Meta(ge=1, le=10_000_000)]
+    time_ns: Annotated[int, Meta(ge=1, le=MOST_JOIN_NS)]
 
 
-class Host(Struct, frozen=True, forbid_unknown_fields=True):
+class Host(Part, frozen=True):
     """A host: its congestion control (``None``: the machine's default) and the settings of its network namespace."""
 
     name: Name
@@ -47,7 +62,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True):
     sysctls: dict[Setting, str] = field(default_factory=dict)
 
 
-class Segment(Struct, frozen=True, forbid_unknown_fields=True):
+class Segment(Part, frozen=True):
     """One part of a hop: the stages towards the client and towards the server, as packets meet them."""
 
     name: Name
@@ -59,10 +74,10 @@ class Segment(Struct, frozen=True, forbid_unknown_fields=True):
         radios = [stage for stage in (*self.down, *self.up) if isinstance(stage, Radio)]
         known = [radio.connection for radio in radios if radio.connection is not None]
         if any(connection != known[0] for connection in known):
-            raise ValueError("connection is the same in both directions of a segment")
+            raise RuleError("connection is the same in both directions of a segment")
 
 
-class Hop(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "end": "to"}):
+class Hop(Part, frozen=True, rename={"start": "from", "end": "to"}):
     """What lies between two hosts, the part nearest to `start` first; `down` leads from `start` to `end`."""
 
     start: Name
@@ -70,7 +85,7 @@ class Hop(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "fro
     segments: Annotated[tuple[Segment, ...], Meta(min_length=1)]
 
 
-class Network(Struct, frozen=True, forbid_unknown_fields=True):
+class Network(Part, frozen=True):
     """Hosts, and the hops between them: a graph whose nodes are the hosts.
 
     Parameters
@@ -88,7 +103,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
     nat: bool
     join: JoinOff | JoinSlot | JoinTime
-    packet_memory_bytes: Annotated[int, Meta(ge=16 << 20)] | None
+    packet_memory_bytes: Annotated[int, Meta(ge=LEAST_PACKET_MEMORY_BYTES)] | None
     hosts: tuple[Host, ...]
     hops: tuple[Hop, ...]
 
@@ -97,14 +112,14 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
         segments = [segment.name for hop in self.hops for segment in hop.segments]
         for what, names in (("host", hosts), ("segment", segments)):
             if len(set(names)) != len(names):
-                raise ValueError(f"each name of a {what} stands once")
+                raise RuleError(f"each name of a {what} stands once")
         for hop in self.hops:
             if hop.start not in hosts or hop.end not in hosts:
-                raise ValueError(f"a hop joins two of the hosts, which are {', '.join(hosts)}")
+                raise RuleError(f"a hop joins two of the hosts, which are {', '.join(hosts)}")
         if self.nat and any(
             host.name == "server" and (host.congestion_control is not None or host.sysctls) for host in self.hosts
         ):
-            raise ValueError("with nat the server is this machine, whose settings stay as they are")
+            raise RuleError("with nat the server is this machine, whose settings stay as they are")
         for name, stages in self.links():
             for stage in stages:
                 self._check_with_mtu(name, stage)
@@ -112,7 +127,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     def _check_with_mtu(self, link: str, stage: Stage) -> None:
         rate = getattr(stage, "rate", None)
         if isinstance(rate, TokenBucket) and rate.burst_bytes < self.mtu:
-            raise ValueError(f"{link}: burst_bytes is at least the MTU, {self.mtu}")
+            raise RuleError(f"{link}: burst_bytes is at least the MTU, {self.mtu}")
         if isinstance(stage, Wifi):
             stage.check(self.mtu)
 

@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from wavebed.spec.link import Constant, FqCodel, OverheadBytes, PatternRate, Probability, Queue, TimeNs
+from wavebed.spec.link import (
+    Constant,
+    FqCodel,
+    LinkStage,
+    OverheadBytes,
+    Part,
+    PatternRate,
+    PositiveTimeNs,
+    Probability,
+    Queue,
+    RuleError,
+    TimeNs,
+)
 
 __all__ = ["AirRate", "Configured", "Connection", "Drx", "Grants", "Harq", "Radio", "Reordering", "RlcAm", "RlcUm"]
 __all__ += ["Rrc", "Slots", "Wifi"]
@@ -21,10 +33,9 @@ _SYMBOLS = 14
 Symbols: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
 PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
-PositiveTimeNs: TypeAlias = Annotated[int, Meta(ge=1, le=10**18)]
 
 
-class Harq(Struct, frozen=True, forbid_unknown_fields=True):
+class Harq(Part, frozen=True):
     """Hybrid ARQ of one carrier; times in slots of that carrier. `limit` counts all transmissions of a block."""
 
     processes: Annotated[int, Meta(ge=1, le=32)]
@@ -35,7 +46,7 @@ class Harq(Struct, frozen=True, forbid_unknown_fields=True):
     slope_per_db: Annotated[float, Meta(ge=0, le=100)]
 
 
-class Slots(Struct, frozen=True, forbid_unknown_fields=True):
+class Slots(Part, frozen=True):
     """Slots of one carrier. `frame` is empty for FDD, else of the letters D, S, U; `special_symbols` are those of S."""
 
     slot_ns: Annotated[int, Meta(ge=1000, le=10**9)]
@@ -48,13 +59,13 @@ class Slots(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         down, guard, up = self.special_symbols
         if "S" in self.frame and down + guard + up != _SYMBOLS:
-            raise ValueError(f"special_symbols are {_SYMBOLS} together")
+            raise RuleError(f"special_symbols are {_SYMBOLS} together")
         for letter, direction, symbols in (("D", "downlink", down), ("U", "uplink", up)):
             if self.frame and letter not in self.frame and not ("S" in self.frame and symbols):
-                raise ValueError(f"frame {self.frame!r} has no {direction}: add a slot {letter}")
+                raise RuleError(f"frame {self.frame!r} has no {direction}: add a slot {letter}")
 
 
-class RlcAm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="am"):
+class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
     """Acknowledged mode: what HARQ gave up on is sent again."""
 
     reassembly_ns: TimeNs
@@ -63,24 +74,24 @@ class RlcAm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", t
     retransmissions: Annotated[int, Meta(ge=0, le=255)]
 
 
-class RlcUm(Struct, frozen=True, forbid_unknown_fields=True, tag_field="mode", tag="um"):
+class RlcUm(Part, frozen=True, tag_field="mode", tag="um"):
     """Unacknowledged mode: what HARQ gave up on is lost, as a block."""
 
 
-class Reordering(Struct, frozen=True, forbid_unknown_fields=True):
+class Reordering(Part, frozen=True):
     """In-order delivery. `timer_ns` ``None``: wait until the gap is filled or given up (LTE RLC AM)."""
 
     timer_ns: TimeNs | None
 
 
-class Configured(Struct, frozen=True, forbid_unknown_fields=True):
+class Configured(Part, frozen=True):
     """A configured grant: so many bytes every so many slots."""
 
     slots: PositiveCount
     bytes: PositiveCount
 
 
-class Grants(Struct, frozen=True, forbid_unknown_fields=True):
+class Grants(Part, frozen=True):
     """How the uplink is scheduled."""
 
     request_slots: PositiveCount
@@ -90,7 +101,7 @@ class Grants(Struct, frozen=True, forbid_unknown_fields=True):
     configured: Configured | None = None
 
 
-class Drx(Struct, frozen=True, forbid_unknown_fields=True):
+class Drx(Part, frozen=True):
     """Connected-mode sleep (TS 38.321, 5.7)."""
 
     inactivity_ns: TimeNs
@@ -101,10 +112,10 @@ class Drx(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.on_ns > self.long_cycle_ns:
-            raise ValueError("on_ns is at most long_cycle_ns")
+            raise RuleError("on_ns is at most long_cycle_ns")
 
 
-class Rrc(Struct, frozen=True, forbid_unknown_fields=True):
+class Rrc(Part, frozen=True):
     """Release to idle or inactive, and the way back."""
 
     inactivity_ns: TimeNs
@@ -112,14 +123,14 @@ class Rrc(Struct, frozen=True, forbid_unknown_fields=True):
     paging_ns: TimeNs
 
 
-class Connection(Struct, frozen=True, forbid_unknown_fields=True):
+class Connection(Part, frozen=True):
     """Sleep states; the two directions of a hop share them."""
 
     drx: Drx | None
     rrc: Rrc | None
 
 
-class Radio(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="radio"):
+class Radio(LinkStage, frozen=True, tag="radio"):
     """Radio layer 2 of one direction. `bler` ``None``: the pattern's column, or 0 where it has none."""
 
     direction: Literal["down", "up"]
@@ -138,10 +149,10 @@ class Radio(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", 
 
     def __post_init__(self) -> None:
         if self.discard_ns is not None and isinstance(self.queue, FqCodel):
-            raise ValueError("discard_ns needs a queue with a single order, which fq_codel has not")
+            raise RuleError("discard_ns needs a queue with a single order, which fq_codel has not")
 
 
-class Wifi(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", tag="wifi"):
+class Wifi(LinkStage, frozen=True, tag="wifi"):
     """The MAC of 802.11ad: A-MPDU, block acknowledgement, retries. `overhead_ns` is per aggregate."""
 
     rate: AirRate
@@ -158,14 +169,14 @@ class Wifi(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stage", t
 
         Raises
         ------
-        ValueError
+        RuleError
             If an aggregate holds no frame, or its overhead leaves no time for bytes at a constant rate.
         """
         frame_bytes = mtu + self.overhead_bytes
         if self.aggregate_bytes < frame_bytes:
-            raise ValueError(f"aggregate_bytes is at least the MTU with overhead_bytes, {frame_bytes}")
+            raise RuleError(f"aggregate_bytes is at least the MTU with overhead_bytes, {frame_bytes}")
         full_bytes = min(max(self.aggregate_bytes // frame_bytes, 1), self.aggregate_frames) * frame_bytes
         if isinstance(self.rate, Constant) and self.overhead_ns:
             most_bps = full_bytes * 8_000_000_000 // self.overhead_ns
             if self.rate.rate_bps >= most_bps:
-                raise ValueError(f"full aggregates with overhead_ns carry less than {most_bps} bits per second")
+                raise RuleError(f"full aggregates with overhead_ns carry less than {most_bps} bits per second")

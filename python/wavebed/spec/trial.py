@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from wavebed.errors import UserError
+from wavebed.foreign import read_bytes
+from wavebed.spec.link import Part, TimeNs
 from wavebed.spec.network import MOST_SEED, Network
 
 if TYPE_CHECKING:
-    Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+    from pathlib import Path
+
+    from wavebed.config.data import Json
 else:
     Json = Any  # what msgspec takes for any JSON value
 
 __all__ = ["PatternOrigin", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
+__all__ += ["load_spec"]
 
 VERSION: Literal[1] = 1
-TimeNs: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
+_MOST_BYTES = 64 << 20
 
 
-class PatternOrigin(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class PatternOrigin(Part, frozen=True, omit_defaults=True):
     """Where a pattern comes from, for people; its file is named by its content.
 
     Parameters
@@ -48,14 +53,14 @@ class PatternOrigin(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return f"{self.source} {self.name.rpartition('/')[2] if self.source == 'trace' else self.name}"
 
 
-class Treatment(Struct, frozen=True, forbid_unknown_fields=True):
+class Treatment(Part, frozen=True):
     """What is compared: a name, and the keys of the scenario that it changes."""
 
     name: str
     changes: dict[str, Json]
 
 
-class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class WorkloadSpec(Part, frozen=True):
     """An application in the trial: when it runs, between which hosts, and the keys of its kind, none left out."""
 
     name: str
@@ -68,7 +73,7 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     options: dict[str, Json]
 
 
-class TrialSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class TrialSpec(Part, frozen=True):
     """One trial: everything that it depends on, resolved.
 
     Parameters
@@ -126,3 +131,19 @@ def decode_spec(text: bytes, name: str) -> TrialSpec:
         raise UserError(f"{name}: {key}: {rule[:1].lower()}{rule[1:]}: see wavebed schema trial") from None
     except msgspec.DecodeError as error:
         raise UserError(f"{name}: is no JSON ({error}): name a specification of wavebed resolve") from None
+
+
+def load_spec(file: Path, remedy: str) -> TrialSpec:
+    """Return the specification in a file.
+
+    Parameters
+    ----------
+    remedy : str
+        What to do if it cannot be read, for messages.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read or is none.
+    """
+    return decode_spec(read_bytes(file, remedy, most=_MOST_BYTES), str(file))
