@@ -10,13 +10,15 @@ pytestmark = pytest.mark.alone
 
 # Short: two seconds at 300 Mbit/s fill the window, a second at 60 Mbit/s shows what waits.
 COURSE = Course(idle_s=0.5, fall_s=2.2, low_s=2.4, back_s=3.5, end_s=3.6)
+# Acknowledgements that a machine bunches end the slow start of one flow far below the path (HyStart: 5 of 24 runs
+# beside two busy loops reached 70 of 164 Mbit/s). Four flows filled the path in 64 of 64.
+FLOWS = 4
 
 
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms(direction: str) -> None:
-    result = run(Cell("falling", direction, DEEP, "cubic"), 1, COURSE)
-    # 200 ms at 60 Mbit/s are 1.5 MB: a window that fits the path at 300 Mbit/s and 28 ms (1 MB) and half as much
-    # again. A busy machine makes TCP's start slower, and pings longer, never shorter.
+    result = run(Cell("falling", direction, DEEP, "cubic", FLOWS), 1, COURSE)
+    # 200 ms at 60 Mbit/s are 1.5 MB: windows that fit the path at 300 Mbit/s and 28 ms (1 MB) and half as much again.
     assert max(result.loaded_ms()) > 200
     # It is the buffer that makes them: before the transfer the same path takes 28 ms.
     idle_ms = percentile(result.idle_ms(), 0.5)
