@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.run.machine_lock import measuring
+from wavebed.experiment.machine_lock import measuring
 
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.run.machine_lock import VARIABLE, measuring
+from wavebed.experiment.machine_lock import VARIABLE, measuring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _OTHER = """
-from wavebed.run.machine_lock import measuring
+from wavebed.experiment.machine_lock import measuring
 with measuring():
     print("measures", flush=True)
     input()

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed import output
 from wavebed.errors import WavebedError
+from wavebed.experiment.events import CheckFailed, RunInterrupted, RunPlanned, TrialFailed, TrialStored
+from wavebed.experiment.journal import read_journal
 from wavebed.result.load import load_run
-from wavebed.result.model import TrialRecord
+from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
 from wavebed.run.scenario import read_plan
-from wavebed.workload.model import Workload
+from wavebed.workload.model import Outcome, Span, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.result.model import Check
     from wavebed.run.order import Slot
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
@@ -85,7 +87,68 @@ def test_the_trials_of_a_run_that_did_not_end_are_those_that_are_there(
     monkeypatch.setattr("wavebed.run.runner.Estimate.done", killed)
     with pytest.raises(KeyboardInterrupt):
         run_plan(_plan(tmp_path, 3), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
+    events = read_journal(tmp_path / "run")
+    assert isinstance(events[-1], RunInterrupted)
+    assert [event.trial for event in events if isinstance(event, TrialStored)] == ["0001-as-described"]
     run = load_run(tmp_path / "run")
     assert run.record.ended is None
     assert list(run.trials["folder"]) == ["0001-as-described"]
     assert run.trial("0001-as-described").checks[0].name == "the only run on this machine"
+
+
+def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = {"soon": Span(0.0, 1.0, False), "command": Span(0.5, 2.0, False)}
+
+    def trial(slot: Slot, _resolved: Resolved, _partial: Path, look: Callable[..., None], _: object) -> TrialRecord:
+        acts = [SimpleNamespace(workload=SimpleNamespace(name="soon"), start_s=0.0, end_s=None)]
+        look(None, acts)
+        look(None, acts)
+        workloads = [WorkloadRecord(name, "command", span, Outcome()) for name, span in spans.items()]
+        checks = [Check("samplers", False, "doubtful", "3 of 9", "samplers"), Check("all", True, "invalid", "0", "all")]
+        return TrialRecord(
+            slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "doubtful", ["not so"], checks, workloads
+        )
+
+    monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
+    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr(Live, "look", lambda live, head, left_s, *_: live.say(f"{head}, {left_s:.0f} s"))
+    said = io.StringIO()
+    run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", said))
+    events = read_journal(tmp_path / "run")
+    assert [str(type(event).__struct_config__.tag) for event in events] == [
+        "run-begun",
+        "run-planned",
+        "step-begun",
+        *["trial-begun", "workload-begun", "workload-ended", "workload-begun", "workload-ended"],
+        *["check-failed", "trial-stored"],
+        *["trial-begun", "workload-begun", "workload-ended", "workload-begun", "workload-ended"],
+        *["check-failed", "trial-stored"],
+        "run-ended",
+    ]
+    planned = events[1]
+    assert isinstance(planned, RunPlanned)
+    assert [part.trial for part in planned.parts] == ["0001-as-described", "0002-as-described"]
+    assert planned.expected_s == sum(part.expected_s for part in planned.parts)
+    failed = next(event for event in events if isinstance(event, CheckFailed))
+    assert (failed.trial, failed.code, failed.severity) == ("0001-as-described", "samplers", "doubtful")
+    lines = said.getvalue().splitlines()
+    assert lines[0] == "wavebed run: preparing command"
+    assert lines[1].startswith("wavebed run: trial 1 of 2 (as-described, seed 1), ")
+    assert lines[3] == "wavebed run: trial 1 of 2 (0001-as-described) is doubtful: not so"
+    assert lines[-1] == "wavebed run: trial 2 of 2 (0002-as-described) is doubtful: not so"
+
+
+def test_a_trial_that_cannot_be_stored_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _quick_trials(monkeypatch)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("wavebed.result.write.sync_tree", full)
+    with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
+        run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
+    *_, failed, interrupted = read_journal(tmp_path / "run")
+    assert isinstance(failed, TrialFailed)
+    assert failed.trial == "0001-as-described"
+    assert isinstance(interrupted, RunInterrupted)
+    assert list((tmp_path / "run/trials").iterdir()) == []

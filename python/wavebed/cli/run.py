@@ -17,7 +17,7 @@ from wavebed.printable import printable
 if TYPE_CHECKING:
     import argparse
 
-    from wavebed.run.runner import Outcome
+    from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
 __all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
@@ -123,15 +123,23 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else _new_folder(name)
     command_line = ["wavebed", *sys.argv[1:]]
-    outcome = run_plan(plan, folder, command_line, live, _write_report)
-    print(_json(folder, outcome) if args.json else printable(_text(folder, outcome), keep="\n"))
+    outcome = run_plan(plan, folder, command_line, live)
+    page = _write_report(folder, live)
+    print(_json(folder, page) if args.json else printable(_text(folder, page), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
-def _write_report(folder: Path) -> Path:
+def _write_report(folder: Path, live: Live) -> Path | None:
     from wavebed.report.build import write_report
 
-    return write_report(folder)
+    live.say("writing the report")
+    try:
+        page = write_report(folder)
+    except (WavebedError, OSError) as error:
+        live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
+        return None
+    live.clear()
+    return page
 
 
 def _scenario(given: str) -> Path:
@@ -151,18 +159,18 @@ def _new_folder(name: str) -> Path:
     return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def _text(folder: Path, outcome: Outcome) -> str:
+def _text(folder: Path, page: Path | None) -> str:
     from wavebed.report.text import summary_text
 
     lines = [summary_text(folder)]
-    if outcome.report is not None:
-        lines.append(f"report: {outcome.report}")
+    if page is not None:
+        lines.append(f"report: {page}")
     return "\n".join(lines)
 
 
-def _json(folder: Path, outcome: Outcome) -> str:
+def _json(folder: Path, page: Path | None) -> str:
     from wavebed.report.text import summary_json
 
     told = summary_json(folder)
-    told["report"] = None if outcome.report is None else str(outcome.report)
+    told["report"] = None if page is None else str(page)
     return json.dumps(told, allow_nan=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["PARTIAL", "RUN_FILE", "SCENARIO_FILE", "SCENE_FILE", "SPEC_FILE", "TABLES", "TRIALS_FOLDER", "TRIAL_FILE"]
+__all__ = ["JOURNAL_FILE", "PARTIAL", "RUN_FILE", "SCENARIO_FILE", "SCENE_FILE", "SPEC_FILE", "TABLES"]
+__all__ += ["TRIALS_FOLDER", "TRIAL_FILE"]
 
+JOURNAL_FILE = "journal.jsonl"
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
 SCENE_FILE = "scene.svg"

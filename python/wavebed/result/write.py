@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import RunRecord, TrialRecord
 
-__all__ = ["compress_raw", "new_partial", "open_run", "write_run", "write_trial"]
+__all__ = ["KEPT", "compress_raw", "new_partial", "open_run", "write_run", "write_trial"]
 
 _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", ".webm", ".webp")
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
 """Files that compression would not make smaller stay as they are."""
 _GZIP_LEVEL = 6
-_KEPT = "the trials that had ended can be read"
+KEPT = "the trials that had ended can be read"
+"""How an error of the disk ends."""
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
@@ -41,7 +42,7 @@ def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
         If the disk is full.
     """
     make_new(run_dir)
-    with explained(run_dir, _KEPT):
+    with explained(run_dir, KEPT):
         (run_dir / TRIALS_FOLDER).mkdir()
         if scenario:
             _replace(run_dir / SCENARIO_FILE, scenario)
@@ -56,7 +57,7 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
     WavebedError
         If it cannot be written; the one before is still there.
     """
-    with explained(run_dir, _KEPT):
+    with explained(run_dir, KEPT):
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
@@ -74,7 +75,7 @@ def new_partial(run_dir: Path, name: str, mark: str) -> Path:
         If it cannot be made.
     """
     partial = run_dir / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
-    with explained(run_dir, _KEPT):
+    with explained(run_dir, KEPT):
         partial.mkdir()
         (partial / "series").mkdir()
         (partial / "raw").mkdir()
@@ -96,7 +97,7 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     """
     whole = run_dir / TRIALS_FOLDER / record.folder
     try:
-        with explained(run_dir, _KEPT):
+        with explained(run_dir, KEPT):
             compress_raw(partial / "raw")
             if record.resolved:
                 replace_file(partial / SPEC_FILE, spec_json(record.resolved).encode())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from wavebed.experiment.order import in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,6 @@ class Slot:
 def ordered(arms: Sequence[Arm], trials: int, seed: int) -> list[Slot]:
     """Return the trials in the order in which they run; the same seed gives the same order."""
     slots: list[Slot] = []
-    for block in range(1, trials + 1):
-        luck = random.Random(f"order {seed} {block}")  # noqa: S311 - an order, no secret
-        for arm in luck.sample(list(arms), len(arms)):
-            slots.append(Slot(len(slots) + 1, block, seed + block - 1, arm))
+    for block, drawn in enumerate(in_blocks(arms, trials, seed), 1):
+        slots += [Slot(len(slots) + place, block, seed + block - 1, arm) for place, arm in enumerate(drawn, 1)]
     return slots

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.run.play import Act
 
-__all__ = ["Estimate", "Live", "duration_text", "show_text"]
+__all__ = ["Live", "duration_text", "show_text"]
 
 PLAIN_EVERY_S = 15.0
 REFRESH_EVERY_S = 0.5
@@ -30,26 +30,6 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-class Estimate:
-    """How long the rest of a run will take: as described at first, as measured later."""
-
-    def __init__(self, expected_s: Sequence[float]) -> None:
-        self._expected_s = list(expected_s)
-        self._measured_s: list[float] = []
-
-    def done(self, wall_s: float) -> None:
-        """Take note of how long the next trial took."""
-        self._measured_s.append(wall_s)
-
-    def left_s(self, into_trial_s: float) -> float:
-        """Return the time left, seconds, `into_trial_s` seconds after the start of a trial."""
-        finished = len(self._measured_s)
-        expected = sum(self._expected_s[:finished])
-        scale = sum(self._measured_s) / expected if expected else 1.0
-        rest = sum(self._expected_s[finished:]) * scale
-        return max(rest - into_trial_s, 0.0)
 
 
 class Live:

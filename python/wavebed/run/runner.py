@@ -1,33 +1,51 @@
-"""A whole run: every trial in its order, stored as it ends; the report at the end."""
+"""A whole run: every trial in its order, stored as it ends."""
 
 from __future__ import annotations
 
 import secrets
-import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
+from wavebed.experiment.estimate import Estimate
+from wavebed.experiment.events import (
+    CheckFailed,
+    Part,
+    RunBegun,
+    RunEnded,
+    RunPlanned,
+    StepBegun,
+    TrialBegun,
+    TrialFailed,
+    TrialStored,
+    WorkloadBegun,
+    WorkloadEnded,
+)
+from wavebed.experiment.guard import guarded
+from wavebed.experiment.journal import Journal
+from wavebed.experiment.machine_lock import measuring
+from wavebed.result.disk import explained
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord
-from wavebed.result.write import new_partial, open_run, write_run, write_trial
-from wavebed.run.guard import guarded
-from wavebed.run.machine_lock import Neighbours, measuring
+from wavebed.result.write import KEPT, new_partial, open_run, write_run, write_trial
 from wavebed.run.order import Slot, ordered
-from wavebed.run.progress import BROWSER_S, OVERHEAD_S, Estimate, Live, duration_text
+from wavebed.run.progress import BROWSER_S, OVERHEAD_S, duration_text
 from wavebed.run.resolve import Resolver
+from wavebed.run.tell import Teller
 from wavebed.run.trial import run_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.experiment.machine_lock import Neighbours
     from wavebed.path.lab import Laboratory
     from wavebed.run.play import Act
+    from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
     from wavebed.workload.model import Workload
@@ -40,7 +58,6 @@ class Outcome:
     """What came of a run."""
 
     record: RunRecord
-    report: Path | None
 
     @property
     def counted(self) -> dict[str, int]:
@@ -51,19 +68,8 @@ class Outcome:
         return found
 
 
-def run_plan(
-    plan: Plan,
-    folder: Path,
-    command_line: Sequence[str],
-    live: Live,
-    report: Callable[[Path], Path] | None = None,
-) -> Outcome:
+def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) -> Outcome:
     """Run every trial of a plan and write the results into `folder`.
-
-    Parameters
-    ----------
-    report : callable, optional
-        Makes the report of a folder of results, and returns its file.
 
     Raises
     ------
@@ -74,35 +80,39 @@ def run_plan(
     """
     _check_programs(plan)
     record = _record(plan, command_line)
+    teller = Teller(live)
     open_run(folder, record, plan.text)
     slots = ordered(plan.arms, plan.trials, plan.seed)
+    with Journal(teller) as journal:
+        journal.open(folder)
+        _begin(plan, slots, journal)
+        run = _Run(folder, secrets.token_hex(4), Estimate([expected_s(slot.arm) for slot in slots]), len(slots))
+        with guarded(folder, run.mark), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
+            for slot in slots:
+                with resolver.resolved(slot) as resolved:
+                    if slot.number == 1:
+                        resolver.draw_scene()
+                    trial = _one(slot, resolved, run, journal, teller, neighbours)
+                record.trials.append(
+                    TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
+                )
+        record.ended = datetime.now(UTC).isoformat(timespec="seconds")
+        write_run(folder, record)
+        journal.emit(RunEnded(trials=len(slots)))
+    return Outcome(record)
+
+
+def _begin(plan: Plan, slots: Sequence[Slot], journal: Journal) -> None:
+    """Tell the plan, and prepare what workloads need."""
+    parts = tuple(Part(slot.folder, expected_s(slot.arm)) for slot in slots)
+    total_s = sum(part.expected_s for part in parts)
+    journal.emit(RunBegun(kind="run", title=plan.title))
+    journal.emit(RunPlanned(trials=len(slots), expected_s=total_s, parts=parts))
     cache = cache_folder()
     for arm in plan.arms:
         for workload in arm.workloads:
-            live.say(f"preparing {workload.name}")
+            journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=total_s))
             _prepare(workload, cache)
-    estimate = Estimate([expected_s(slot.arm) for slot in slots])
-    place = _Place(folder, secrets.token_hex(4), len(slots))
-    with guarded(folder, place.mark), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
-        for slot in slots:
-            live.new_trial()
-            with resolver.resolved(slot) as resolved:
-                if slot.number == 1:
-                    resolver.draw_scene()
-                trial = _one(slot, resolved, place, estimate, live, neighbours)
-            estimate.done(trial.wall_s)
-            record.trials.append(
-                TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
-            )
-            if trial.verdict != "valid":
-                live.note(
-                    f"trial {slot.number} of {len(slots)} ({trial.folder}) is {trial.verdict}: {trial.reasons[0]}"
-                )
-    record.ended = datetime.now(UTC).isoformat(timespec="seconds")
-    write_run(folder, record)
-    page = _report(report, folder, live) if report is not None else None
-    live.clear()
-    return Outcome(record, page)
 
 
 def _prepare(workload: Workload, cache: Path) -> None:
@@ -116,43 +126,79 @@ def _prepare(workload: Workload, cache: Path) -> None:
         ) from error
 
 
-def _report(report: Callable[[Path], Path], folder: Path, live: Live) -> Path | None:
-    live.say("writing the report")
-    try:
-        return report(folder)
-    except (WavebedError, OSError) as error:
-        live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
-        return None
-
-
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the trials go: the folder of the run, the mark of its partial trials, and how many there will be."""
+class _Run:
+    """Where the trials go: the folder of the run, the mark of its partial trials; how many there are, and the time."""
 
     folder: Path
     mark: str
+    estimate: Estimate
     count: int
 
 
 def _one(
-    slot: Slot, resolved: Resolved, place: _Place, estimate: Estimate, live: Live, neighbours: Neighbours
+    slot: Slot, resolved: Resolved, run: _Run, journal: Journal, teller: Teller, neighbours: Neighbours
 ) -> TrialRecord:
-    partial = new_partial(place.folder, slot.folder, place.mark)
-    began = time.monotonic()
-    head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
+    """Run a trial and store it; each step is an event."""
+    partial = new_partial(run.folder, slot.folder, run.mark)
+    name, number = slot.folder, slot.number
+    journal.emit(
+        TrialBegun(
+            trial=name,
+            number=number,
+            trials=run.count,
+            left_s=run.estimate.left_s,
+            treatment=slot.arm.name,
+            block=slot.block,
+            seed=slot.seed,
+        )
+    )
+    told = _ToldSpans(name, journal)
 
     def look(lab: Laboratory, acts: Sequence[Act]) -> None:
         neighbours.look()
-        live.look(head, estimate.left_s(time.monotonic() - began), lab, acts)
+        for act in acts:
+            told.tell(act.workload.name, act.start_s, act.end_s)
+        teller.look(lab, acts)
 
     neighbours.look()
     try:
-        trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
-    except OSError as error:
-        what = (error.strerror or "cannot be written").lower()
-        raise WavebedError(f"{place.folder}: {what}: the trials that had ended can be read") from error
-    write_trial(place.folder, partial, trial)
+        with explained(run.folder, KEPT):
+            trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
+        for each in trial.workloads:
+            if each.span is not None:
+                told.tell(each.name, each.span.start_s, each.span.end_s)
+        write_trial(run.folder, partial, trial)
+    except BaseException as error:
+        with suppress(WavebedError):  # on a full disk
+            journal.emit(TrialFailed(trial=name, number=number, reason=str(error) or type(error).__name__))
+        raise
+    for check in trial.checks:
+        if not check.holds:
+            journal.emit(CheckFailed(trial=name, code=check.code, severity=check.severity, evidence=check.evidence))
+    wall_s, reasons = trial.wall_s, tuple(trial.reasons)
+    journal.emit(TrialStored(trial=name, number=number, verdict=trial.verdict, wall_s=wall_s, reasons=reasons))
+    run.estimate.done(wall_s)
     return trial
+
+
+class _ToldSpans:
+    """Tells of each workload of a trial once that it began, and once that it ended."""
+
+    def __init__(self, trial: str, journal: Journal) -> None:
+        self._trial = trial
+        self._journal = journal
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
+
+    def tell(self, workload: str, start_s: float | None, end_s: float | None) -> None:
+        """Take note of when it began and ended, as far as that is known."""
+        if start_s is not None and workload not in self._begun:
+            self._begun.add(workload)
+            self._journal.emit(WorkloadBegun(trial=self._trial, workload=workload, at_s=start_s))
+        if end_s is not None and workload not in self._ended:
+            self._ended.add(workload)
+            self._journal.emit(WorkloadEnded(trial=self._trial, workload=workload, at_s=end_s))
 
 
 def expected_s(arm: Arm) -> float:

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from test_result_write import opened, trial_record
 
+from wavebed.experiment.guard import guarded
 from wavebed.report.build import write_report
 from wavebed.result.disk import held, remove_leftovers
 from wavebed.result.write import new_partial, write_trial
-from wavebed.run.guard import guarded
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from wavebed.result.write import new_partial
-from wavebed.run.guard import guarded
+from wavebed.experiment.guard import guarded
 folder = Path(sys.argv[1])
 with guarded(folder, "killed"):
     new_partial(folder, "0001-cubic", "killed")

@@ -1,0 +1,172 @@
+"""The events of an experiment, as its journal keeps them and its listeners hear them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wavebed.result.model import Verdict
+
+__all__ = [
+    "CheckFailed",
+    "Event",
+    "LoadMeasured",
+    "Part",
+    "RunBegun",
+    "RunEnded",
+    "RunInterrupted",
+    "RunPlanned",
+    "StepBegun",
+    "TrialBegun",
+    "TrialFailed",
+    "TrialStored",
+    "WorkloadBegun",
+    "WorkloadEnded",
+]
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What every event has; the journal fills it in.
+
+    Parameters
+    ----------
+    time : datetime or None
+        UTC, by the clock of the day.
+    since_s : float
+        Seconds since the run began, on a clock that nobody sets.
+    """
+
+    time: datetime | None = None
+    since_s: float = 0.0
+
+
+class RunBegun(_Event, frozen=True, tag="run-begun"):
+    """A run begins: of a scenario, or of a forwarding test."""
+
+    kind: Literal["run", "forward"]
+    title: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One trial of the plan: its name, and the seconds it takes."""
+
+    trial: str
+    expected_s: float
+    at_most_s: float | None = None
+
+
+class RunPlanned(_Event, frozen=True, tag="run-planned"):
+    """The trials are known: what they take together, and each of them in its order."""
+
+    trials: int
+    expected_s: float
+    at_most_s: float | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class StepBegun(_Event, frozen=True, tag="step-begun"):
+    """Something begins that is no trial: preparation, a warm-up, another tool; `left_s` seconds are left with it."""
+
+    step: str
+    left_s: float = 0.0
+
+
+class TrialBegun(_Event, frozen=True, tag="trial-begun"):
+    """A trial begins, the `number`-th of `trials`; `left_s` seconds are left with it.
+
+    Parameters
+    ----------
+    treatment, block, seed
+        Of a run of a scenario. A trial of a forwarding test is one part at one frame size and has none.
+    """
+
+    trial: str
+    number: int
+    trials: int
+    left_s: float
+    treatment: str | None = None
+    block: int | None = None
+    seed: int | None = None
+
+
+class WorkloadBegun(_Event, frozen=True, tag="workload-begun"):
+    """A workload began at `at_s` of the trial's time."""
+
+    trial: str
+    workload: str
+    at_s: float
+
+
+class WorkloadEnded(_Event, frozen=True, tag="workload-ended"):
+    """A workload ended at `at_s` of the trial's time."""
+
+    trial: str
+    workload: str
+    at_s: float
+
+
+class LoadMeasured(_Event, frozen=True, tag="load-measured"):
+    """A forwarding test sent frames at one rate (``None``: as fast as it goes) and counted them."""
+
+    trial: str
+    offered_pps: float | None
+    sent: int
+    lost: int
+    refused: bool
+
+
+class CheckFailed(_Event, frozen=True, tag="check-failed"):
+    """A condition of a trial's validity does not hold; `code` is what programs know it by."""
+
+    trial: str
+    code: str
+    severity: Literal["invalid", "doubtful"]
+    evidence: str
+
+
+class TrialStored(_Event, frozen=True, tag="trial-stored"):
+    """A trial is on the disk; so is this event when it has been told."""
+
+    trial: str
+    number: int
+    verdict: Verdict
+    wall_s: float
+    reasons: tuple[str, ...] = ()
+
+
+class TrialFailed(_Event, frozen=True, tag="trial-failed"):
+    """A trial ended without being stored."""
+
+    trial: str
+    number: int
+    reason: str
+
+
+class RunEnded(_Event, frozen=True, tag="run-ended"):
+    """Every trial is stored."""
+
+    trials: int
+
+
+class RunInterrupted(_Event, frozen=True, tag="run-interrupted"):
+    """The run ends before its last trial. A run that is killed has neither this event nor the one above."""
+
+    reason: str
+
+
+Event: TypeAlias = (
+    RunBegun
+    | RunPlanned
+    | StepBegun
+    | TrialBegun
+    | WorkloadBegun
+    | WorkloadEnded
+    | LoadMeasured
+    | CheckFailed
+    | TrialStored
+    | TrialFailed
+    | RunEnded
+    | RunInterrupted
+)

@@ -1,0 +1,131 @@
+"""The journal of a folder of results: an event in each line of JSON, only ever appended to.
+
+What shows how far a run is reads it or listens to it; nothing else says it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from wavebed.errors import UserError, WavebedError
+from wavebed.experiment.events import Event, RunEnded, RunInterrupted, TrialStored
+from wavebed.foreign import read_bytes
+from wavebed.result.disk import explained
+from wavebed.result.names import JOURNAL_FILE
+from wavebed.result.write import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+__all__ = ["Journal", "read_journal"]
+
+_DURABLE = (TrialStored, RunEnded)
+"""Events that are on the disk when they have been told."""
+
+
+class Journal:
+    """Keeps the events of a run and tells them to listeners.
+
+    Left by an error, it says that the run was interrupted.
+
+    Parameters
+    ----------
+    listeners : callable
+        Called with each event, after it was written.
+    kept : str
+        What an error of the disk ends with.
+    """
+
+    def __init__(self, *listeners: Callable[[Event], None], kept: str = KEPT) -> None:
+        self._listeners = listeners
+        self._kept = kept
+        self._began_s = time.monotonic()
+        self._early: list[Event] = []
+        self._folder: Path | None = None
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            with suppress(WavebedError):  # on a full disk; the error says it
+                self.emit(RunInterrupted(reason=str(error) or type(error).__name__))
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def open(self, folder: Path) -> None:
+        """Begin the file in a new folder of results, with what was told before.
+
+        Raises
+        ------
+        WavebedError
+            If it cannot be written.
+        """
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with explained(folder, self._kept):
+            self._descriptor = os.open(folder / JOURNAL_FILE, flags, 0o666)
+        self._folder = folder
+        for event in self._early:
+            self._write(event)
+
+    def emit(self, event: Event) -> None:
+        """Write an event with its time, then tell it.
+
+        Raises
+        ------
+        WavebedError
+            If it cannot be written; the file then ends with the event before.
+        """
+        since_s = round(time.monotonic() - self._began_s, 6)
+        stamped = msgspec.structs.replace(event, time=datetime.now(UTC), since_s=since_s)
+        if self._folder is None:
+            self._early.append(stamped)
+        else:
+            self._write(stamped)
+        for listener in self._listeners:
+            listener(stamped)
+
+    def _write(self, event: Event) -> None:
+        assert self._folder is not None, "opened"
+        line = msgspec.json.encode(event) + b"\n"
+        with explained(self._folder, self._kept):
+            before = os.fstat(self._descriptor).st_size
+            if os.write(self._descriptor, line) < len(line):
+                os.ftruncate(self._descriptor, before)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if isinstance(event, _DURABLE):
+                os.fsync(self._descriptor)
+
+
+def read_journal(folder: Path) -> list[Event]:
+    """Return the events of a folder of results, in their order; none of one that was written before there were any.
+
+    A last line that is not whole is left out: it is being written, or its writer was killed.
+
+    Raises
+    ------
+    UserError
+        If the file is damaged.
+    """
+    file = folder / JOURNAL_FILE
+    if not file.exists():
+        return []
+    events = []
+    for number, line in enumerate(read_bytes(file, "the journal cannot be read").split(b"\n")[:-1], 1):
+        try:
+            events.append(msgspec.json.decode(line, type=Event))
+        except msgspec.MsgspecError as error:
+            raise UserError(f"{file}: line {number} is not an event ({error}): the journal is damaged") from None
+    return events
