@@ -16,6 +16,8 @@ import wavebed.forward.tester as tester_module
 from wavebed.cli import main
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
+from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, TrialBegun, TrialStored
+from wavebed.experiment.journal import read_journal
 from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import PortInfo, Span
@@ -23,6 +25,7 @@ from wavebed.forward.read import read_forward
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import Outcome, measure, run_order
 from wavebed.forward.session import Setup, _layout
+from wavebed.forward.tell import Teller
 from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import write_forward
 
@@ -73,7 +76,7 @@ def order_of(**changes: object) -> Order:
 
 def test_the_plan_is_said_first_and_then_every_part_with_the_time_left() -> None:
     heard = Heard()
-    result, interrupted = measure(order_of(), setup_of(FakeDevice(capacity_pps=60_000)), heard, {})
+    result, interrupted = measure(order_of(), setup_of(FakeDevice(capacity_pps=60_000)), Teller(heard), {})
     assert not interrupted
     assert len(heard.notes) == 1
     assert heard.notes[0].startswith("plan: about")
@@ -84,6 +87,8 @@ def test_the_plan_is_said_first_and_then_every_part_with_the_time_left() -> None
         "part 3 of 4, search 64",
         "part 4 of 4, search 1518",
     ]
+    assert heard.steps[:2] == ["looking for the device", "warm-up"]
+    assert any(step.startswith("part 3 of 4, search 64: ") and step.endswith(" lost") for step in heard.steps)
     assert result.device == "router"
     assert result.overload[1].received is not None
     # 100 Mbit/s carry 148,810 frames of 64 B each second; the device forwards 60,000.
@@ -101,7 +106,7 @@ def test_an_interrupted_test_keeps_the_parts_that_were_whole() -> None:
         return real(*given, **more)  # type: ignore[arg-type]
 
     setup.tx.send = send  # type: ignore[method-assign]
-    result, interrupted = measure(order_of(), setup, heard, {})
+    result, interrupted = measure(order_of(), setup, Teller(heard), {})
     assert interrupted
     assert [one.code for one in result.refusals] == ["interrupted"]
     assert [one.name for one in result.overload] == ["throughput", "overload"]
@@ -119,7 +124,7 @@ def test_ctrl_c_between_two_trials_ends_the_test_as_well() -> None:
 
         go_on = step
 
-    result, interrupted = measure(order_of(), setup, Interrupting(), {})
+    result, interrupted = measure(order_of(), setup, Teller(Interrupting()), {})
     assert interrupted
     assert [one.code for one in result.refusals] == ["interrupted"]
     assert all(one.received is not None for one in result.overload)
@@ -128,9 +133,13 @@ def test_ctrl_c_between_two_trials_ends_the_test_as_well() -> None:
 def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> None:
     lost = iter(range(0, 10_000, 5))
     setup = setup_of(FakeDevice(capacity_pps=60_000), overruns=lambda: next(lost))
-    result, _ = measure(order_of(tests="overload"), setup, Heard(), {})
+    result, _ = measure(order_of(tests="overload"), setup, Teller(Heard()), {})
     assert all(one.received is None for one in result.overload)
     assert "the ring of the receiving port was full 5 times" in result.overload[0].refusals[0].reason
+
+
+def stored_parts(folder: Path) -> list[str]:
+    return [event.trial for event in read_journal(folder) if isinstance(event, TrialStored)]
 
 
 def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
@@ -160,6 +169,12 @@ def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pyt
     assert told["verdict"] == "measured"
     assert told["result"]["overload"][1]["received"]["pps"] == pytest.approx(60_000, rel=0.01)
     assert told["result"]["trials"] == []
+    events = read_journal(tmp_path / "run")
+    assert isinstance(events[0], RunBegun)
+    assert (events[0].kind, events[0].title) == ("forward", "router")
+    assert stored_parts(tmp_path / "run") == ["throughput", "overload"]
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].trials == 2
 
 
 def test_a_device_that_floods_is_refused_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +265,14 @@ def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
         broken_off(tmp_path, monkeypatch, "search 64", lambda: os.kill(os.getpid(), signal.SIGKILL))
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["raw", "run.json", "series"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["journal.jsonl", "raw", "run.json", "series"]
     result = read_forward(tmp_path / "run").result
     assert [one.name for one in result.overload] == ["throughput", "overload"]
     assert all(one.received is not None for one in result.overload)
+    assert stored_parts(tmp_path / "run") == ["throughput", "overload"]
+    last = read_journal(tmp_path / "run")[-1]
+    assert isinstance(last, TrialBegun)
+    assert last.trial == "search 64"
     assert verdict_of(result) == "in part"
     said = "the test did not reach its end"
     assert main(["report", str(tmp_path / "run")]) == 0
@@ -283,6 +302,8 @@ def test_a_disk_that_fills_up_leaves_the_parts_that_had_ended(tmp_path: Path, mo
         broken_off(tmp_path, monkeypatch, "search 64", lambda: monkeypatch.setattr("os.fsync", full))
     result = read_forward(tmp_path / "run").result
     assert [one.name for one in result.overload] == ["throughput", "overload"]
+    assert stored_parts(tmp_path / "run") == ["throughput", "overload"]
+    assert isinstance(read_journal(tmp_path / "run")[-1], RunInterrupted)
 
 
 def test_an_error_before_the_first_part_ended_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

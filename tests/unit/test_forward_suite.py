@@ -10,16 +10,17 @@ from forward_fakes import FakeDevice, fake_tester
 from forward_result_example import port
 from forward_simulated import SimulatedTester
 
+from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult
 from wavebed.forward.model import Refusal
 from wavebed.forward.settings import FULL_GOALS, PARTS, ForwardSettings
-from wavebed.forward.suite import About, Progress, link_speed_mbps, run_suite
+from wavebed.forward.suite import About, link_speed_mbps, run_suite
 
 ABOUT = About("router", "routing", port("a"), port("b"), "tx_ring", "xdp_native", machine={"kernel": "6.18"})
 QUICK = replace(ForwardSettings(link_mbps=1000.0, sizes_bytes=(64, 1518)).quick(), burst_repeats=2)
 
 
-def of_fake(device: FakeDevice, settings: ForwardSettings = QUICK, heard: list[Progress] | None = None) -> DeviceResult:
+def of_fake(device: FakeDevice, settings: ForwardSettings = QUICK, heard: list[Event] | None = None) -> DeviceResult:
     tester = fake_tester(device)
     world = tester._tx.world  # type: ignore[attr-defined]
     return run_suite(tester, settings, ABOUT, None if heard is None else heard.append, lambda: world.now_ns / 1e9)
@@ -72,15 +73,30 @@ def test_every_part_ends_in_the_time_that_was_planned() -> None:
 
 
 def test_progress_tells_the_parts_and_the_time_left() -> None:
-    heard: list[Progress] = []
+    heard: list[Event] = []
     result = of_fake(FakeDevice(capacity_pps=400_000), heard=heard)
-    begun = [one.part for one in heard if one.trial is None]
-    assert begun == [part.name for part in result.plan]
-    left = [one.left.expected_s for one in heard if one.trial is None]
+    (planned,) = (one for one in heard if isinstance(one, RunPlanned))
+    names = [part.name for part in result.plan]
+    assert [part.trial for part in planned.parts] == names
+    begun = [one for one in heard if isinstance(one, TrialBegun)]
+    assert [one.trial for one in begun] == names
+    left = [one.left_s for one in begun]
     assert left == sorted(left, reverse=True)
-    assert [one.done for one in heard if one.trial is None] == list(range(len(begun)))
-    assert sum(1 for one in heard if one.trial is not None) == len(result.trials)
-    assert all(one.parts == len(begun) for one in heard if one.trial is None)
+    assert left[0] == pytest.approx(planned.expected_s)
+    assert [(one.number, one.trials) for one in begun] == [(place, len(names)) for place in range(1, len(names) + 1)]
+    assert sum(isinstance(one, LoadMeasured) for one in heard) == len(result.trials)
+    stored = [one for one in heard if isinstance(one, TrialStored)]
+    assert [(one.trial, one.verdict, one.reasons) for one in stored] == [(name, "valid", ()) for name in names]
+
+
+def test_what_speaks_against_a_trial_is_told_by_its_code() -> None:
+    heard: list[Event] = []
+    of_fake(FakeDevice(duplicates=40), heard=heard)
+    codes = {(one.code, one.severity) for one in heard if isinstance(one, CheckFailed)}
+    assert ("duplicates", "invalid") in codes
+    stored = [one for one in heard if isinstance(one, TrialStored)]
+    assert {one.verdict for one in stored} == {"invalid"}
+    assert "arrived more than once" in stored[0].reasons[0]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -8,21 +8,23 @@ import signal
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBegun
+from wavebed.experiment.journal import Journal
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.cpu.book import CpuBook
 from wavebed.forward.model import Refusal, Trial, blank_trial
-from wavebed.forward.plan import said
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.session import Setup, set_up
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.summary import summary_text
+from wavebed.forward.tell import Teller
 from wavebed.forward.tester import Tester
 from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import rewrite_forward, write_forward
+from wavebed.forward.write import KEPT, rewrite_forward, write_forward
 from wavebed.result.disk import check_new
 
 if TYPE_CHECKING:
@@ -30,25 +32,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from wavebed.experiment.events import Event
     from wavebed.forward.command import Order
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Ceiling
-    from wavebed.forward.suite import Progress
+    from wavebed.forward.tell import Speaker
 
-__all__ = ["Outcome", "Speaker", "measure", "run_order"]
-
-
-class Speaker(Protocol):
-    """Says where the test is; `wavebed.cli.progress.Progress` is the real one."""
-
-    def note(self, text: str) -> None:
-        """Say a line that stays."""
-
-    def step(self, text: str, left_s: float) -> None:
-        """Say that a new step begins, and how long all that follows will take."""
-
-    def go_on(self, text: str, left_s: float) -> None:
-        """Take note of one of many small steps."""
+__all__ = ["Outcome", "measure", "run_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +157,25 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
 
     def keep(result: DeviceResult) -> None:
         nonlocal kept
-        write = write_forward if kept is None else rewrite_forward
+        first = kept is None
+        write = write_forward if first else rewrite_forward
         write(folder, ForwardRecord(result, tuple(command_line), _versions(raw)), raw)
         kept = result
+        if first:
+            journal.open(folder)
 
     try:
-        with set_up(order) as setup:
-            result, interrupted = measure(order, setup, speaker, raw, lambda found: keep(_unfinished(found)))
+        with Journal(Teller(speaker), kept=KEPT) as journal:
+            journal.emit(RunBegun(kind="forward", title=order.name))
+            with set_up(order) as setup:
+                result, interrupted = measure(order, setup, journal.emit, raw, lambda found: keep(_unfinished(found)))
+            keep(result)
+            parts = sum(part.took_s is not None for part in result.plan)
+            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=parts))
     except BaseException:
         if kept is not None and not kept.trials:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    keep(result)
     return Outcome(result, folder, _page(folder), interrupted)
 
 
@@ -193,7 +190,7 @@ def _unfinished(result: DeviceResult) -> DeviceResult:
 def measure(
     order: Order,
     setup: Setup,
-    speaker: Speaker,
+    emit: Callable[[Event], None],
     raw: dict[str, bytes],
     keep: Callable[[DeviceResult], None] | None = None,
 ) -> tuple[DeviceResult, bool]:
@@ -201,6 +198,8 @@ def measure(
 
     Parameters
     ----------
+    emit : callable
+        Told of each event.
     raw : dict
         What other tools printed is put in here, by the name of a file.
     keep : callable, optional
@@ -218,7 +217,7 @@ def measure(
         book = None if meter is None else CpuBook(meter)
         if book is not None:
             book.try_out()
-        speaker.step("looking for the device", 0)
+        emit(StepBegun(step="looking for the device"))
         tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
         watched = Watched(tester, book, setup.overruns)
         about = _about(order, setup, tester)
@@ -228,38 +227,14 @@ def measure(
             return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ())))
 
         to_keep = None if keep is None else lambda found: keep(doubted(found))
-        result = doubted(run_suite(watched, order.settings, about, _Teller(speaker), keep=to_keep))
+        result = doubted(run_suite(watched, order.settings, about, emit, keep=to_keep))
         if order.beside and not result.refusals:
             with watched.breakable():
-                result = _beside(setup, result, speaker, raw)
+                result = _beside(setup, result, emit, raw)
     finally:
         if meter is not None:
             meter.close()
     return result, watched.interrupted
-
-
-class _Teller:
-    """Says the plan once, then where the test is."""
-
-    def __init__(self, speaker: Speaker) -> None:
-        self._speaker = speaker
-        self._planned = False
-
-    def __call__(self, progress: Progress) -> None:
-        """Hear of a part that begins, or of a trial that is over."""
-        if not self._planned and progress.plan.items:
-            self._planned = True
-            span = progress.plan.span
-            parts = ", ".join(f"{item.name} ({said(item.span.expected_s)})" for item in progress.plan.items)
-            self._speaker.note(f"plan: about {said(span.expected_s)}, at most {said(span.at_most_s)}: {parts}")
-        text = f"part {progress.done + 1} of {progress.parts}, {progress.part}" if progress.parts else progress.part
-        if progress.trial is None:
-            self._speaker.step(text, progress.left.expected_s)
-            return
-        offered = progress.trial.offered_pps
-        rate = "as fast as it goes" if offered is None else f"{offered:,.0f} pps"
-        outcome = "refused" if progress.trial.refusals else f"{progress.trial.lost:,} lost"
-        self._speaker.go_on(f"{text}: {rate}, {outcome}", progress.left.expected_s)
 
 
 def _about(order: Order, setup: Setup, tester: Tester) -> About:
@@ -280,7 +255,7 @@ def _about(order: Order, setup: Setup, tester: Tester) -> About:
     )
 
 
-def _beside(setup: Setup, result: DeviceResult, speaker: Speaker, raw: dict[str, bytes]) -> DeviceResult:
+def _beside(setup: Setup, result: DeviceResult, emit: Callable[[Event], None], raw: dict[str, bytes]) -> DeviceResult:
     """Run the study's commands by iperf3 through the same device."""
     from wavebed.forward.iperf3 import STUDY_TESTS, run_study_command
 
@@ -293,7 +268,8 @@ def _beside(setup: Setup, result: DeviceResult, speaker: Speaker, raw: dict[str,
     seconds = max(2, round(result.settings.overload_trial_s))
     told: list[dict[str, object]] = []
     for test in STUDY_TESTS:
-        speaker.step(f"iperf3, {test} test", (len(STUDY_TESTS) - len(told)) * (seconds + 2.0))
+        left_s = (len(STUDY_TESTS) - len(told)) * (seconds + 2.0)
+        emit(StepBegun(step=f"iperf3, {test} test", left_s=left_s))
         try:
             run = run_study_command(test, client, server, setup.rx.counters, seconds)
         except WavebedError as error:

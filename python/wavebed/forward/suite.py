@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from wavebed.experiment.events import CheckFailed, LoadMeasured, Part, RunPlanned, StepBegun, TrialBegun, TrialStored
 from wavebed.forward import plan as planning
 from wavebed.forward.burst import find_bursts
 from wavebed.forward.findings import DeviceResult, PartTime
@@ -17,8 +18,9 @@ from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from wavebed.experiment.events import Event
     from wavebed.forward.arithmetic import Rates
     from wavebed.forward.findings import (
         BurstFinding,
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from wavebed.forward.plan import Plan, Span
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import LoadLimit
+    from wavebed.result.model import Verdict
 
-__all__ = ["About", "Progress", "link_speed_mbps", "run_suite"]
+__all__ = ["About", "link_speed_mbps", "run_suite"]
 
 WARM_UP_TRIALS = 4
 WARM_UP_SHARE = 0.1
@@ -58,32 +61,6 @@ class About:
     machine: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where the test is.
-
-    Parameters
-    ----------
-    part : str
-        As ``search 64``.
-    trial : Trial or None
-        The trial that is over; ``None`` when the part begins.
-    done, parts : int
-        Parts that are over, and all of them.
-    left : Span
-        Time left for this part and those that follow, by the plan.
-    plan : Plan
-        The whole plan.
-    """
-
-    part: str
-    trial: Trial | None
-    done: int
-    parts: int
-    left: Span
-    plan: Plan
-
-
 def link_speed_mbps(settings: ForwardSettings, transmitter: PortInfo, receiver: PortInfo) -> float | None:
     """Return the speed of the link: as asked, or what both ports say; ``None`` for interfaces that have none."""
     if settings.link_mbps is not None:
@@ -100,7 +77,7 @@ class _Suite:
     settings: ForwardSettings
     about: About
     log: TrialLog
-    say: Callable[[Progress], None]
+    emit: Callable[[Event], None]
     link_mbps: float | None
     overhead_s: float = OVERHEAD_S
     plan: Plan = field(default_factory=lambda: planning.Plan(()))
@@ -125,10 +102,19 @@ class _Suite:
             self.limits[sizes_bytes] = load_limit(self.link_mbps, ceiling, self.settings.headers)
         return self.limits[sizes_bytes]
 
-    def report(self, trial: Trial | None) -> None:
-        """Say where the test is."""
-        left = self.plan.rest(tuple(self.times))
-        self.say(Progress(self.part, trial, len(self.times), len(self.plan.items), left, self.plan))
+    def heard(self, trial: Trial) -> None:
+        """Tell of a trial that is over, and of all that speaks against it."""
+        self.emit(
+            LoadMeasured(
+                trial=self.part,
+                offered_pps=trial.offered_pps,
+                sent=trial.sent,
+                lost=trial.lost,
+                refused=bool(trial.refusals),
+            )
+        )
+        for one in trial.refusals:
+            self.emit(CheckFailed(trial=self.part, code=one.code, severity="invalid", evidence=one.reason))
 
     def ended(self) -> bool:
         """Return whether a trial showed that no further one can count."""
@@ -137,6 +123,7 @@ class _Suite:
     def warm_up(self) -> None:
         """Send some traffic before anything is measured, learn what a trial costs, and plan."""
         self.part = "warm-up"
+        self.emit(StepBegun(step=self.part, left_s=self.settings.warm_up_s))
         smallest = (min(self.settings.sizes_bytes),)
         pps = WARM_UP_SHARE * self.limit(smallest).max_load.pps
         for _ in range(WARM_UP_TRIALS):
@@ -148,6 +135,10 @@ class _Suite:
                 break
         self.overhead_s = self.log.overhead_s
         self.plan = planning.plan(self.settings, self.overhead_s)
+        if not self.refusals:
+            parts = tuple(Part(one.name, one.span.expected_s, one.span.at_most_s) for one in self.plan.items)
+            span = self.plan.span
+            self.emit(RunPlanned(trials=len(parts), expected_s=span.expected_s, at_most_s=span.at_most_s, parts=parts))
 
     def run_part(self, name: str, make: Callable[[Span], None]) -> None:
         """Run one part, if the test has not ended, and keep its time."""
@@ -155,13 +146,18 @@ class _Suite:
             return
         self.part = name
         span = self.plan.of(name)
-        self.report(None)
+        number = len(self.times) + 1
+        left_s = self.plan.rest(tuple(self.times)).expected_s
+        self.emit(TrialBegun(trial=name, number=number, trials=len(self.plan.items), left_s=left_s))
         began_s, before = self.log.clock(), len(self.log.trials)
         make(span)
         made = self.log.trials[before:]
-        self.times[name] = PartTime(name, span.expected_s, span.at_most_s, self.log.clock() - began_s, len(made))
+        took_s = self.log.clock() - began_s
+        self.times[name] = PartTime(name, span.expected_s, span.at_most_s, took_s, len(made))
         self.refusals += [one for trial in made for one in trial.refusals if one.code not in DISTURBED]
         self.keep(self.result())
+        verdict, reasons = _verdict(made)
+        self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=took_s, reasons=reasons))
 
     def result(self) -> DeviceResult:
         """Return what has been found so far."""
@@ -194,11 +190,19 @@ class _Suite:
         )
 
 
+def _verdict(made: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
+    """Return what the journal says of a part: invalid if no trial of it counts, doubtful if a refusal remains."""
+    refusals = distinct([one for trial in made for one in trial.refusals if one.code not in DISTURBED])
+    if made and all(trial.refusals for trial in made):
+        return "invalid", tuple(one.reason for one in distinct([one for trial in made for one in trial.refusals]))
+    return ("doubtful" if refusals else "valid"), tuple(one.reason for one in refusals)
+
+
 def run_suite(
     tester: Tester,
     settings: ForwardSettings,
     about: About,
-    say: Callable[[Progress], None] | None = None,
+    emit: Callable[[Event], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
     sample: int = 16,
     keep: Callable[[DeviceResult], None] | None = None,
@@ -209,8 +213,8 @@ def run_suite(
     ----------
     tester : Tester
         Prepared, with the device between its ports.
-    say : callable, optional
-        Told where the test is, when a part begins and after each trial.
+    emit : callable, optional
+        Told of each event.
     clock : callable
         Seconds since whenever; another one in tests.
     sample : int
@@ -219,9 +223,9 @@ def run_suite(
         Given what has been found so far, before the first trial and after each part.
     """
     link = link_speed_mbps(settings, about.transmitter, about.receiver)
-    suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), say or (lambda _: None), link)
+    suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), emit or (lambda _: None), link)
     suite.began_s = clock()
-    suite.log.heard = suite.report
+    suite.log.heard = suite.heard
     suite.keep = keep or suite.keep
     suite.keep(suite.result())
     suite.warm_up()

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Counters, Sample, Trial
     from wavebed.forward.record import ForwardRecord
 
-__all__ = ["rewrite_forward", "write_forward"]
+__all__ = ["KEPT", "rewrite_forward", "write_forward"]
+
+KEPT = "the parts that had ended can be read"
+"""How an error of the disk ends."""
 
 
 def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
@@ -79,7 +82,7 @@ def rewrite_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes
     WavebedError
         If it cannot be written; what was written before can be read.
     """
-    with explained(folder, "the parts that had ended can be read"):
+    with explained(folder, KEPT):
         _write(folder, record, raw or {})
 
 

@@ -18,6 +18,7 @@ from wavebed.forward.command import Order, Wish, parse_wish
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS
+from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
 from wavebed.stats.intervals import median_interval
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from wavebed.forward.findings import DeviceResult, OverloadFinding
     from wavebed.forward.model import Trial
-    from wavebed.forward.run import Speaker
+    from wavebed.forward.tell import Speaker
 
 __all__ = [
     "KINDS",
@@ -124,9 +125,9 @@ def repeat(
         for kind in block:
             last = number == rounds
             order = order_of(kind, quick=quick, last=last)
-            teller = _Within(speaker, f"round {number} of {rounds}, {kind}", clock)
+            within = _Within(speaker, f"round {number} of {rounds}, {kind}", clock)
             with set_up(order) as setup:
-                result, interrupted = measure(order, setup, teller, raw[kind])
+                result, interrupted = measure(order, setup, Teller(within), raw[kind])
             if interrupted:
                 break
             found[kind].append(result)

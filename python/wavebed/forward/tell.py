@@ -1,0 +1,62 @@
+"""What people read of the events of a forwarding test: the plan once, then where the test is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from wavebed.experiment.events import Event, LoadMeasured, RunPlanned, StepBegun, TrialBegun
+from wavebed.forward.plan import said
+
+__all__ = ["Speaker", "Teller"]
+
+if TYPE_CHECKING:
+    from wavebed.experiment.events import Part
+
+
+class Speaker(Protocol):
+    """Says where the test is; `wavebed.cli.progress.Progress` is the real one."""
+
+    def note(self, text: str) -> None:
+        """Say a line that stays."""
+
+    def step(self, text: str, left_s: float) -> None:
+        """Say that a new step begins, and how long all that follows will take."""
+
+    def go_on(self, text: str, left_s: float) -> None:
+        """Take note of one of many small steps."""
+
+
+class Teller:
+    """Says what it hears."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self._speaker = speaker
+        self._text = ""
+        self._end_s = 0.0
+        """When all will be over, on the clock of the events."""
+
+    def __call__(self, event: Event) -> None:
+        """Hear an event."""
+        match event:
+            case RunPlanned():
+                parts = ", ".join(_part(part) for part in event.parts)
+                at_most_s = event.expected_s if event.at_most_s is None else event.at_most_s
+                self._speaker.note(f"plan: about {said(event.expected_s)}, at most {said(at_most_s)}: {parts}")
+            case StepBegun():
+                self._begin(event.step, event.left_s, event.since_s)
+            case TrialBegun():
+                self._begin(f"part {event.number} of {event.trials}, {event.trial}", event.left_s, event.since_s)
+            case LoadMeasured():
+                rate = "as fast as it goes" if event.offered_pps is None else f"{event.offered_pps:,.0f} pps"
+                outcome = "refused" if event.refused else f"{event.lost:,} lost"
+                self._speaker.go_on(f"{self._text}: {rate}, {outcome}", max(self._end_s - event.since_s, 0.0))
+            case _:
+                pass
+
+    def _begin(self, text: str, left_s: float, since_s: float) -> None:
+        self._text, self._end_s = text, since_s + left_s
+        self._speaker.step(text, left_s)
+
+
+def _part(part: Part) -> str:
+    return f"{part.trial} ({said(part.expected_s)})"
