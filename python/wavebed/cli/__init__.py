@@ -41,7 +41,7 @@ COMMANDS = {
     "forward": "the small-packet forwarding test of a router",
     "serve": "lend the ports of this machine to a test that runs on another",
     "reproduce": "do a published study again",
-    "compare": "set the forwarding tests of several devices beside each other",
+    "compare": "set folders of results beside each other",
 }
 
 EXIT_INTERRUPTED = 130

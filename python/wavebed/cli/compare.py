@@ -1,32 +1,38 @@
-"""``wavebed compare``: several devices beside each other, from the folders of their forwarding tests."""
+"""``wavebed compare``: folders of results beside each other, of runs or of forwarding tests."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.errors import UserError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
-
-    from wavebed.forward.findings import DeviceResult
+    from collections.abc import Callable, Sequence
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Compare devices: throughput, small packets, processor, ranks with the intervals that support them."
+_DESCRIPTION = (
+    "Compare folders of results. Of wavebed run: the median of each metric, and its difference to the first folder. Of"
+    " wavebed forward: throughput, small packets, processor, ranks with the intervals that support them."
+)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("compare", help=_DESCRIPTION, description=_DESCRIPTION)
     parser.add_argument(
-        "dirs", metavar="DIR", type=Path, nargs="+", help="folders that wavebed forward wrote, two or more"
+        "dirs",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="folders that wavebed run wrote, or wavebed forward: two or more of one kind",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="also write a page with plots: one HTML file")
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures and ranks as CSV")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="also write a page: one HTML file")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as CSV")
     parser.add_argument("--json", action="store_true", help="print one JSON object in place of tables")
 
 
@@ -36,37 +42,69 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     UserError
-        If a folder is not a forwarding test, or a file cannot be written.
+        If the folders cannot be compared, or a file cannot be written.
     """
-    from wavebed.forward.report.compare import comparison_page
-    from wavebed.forward.table_text import comparison_text
-    from wavebed.forward.tables import compare, comparison_csv, comparison_json
     from wavebed.output import write_output
 
     if len(args.dirs) < 2:
-        raise UserError(f"{args.dirs[0]}: is one test: name two or more folders (wavebed report shows one)")
-    comparison = compare([_result(folder) for folder in args.dirs])
+        raise UserError(f"{args.dirs[0]}: is one folder: name two or more (wavebed report shows one)")
+    written = _forwarding_tests(args.dirs) if _kind(args.dirs) == "forward" else _runs(args.dirs)
     if args.csv is not None:
-        write_output(args.csv, comparison_csv(comparison), "--csv")
+        write_output(args.csv, written.csv(), "--csv")
     if args.output is not None:
-        write_output(args.output, comparison_page(comparison))
+        write_output(args.output, written.page())
     if args.json:
-        print(json.dumps(comparison_json(comparison), allow_nan=False, ensure_ascii=False))
+        print(json.dumps(written.json(), allow_nan=False, ensure_ascii=False))
     else:
-        print(printable(comparison_text(comparison), keep="\n"))
+        print(printable(written.text(), keep="\n"))
         if args.output is not None:
             print(f"page: {args.output}")
     return 0
 
 
-def _result(folder: Path) -> DeviceResult:
-    from wavebed.forward.read import read_forward
-    from wavebed.result.names import RUN_FILE
-    from wavebed.result.read import FORWARD, kind_of
+class _Written(NamedTuple):
+    """A comparison in each form."""
 
-    if (folder / RUN_FILE).is_file() and kind_of(folder) != FORWARD:
-        raise UserError(
-            f"{folder}: holds no forwarding test: compare sets folders of wavebed forward beside each other; treatments"
-            " of one wavebed run are compared in its report"
-        )
-    return read_forward(folder).result
+    text: Callable[[], str]
+    json: Callable[[], object]
+    csv: Callable[[], str]
+    page: Callable[[], str]
+
+
+def _kind(folders: Sequence[Path]) -> str:
+    """Return what all folders hold."""
+    from wavebed.result.read import kind_of
+
+    kinds = [kind_of(folder) for folder in folders]
+    for folder, kind in zip(folders, kinds, strict=True):
+        if kind != kinds[0]:
+            said = {"run": "a run of a scenario", "forward": "a forwarding test"}
+            raise UserError(
+                f"{folder}: holds {said[kind]}, and {folders[0]} {said[kinds[0]]}: compare folders of one kind"
+            )
+    return kinds[0]
+
+
+def _runs(folders: Sequence[Path]) -> _Written:
+    from wavebed.report.compare import compare_runs, runs_csv, runs_json, runs_text
+    from wavebed.report.compare_page import runs_page
+
+    found = compare_runs(folders)
+    return _Written(
+        lambda: runs_text(found), lambda: runs_json(found), lambda: runs_csv(found), lambda: runs_page(found)
+    )
+
+
+def _forwarding_tests(folders: Sequence[Path]) -> _Written:
+    from wavebed.forward.read import read_forward
+    from wavebed.forward.report.compare import comparison_page
+    from wavebed.forward.table_text import comparison_text
+    from wavebed.forward.tables import compare, comparison_csv, comparison_json
+
+    found = compare([read_forward(folder).result for folder in folders])
+    return _Written(
+        lambda: comparison_text(found),
+        lambda: comparison_json(found),
+        lambda: comparison_csv(found),
+        lambda: comparison_page(found),
+    )

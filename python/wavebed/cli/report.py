@@ -1,4 +1,4 @@
-"""``wavebed report``: make the report of a run again from its results."""
+"""``wavebed report``: make the report again from a folder of results, of a run or of a forwarding test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Write the report of a run: one HTML page that needs no network."
+_DESCRIPTION = "Write the report of a run or a forwarding test: one HTML page that needs no network."
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     UserError
-        If the folder holds no run, or the file cannot be written.
+        If the folder holds no results, or the file cannot be written.
     """
     from wavebed.result.read import FORWARD, kind_of
 

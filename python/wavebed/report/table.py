@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wavebed.report.source import Results
     from wavebed.workload.model import Metric
 
-__all__ = ["PATH", "Row", "difference", "metric_rows", "results_section"]
+__all__ = ["PATH", "Row", "difference", "difference_cell", "interval_cell", "metric_rows", "results_section"]
 
 PATH = "path"
 """The workload of the metrics of the transport."""
@@ -161,15 +161,16 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
         absent = row.absent[treatment]
         count = len(row.values[treatment])
         title = f' title="not measured in {absent} more"' if absent else ""
-        cells.append(_interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>")
+        cells.append(interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>")
         cells.append(f'<td class="n"{title}>{count}{"*" if absent else ""}</td>')
     for treatment in results.treatments[1:]:
-        cells += [_difference_cell(difference(row, results.treatments[0], treatment))]
+        cells += [difference_cell(difference(row, results.treatments[0], treatment))]
     cells.append(f'<td class="dots">{_dots(results, row)}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _interval_cell(interval: Interval) -> str:
+def interval_cell(interval: Interval) -> str:
+    """Return a cell with an estimate, and its interval below it."""
     return f"<td>{figure(interval.estimate)}{_bounds(interval, figure)}</td>"
 
 
@@ -180,7 +181,8 @@ def _bounds(interval: Interval, write: object) -> str:
     return f'<span class="under">{write(interval.low)} to {write(interval.high)}</span>'
 
 
-def _difference_cell(interval: Interval | None) -> str:
+def difference_cell(interval: Interval | None) -> str:
+    """Return a cell with a difference, bold where its interval leaves out 0."""
     if interval is None:
         return f'<td title="no seed was measured under both">{MISSING}</td>'
     clear = interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)

@@ -9,14 +9,15 @@ from wavebed.report.source import COUNTED, read_results
 from wavebed.report.table import metric_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
     from wavebed.report.table import Row
     from wavebed.result.model import TrialLine
+    from wavebed.stats.intervals import Interval
 
-__all__ = ["summary_json", "summary_text"]
+__all__ = ["columns_text", "interval_text", "summary_json", "summary_text"]
 
 _GAP = "  "
 
@@ -36,28 +37,31 @@ def summary_text(run_dir: Path) -> str:
     for workload, rows in metric_rows(results).items():
         measured = [row for row in rows if any(row.values.values())]
         lines.extend(
-            (f"{workload}: {_named(row)}", *(_cell(row, treatment) for treatment in results.treatments))
+            (f"{workload}: {_named(row)}", *(interval_text(row.median(treatment)) for treatment in results.treatments))
             for row in measured
         )
+    return "\n".join([columns_text(lines), "", *_verdicts(results.run.record.trials)])
+
+
+def columns_text(lines: Sequence[tuple[str, ...]]) -> str:
+    """Return rows of cells as text; the first column is flush left, the others flush right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = []
     for head, *cells in lines:
         right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
         text.append(_GAP.join([head.ljust(widths[0]), *right]).rstrip())
-    return "\n".join([*text, "", *_verdicts(results.run.record.trials)])
+    return "\n".join(text)
 
 
 def _named(row: Row) -> str:
     return f"{row.metric.name}, {row.metric.unit}" if row.metric.unit else row.metric.name
 
 
-def _cell(row: Row, treatment: str) -> str:
-    interval = row.median(treatment)
-    if interval.estimate is None:
-        return figure(None)
+def interval_text(interval: Interval, write: Callable[[float | None], str] = figure) -> str:
+    """Return an estimate, and in brackets its interval where it has one."""
     if interval.low is None or interval.high is None:
-        return figure(interval.estimate)
-    return f"{figure(interval.estimate)} [{figure(interval.low)}, {figure(interval.high)}]"
+        return write(interval.estimate)
+    return f"{write(interval.estimate)} [{write(interval.low)}, {write(interval.high)}]"
 
 
 def _verdicts(trials: Sequence[TrialLine]) -> list[str]:

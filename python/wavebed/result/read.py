@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast, get_args
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
@@ -19,23 +19,29 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Better, Status
 
-__all__ = ["FORWARD", "kind_of", "read_run", "read_trial"]
+__all__ = ["FORWARD", "Kind", "kind_of", "read_run", "read_trial"]
 
-FORWARD = "forward"
-"""The kind of a forwarding test."""
+Kind: TypeAlias = Literal["run", "forward"]
+FORWARD: Literal["forward"] = "forward"
+"""The kind of a forwarding test, as its ``run.json`` names it. A run of a scenario names none."""
 _MOST_CHARACTERS = 1 << 16
 """Of a text: names stand many times in a page."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
-def kind_of(folder: Path) -> str | None:
-    """Return the kind that ``run.json`` names, as ``forward``; ``None`` if it names none or cannot be read."""
-    try:
-        data = read_json(folder / RUN_FILE, "name a folder of results")
-    except UserError:
-        return None
-    kind = data.get("kind") if isinstance(data, dict) else None
-    return kind if isinstance(kind, str) else None
+def kind_of(folder: Path) -> Kind:
+    """Return what a folder of results holds.
+
+    Raises
+    ------
+    UserError
+        If it holds no results, or its ``run.json`` cannot be read.
+    """
+    file = folder / RUN_FILE
+    if not file.is_file():
+        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run or wavebed forward wrote")
+    data = read_json(file, "the results are not whole")
+    return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
 
 
 def read_run(folder: Path) -> RunRecord:
