@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import wavebed
+from wavebed.result.model import COUNTED
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
 from wavebed.run.scenario import read_plan
@@ -47,11 +48,9 @@ def run(
         outcome = run_plan(plan, Path(folder) / "run", ["docs/validation/applications.py"], Live(name, io.StringIO()))
         metrics = wavebed.load(Path(folder) / "run").metrics
     lost = [
-        f"{name}: {line.folder}: {line.reasons[0]}"
-        for line in outcome.record.trials
-        if line.verdict in ("failed", "invalid")
+        f"{name}: {line.folder}: {line.reasons[0]}" for line in outcome.record.trials if line.verdict not in COUNTED
     ]
-    return metrics[metrics["verdict"].isin(["valid", "doubtful"])], lost
+    return metrics[metrics["verdict"].isin(COUNTED)], lost
 
 
 def values(metrics: pd.DataFrame, workload: str, name: str, treatment: str | None = None) -> list[float]:

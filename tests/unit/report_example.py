@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from wavebed.experiment.store import new_partial
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, capacity_table, events_table, samples_table
-from wavebed.result.write import new_partial, open_run, write_run, write_trial
+from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_result_write import run_record, trial_record
+from test_run_write import run_record, trial_record
 
 import wavebed
 from wavebed.cli import main
+from wavebed.experiment.store import new_partial
 from wavebed.forward.read import ForwardRun
 from wavebed.report.compare import compare_runs
 from wavebed.result.load import Run
 from wavebed.result.model import TrialLine
-from wavebed.result.write import new_partial, open_run, write_run, write_trial
+from wavebed.run.write import open_run, write_run, write_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,17 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
-from test_result_write import opened, trial_record
+from test_run_write import opened, trial_record
 
+from wavebed.experiment.disk import held, remove_leftovers
 from wavebed.experiment.guard import guarded
+from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
-from wavebed.result.disk import held, remove_leftovers
-from wavebed.result.write import new_partial, write_trial
+from wavebed.run.write import write_trial
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from wavebed.result.write import new_partial
+from wavebed.experiment.store import new_partial
 from wavebed.experiment.guard import guarded
 folder = Path(sys.argv[1])
 with guarded(folder, "killed"):

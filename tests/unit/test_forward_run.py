@@ -18,6 +18,7 @@ from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, TrialBegun, TrialStored
 from wavebed.experiment.journal import read_journal
+from wavebed.experiment.machine_lock import VARIABLE, measuring
 from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import PortInfo, Span
@@ -140,6 +141,23 @@ def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> Non
 
 def stored_parts(folder: Path) -> list[str]:
     return [event.trial for event in read_journal(folder) if isinstance(event, TrialStored)]
+
+
+def test_another_run_on_the_machine_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "lock"))
+    read, write = os.pipe()
+    other = os.fork()
+    if other == 0:
+        with measuring():
+            os.write(write, b"held")
+            signal.pause()
+    os.read(read, 4)
+    result, _ = measure(order_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
+    os.kill(other, signal.SIGKILL)
+    os.waitpid(other, 0)
+    assert result.doubts.count(f"another run measured at the same time (process {other})") == 1
+    result, _ = measure(order_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
+    assert not any("another run" in doubt for doubt in result.doubts)
 
 
 def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:

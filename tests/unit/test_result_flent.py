@@ -15,10 +15,11 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.errors import UserError
+from wavebed.experiment.store import new_partial
 from wavebed.result.flent import export_flent
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, write_tables
-from wavebed.result.write import new_partial, open_run, write_run, write_trial
+from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.model import Outcome, Series, Span
 
 FLENT = Path(sys.executable).with_name("flent")

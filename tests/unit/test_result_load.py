@@ -13,9 +13,10 @@ import pytest
 
 import wavebed
 from wavebed.errors import MachineError, UserError
+from wavebed.experiment.store import new_partial
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import write_tables
-from wavebed.result.write import new_partial, open_run, write_run, write_trial
+from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.model import Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def test_keeping_a_trial_costs_the_same_however_many_there_are(tmp_path: Path, m
         written.append(len(data))
         real(file, data)
 
-    monkeypatch.setattr("wavebed.result.write.replace_file", counting)
+    monkeypatch.setattr("wavebed.run.write.replace_file", counting)
     run_plan(_plan(tmp_path, 60), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
     _scenario, first, *trials, _last = written
     assert len(trials) == 60
@@ -144,7 +144,7 @@ def test_a_trial_that_cannot_be_stored_is_told(tmp_path: Path, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("wavebed.result.write.sync_tree", full)
+    monkeypatch.setattr("wavebed.experiment.store.sync_tree", full)
     with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
         run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
     *_, failed, interrupted = read_journal(tmp_path / "run")

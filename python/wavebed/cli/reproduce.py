@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     enter(sys.argv[1:])
     end_on_signals()
     from wavebed.cli.progress import Progress
+    from wavebed.experiment.disk import check_new
     from wavebed.reproduce.small_packets import repeat, said_plan
-    from wavebed.result.disk import check_new
 
     check_new(folder)
     with Progress("wavebed reproduce") as progress:

@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from wavebed.result.disk import held, remove_leftovers
+from wavebed.experiment.disk import held, remove_leftovers
 from wavebed.result.names import PARTIAL, TRIALS_FOLDER
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def guarded(run_folder: Path, mark: str) -> Iterator[None]:
     Parameters
     ----------
     mark : str
-        Part of the name of every partial trial of this run, and of no other's (`wavebed.result.write.new_partial`).
+        Part of the name of every partial trial of this run, and of no other's (`wavebed.experiment.store.new_partial`).
     """
     remove_leftovers(run_folder)
     watched, end = os.pipe2(os.O_CLOEXEC)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from wavebed.errors import UserError, WavebedError
+from wavebed.experiment.disk import explained
 from wavebed.experiment.events import Event, RunEnded, RunInterrupted, TrialStored
+from wavebed.experiment.store import KEPT
 from wavebed.foreign import read_bytes
-from wavebed.result.disk import explained
 from wavebed.result.names import JOURNAL_FILE
-from wavebed.result.write import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

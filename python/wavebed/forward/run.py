@@ -6,13 +6,15 @@ import json
 import shutil
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.experiment.disk import check_new
 from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBegun
 from wavebed.experiment.journal import Journal
+from wavebed.experiment.machine_lock import measuring
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.cpu.book import CpuBook
 from wavebed.forward.model import Refusal, Trial, blank_trial
@@ -25,7 +27,6 @@ from wavebed.forward.tester import Tester
 from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import KEPT, rewrite_forward, write_forward
-from wavebed.result.disk import check_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from wavebed.experiment.events import Event
+    from wavebed.experiment.machine_lock import Neighbours
     from wavebed.forward.command import Order
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Ceiling
@@ -86,8 +88,10 @@ class Watched:
     nothing else, so that a second one does not lose what is being written.
     """
 
-    def __init__(self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None) -> None:
-        self._tester, self._book, self._overruns = tester, book, overruns
+    def __init__(
+        self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None, neighbours: Neighbours
+    ) -> None:
+        self._tester, self._book, self._overruns, self._neighbours = tester, book, overruns, neighbours
         self._breakable = False
         self.interrupted = False
 
@@ -122,6 +126,7 @@ class Watched:
     ) -> Trial:
         """Make one trial; one that is interrupted is refused, and is the last."""
         trial, over = None, 0
+        self._neighbours.look()
         with self.breakable():
             if not self.interrupted:
                 before = self._overruns() if self._overruns else 0
@@ -213,27 +218,28 @@ def measure(
         Whether it was interrupted.
     """
     meter = None if order.cpu is None else open_meter(order.cpu, setup.cores)
-    try:
+    met: dict[str, None] = {}
+    with nullcontext() if meter is None else closing(meter), measuring() as neighbours:
         book = None if meter is None else CpuBook(meter)
         if book is not None:
             book.try_out()
         emit(StepBegun(step="looking for the device"))
         tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
-        watched = Watched(tester, book, setup.overruns)
+        watched = Watched(tester, book, setup.overruns, neighbours)
         about = _about(order, setup, tester)
         watched.listen()
 
         def doubted(found: DeviceResult) -> DeviceResult:
-            return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ())))
+            alone = neighbours.check()
+            if not alone.holds:
+                met[alone.evidence] = None
+            return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ()), *met))
 
         to_keep = None if keep is None else lambda found: keep(doubted(found))
         result = doubted(run_suite(watched, order.settings, about, emit, keep=to_keep))
         if order.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, emit, raw)
-    finally:
-        if meter is not None:
-            meter.close()
     return result, watched.interrupted
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wavebed.experiment.disk import explained, make_new, sync
 from wavebed.forward.pcapng import capture
 from wavebed.forward.record import (
     BOOKS,
@@ -29,7 +30,6 @@ from wavebed.forward.record import (
 )
 from wavebed.forward.verdicts import verdict_of
 from wavebed.output import replace_file, replacing
-from wavebed.result.disk import explained, make_new, sync
 from wavebed.result.names import RUN_FILE
 from wavebed.secret import redacted_line
 

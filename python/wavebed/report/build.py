@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.experiment.disk import remove_leftovers
 from wavebed.output import write_output
 from wavebed.report.choose import MOST_VIEWS, views
 from wavebed.report.distributions import delay_distributions
@@ -18,7 +19,6 @@ from wavebed.report.table import results_section
 from wavebed.report.timeline import timeline
 from wavebed.report.verdicts import repeat_section, verdict_counts, verdict_section
 from wavebed.report.web import web_panel
-from wavebed.result.disk import remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path

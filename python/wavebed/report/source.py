@@ -10,6 +10,7 @@ import numpy as np
 
 from wavebed.errors import UserError
 from wavebed.report.thin import Points
+from wavebed.result.model import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from wavebed.result.load import Run
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
 
-__all__ = ["COUNTED", "Flow", "Happening", "LinkCourse", "Results", "Trial", "read_results", "whole"]
-
-COUNTED = ("valid", "doubtful")
-"""Verdicts of the trials whose figures count."""
+__all__ = ["Flow", "Happening", "LinkCourse", "Results", "Trial", "read_results", "whole"]
 
 
 class Happening(NamedTuple):

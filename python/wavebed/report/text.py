@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import figure
-from wavebed.report.source import COUNTED, read_results
+from wavebed.report.source import read_results
 from wavebed.report.table import metric_rows
+from wavebed.result.model import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

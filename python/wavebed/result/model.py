@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Metric, Outcome, Span
 
-__all__ = ["SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
+__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 
 SCHEMA = 1
 Verdict: TypeAlias = Literal["valid", "doubtful", "invalid", "failed"]
+COUNTED: tuple[Verdict, ...] = ("valid", "doubtful")
+"""Verdicts of the trials whose figures count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
+from wavebed.experiment.disk import explained
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
-from wavebed.result.disk import explained
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import Network, pattern_files, with_pattern_files

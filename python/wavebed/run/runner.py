@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
+from wavebed.experiment.disk import explained
 from wavebed.experiment.estimate import Estimate
 from wavebed.experiment.events import (
     CheckFailed,
@@ -26,15 +27,15 @@ from wavebed.experiment.events import (
 from wavebed.experiment.guard import guarded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
-from wavebed.result.disk import explained
+from wavebed.experiment.store import KEPT, new_partial
 from wavebed.result.machine import machine, versions
-from wavebed.result.model import RunRecord, TrialLine, TrialRecord
-from wavebed.result.write import KEPT, new_partial, open_run, write_run, write_trial
+from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, duration_text
 from wavebed.run.resolve import Resolver
 from wavebed.run.tell import Teller
 from wavebed.run.trial import run_trial
+from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Outcome:
         """How many trials of each treatment count: valid and doubtful ones."""
         found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
         for trial in self.record.trials:
-            found[trial.treatment] += trial.verdict in ("valid", "doubtful")
+            found[trial.treatment] += trial.verdict in COUNTED
         return found
 
 

@@ -11,24 +11,23 @@ import shutil
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.experiment.disk import explained, make_new, sync
+from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.output import replace_file
-from wavebed.result.disk import explained, make_new, sync, sync_tree
 from wavebed.result.encode import run_json, spec_json, trial_json
-from wavebed.result.names import PARTIAL, RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.result.model import RunRecord, TrialRecord
 
-__all__ = ["KEPT", "compress_raw", "new_partial", "open_run", "write_run", "write_trial"]
+__all__ = ["compress_raw", "open_run", "write_run", "write_trial"]
 
 _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", ".webm", ".webp")
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
 """Files that compression would not make smaller stay as they are."""
 _GZIP_LEVEL = 6
-KEPT = "the trials that had ended can be read"
-"""How an error of the disk ends."""
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
@@ -61,27 +60,6 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
-def new_partial(run_dir: Path, name: str, mark: str) -> Path:
-    """Make the folder in which trial `name` grows, with ``series`` and ``raw``, out of the readers' sight.
-
-    Parameters
-    ----------
-    mark : str
-        Which run makes it: part of the folder's name, so that the guard of a run knows its own.
-
-    Raises
-    ------
-    WavebedError
-        If it cannot be made.
-    """
-    partial = run_dir / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
-    with explained(run_dir, KEPT):
-        partial.mkdir()
-        (partial / "series").mkdir()
-        (partial / "raw").mkdir()
-    return partial
-
-
 def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     """Finish a trial: compress its raw outputs, write ``trial.json``, and let its folder appear.
 
@@ -95,20 +73,16 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     WavebedError
         If it cannot be written, as on a full disk. `partial` is gone then.
     """
-    whole = run_dir / TRIALS_FOLDER / record.folder
     try:
         with explained(run_dir, KEPT):
             compress_raw(partial / "raw")
             if record.resolved:
                 replace_file(partial / SPEC_FILE, spec_json(record.resolved).encode())
             replace_file(partial / TRIAL_FILE, trial_json(record).encode())
-            sync_tree(partial)
-            partial.rename(whole)
-            sync(whole.parent)
+            return keep_partial(partial, record.folder)
     except WavebedError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    return whole
 
 
 def compress_raw(folder: Path) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from wavebed.errors import UserError, WavebedError
+from wavebed.experiment.store import new_partial
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.read import read_run, read_trial
-from wavebed.result.write import compress_raw, new_partial, open_run, write_run, write_trial
+from wavebed.run.write import compress_raw, open_run, write_run, write_trial
 from wavebed.workload.model import Metric, Outcome, Span
 
 
@@ -194,7 +195,7 @@ _LIMITED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from test_result_write import new_partial, trial_record, write_trial
+from test_run_write import new_partial, trial_record, write_trial
 from wavebed.errors import WavebedError
 run_dir = Path(sys.argv[2])
 partial = new_partial(run_dir, "0002-bbr", "mark")

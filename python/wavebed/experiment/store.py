@@ -1,0 +1,55 @@
+"""Storing a trial: it grows in a folder that readers pass over, and appears at once when it is on the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.experiment.disk import explained, sync, sync_tree
+from wavebed.result.names import PARTIAL, TRIALS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["KEPT", "keep_partial", "new_partial"]
+
+KEPT = "the trials that had ended can be read"
+"""How an error of the disk ends."""
+
+
+def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("series", "raw")) -> Path:
+    """Make the folder in which trial `name` grows, out of the readers' sight.
+
+    Parameters
+    ----------
+    mark : str
+        Which run makes it: part of the folder's name, so that the guard of a run knows its own.
+    inside : iterable of str
+        Folders to make in it.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be made.
+    """
+    partial = folder / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
+    with explained(folder, KEPT):
+        partial.mkdir()
+        for each in inside:
+            (partial / each).mkdir()
+    return partial
+
+
+def keep_partial(partial: Path, name: str) -> Path:
+    """Let a trial appear under its name, and return its folder.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, as on a full disk.
+    """
+    whole = partial.parent / name
+    sync_tree(partial)
+    partial.rename(whole)
+    sync(whole.parent)
+    return whole
