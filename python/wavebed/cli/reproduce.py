@@ -55,13 +55,12 @@ def run(args: argparse.Namespace) -> int:
     enter(sys.argv[1:])
     end_on_signals()
     from wavebed.cli.progress import Progress
-    from wavebed.experiment.disk import check_new
     from wavebed.reproduce.small_packets import repeat, said_plan
 
-    check_new(folder)
     with Progress("wavebed reproduce") as progress:
         progress.note(said_plan(quick=args.quick))
-        made = repeat(quick=args.quick, seed=seed, speaker=progress)
+        command_line = ["wavebed", *sys.argv[1:]]
+        made = repeat(quick=args.quick, seed=seed, speaker=progress, folder=folder, command_line=command_line)
     return _tell(args, made, folder, seed)
 
 

@@ -43,9 +43,9 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class RunBegun(_Event, frozen=True, tag="run-begun"):
-    """A run begins: of a scenario, or of a forwarding test."""
+    """A run begins: of a scenario, a forwarding test, or the reproduction of a study."""
 
-    kind: Literal["run", "forward"]
+    kind: Literal["run", "forward", "reproduction"]
     title: str
 
 
@@ -79,7 +79,7 @@ class TrialBegun(_Event, frozen=True, tag="trial-begun"):
     Parameters
     ----------
     treatment, block, seed
-        Of a run of a scenario. A trial of a forwarding test is one part at one frame size and has none.
+        A trial of a forwarding test is one part at one frame size and has none of them.
     """
 
     trial: str

@@ -7,27 +7,56 @@ does the second test separate devices that the first does not?
 
 from __future__ import annotations
 
-import random
+import secrets
 import shutil
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from wavebed.experiment.disk import explained, make_new
+from wavebed.experiment.estimate import Estimate
+from wavebed.experiment.events import (
+    CheckFailed,
+    LoadMeasured,
+    Part,
+    RunBegun,
+    RunEnded,
+    RunInterrupted,
+    RunPlanned,
+    TrialBegun,
+    TrialStored,
+)
+from wavebed.experiment.guard import guarded
+from wavebed.experiment.journal import Journal
+from wavebed.experiment.order import in_blocks
+from wavebed.experiment.store import KEPT, keep_partial, new_partial
 from wavebed.forward.arithmetic import Headers, Rates
 from wavebed.forward.command import Order, Wish, parse_wish
+from wavebed.forward.plan import plan, said
+from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS
 from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
+from wavebed.forward.verdicts import refused_parts, verdict_of
+from wavebed.forward.write import write_forward
+from wavebed.result.machine import versions
+from wavebed.result.names import TRIALS_FOLDER
 from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from wavebed.experiment.events import Event
     from wavebed.forward.findings import DeviceResult, OverloadFinding
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Speaker
+    from wavebed.forward.verdicts import DeviceVerdict
+    from wavebed.result.model import Verdict
 
 __all__ = [
     "KINDS",
@@ -36,7 +65,6 @@ __all__ = [
     "SOURCE",
     "Published",
     "Reproduction",
-    "in_blocks",
     "merge",
     "repeat",
     "said_plan",
@@ -90,12 +118,6 @@ class Reproduction:
     interrupted: bool
 
 
-def in_blocks(kinds: Sequence[str], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
-    """Draw the order: each device once in each round, so that what drifts meets all of them alike."""
-    luck = random.Random(f"small-packets {seed}")  # noqa: S311 - an order, no secret
-    return tuple(tuple(luck.sample(kinds, len(kinds))) for _ in range(rounds))
-
-
 def order_of(kind: str, *, quick: bool, last: bool) -> Order:
     """Return what one device is asked in one round: both tests once; in the last round the loss-free rate too."""
     tests = "overload,search" if last else "overload"
@@ -107,44 +129,137 @@ def order_of(kind: str, *, quick: bool, last: bool) -> Order:
 
 
 def repeat(
-    *, quick: bool, seed: int, speaker: Speaker, kinds: Sequence[str] = KINDS, rounds: int = ROUNDS
+    *,
+    quick: bool,
+    seed: int,
+    speaker: Speaker,
+    folder: Path,
+    command_line: Sequence[str] = (),
+    kinds: Sequence[str] = KINDS,
+    rounds: int = ROUNDS,
 ) -> Reproduction:
-    """Test all devices in all rounds; inside a cell.
+    """Test all devices in all rounds; inside a cell. Each test is a trial of the folder, stored when it has ended.
 
     Raises
     ------
+    UserError
+        If the folder holds something.
     MachineError, WavebedError
-        If a device cannot be made, or a port fails.
+        If a device cannot be made, a port fails, or the results cannot be written.
     """
     blocks = in_blocks(kinds, rounds, seed)
     found: dict[str, list[DeviceResult]] = {kind: [] for kind in kinds}
     raw: dict[str, dict[str, bytes]] = {kind: {} for kind in kinds}
-    clock = _Clock(len(kinds) * rounds, quick=quick, last=len(kinds))
     interrupted = False
-    for number, block in enumerate(blocks, 1):
-        for kind in block:
-            last = number == rounds
-            order = order_of(kind, quick=quick, last=last)
-            within = _Within(speaker, f"round {number} of {rounds}, {kind}", clock)
-            with set_up(order) as setup:
-                result, interrupted = measure(order, setup, Teller(within), raw[kind])
-            if interrupted:
-                break
-            found[kind].append(result)
-            clock.done(last=last)
-        if interrupted:
-            break
+    make_new(folder)
+    try:
+        with explained(folder, KEPT):
+            (folder / TRIALS_FOLDER).mkdir()
+        with Journal() as journal:
+            journal.open(folder)
+            trials = _Trials(folder, tuple(command_line), _slots(blocks, quick=quick), journal, speaker)
+            with guarded(folder, trials.mark):
+                for slot in trials.slots:
+                    result, interrupted = trials.make(slot, raw[slot.kind])
+                    if interrupted:
+                        break
+                    found[slot.kind].append(result)
+            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(trials.slots)))
+    finally:
+        if not any(found.values()):
+            shutil.rmtree(folder, ignore_errors=True)
     whole = all(found.values())
     return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
 
 
+_VERDICTS: dict[DeviceVerdict, Verdict] = {"measured": "valid", "in part": "doubtful", "refused": "invalid"}
+
+
+class _Slot(NamedTuple):
+    """One device in one round."""
+
+    number: int
+    kind: str
+    round: int
+    rounds: int
+    order: Order
+    expected_s: float
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"{self.number:04d}-{self.kind}"
+
+
+def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
+    slots: list[_Slot] = []
+    for number, block in enumerate(blocks, 1):
+        last = number == len(blocks)
+        for kind in block:
+            order = order_of(kind, quick=quick, last=last)
+            expected_s = plan(order.settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S + last * _IPERF3_S
+            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), order, expected_s))
+    return slots
+
+
+class _Trials:
+    """Makes the trials in their order, and stores each when it has ended."""
+
+    def __init__(
+        self, folder: Path, command_line: tuple[str, ...], slots: Sequence[_Slot], journal: Journal, speaker: Speaker
+    ) -> None:
+        self.slots = slots
+        self.mark = secrets.token_hex(4)
+        self._folder, self._command_line = folder, command_line
+        self._journal, self._speaker = journal, speaker
+        self._estimate = Estimate([slot.expected_s for slot in slots])
+        journal.emit(RunBegun(kind="reproduction", title="small-packets"))
+        parts = tuple(Part(slot.name, slot.expected_s) for slot in slots)
+        journal.emit(RunPlanned(trials=len(slots), expected_s=self._estimate.left_s, parts=parts))
+
+    def make(self, slot: _Slot, raw: dict[str, bytes]) -> tuple[DeviceResult, bool]:
+        """Test one device in one round, and store what was found unless it was interrupted."""
+        began_s, left_s = time.monotonic(), self._estimate.left_s
+        self._journal.emit(
+            TrialBegun(
+                trial=slot.name,
+                number=slot.number,
+                trials=len(self.slots),
+                left_s=left_s,
+                treatment=slot.kind,
+                block=slot.round,
+            )
+        )
+        teller = Teller(_Within(self._speaker, f"round {slot.round} of {slot.rounds}, {slot.kind}", left_s))
+
+        def heard(event: Event) -> None:
+            teller(event)
+            if isinstance(event, LoadMeasured | CheckFailed):
+                self._journal.emit(msgspec.structs.replace(event, trial=slot.name))
+
+        with set_up(slot.order) as setup:
+            result, interrupted = measure(slot.order, setup, heard, raw)
+        if not interrupted:
+            self._store(slot, result, raw)
+            wall_s = time.monotonic() - began_s
+            self._estimate.done(wall_s)
+            verdict, reasons = _VERDICTS[verdict_of(result)], tuple(one.reason for one in refused_parts(result))
+            stored = TrialStored(trial=slot.name, number=slot.number, verdict=verdict, wall_s=wall_s, reasons=reasons)
+            self._journal.emit(stored)
+        return result, interrupted
+
+    def _store(self, slot: _Slot, result: DeviceResult, raw: dict[str, bytes]) -> None:
+        partial = new_partial(self._folder, slot.name, self.mark, inside=())
+        write_forward(partial, ForwardRecord(result, self._command_line, versions(["iperf3"] if raw else [])), raw)
+        with explained(self._folder, KEPT):
+            keep_partial(partial, slot.name)
+
+
 def said_plan(*, quick: bool) -> str:
     """Say what will be done, and for how long."""
-    from wavebed.forward.plan import said
-
-    clock = _Clock(len(KINDS) * ROUNDS, quick=quick, last=len(KINDS))
+    total_s = sum(slot.expected_s for slot in _slots([KINDS] * ROUNDS, quick=quick))
     return (
-        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(clock.left_s)};"
+        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
         " the tester offers at most 1 Gbit/s at L1 at the device's input"
     )
 
@@ -206,33 +321,6 @@ def _merged(tests: Sequence[OverloadFinding], places: Sequence[int], trials: Seq
     )
 
 
-class _Clock:
-    """How long all rounds will still take: by guess at first, then by what rounds took."""
-
-    def __init__(self, runs: int, *, quick: bool, last: int) -> None:
-        from wavebed.forward.plan import plan
-
-        once, whole = (
-            plan(order_of(KINDS[0], quick=quick, last=in_last).settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S
-            for in_last in (False, True)
-        )
-        self._each = {False: once, True: whole + _IPERF3_S}
-        self._left = {False: runs - last, True: last}
-        self._began_s = time.monotonic()
-
-    @property
-    def left_s(self) -> float:
-        """Seconds left when the present device begins."""
-        return sum(self._each[kind] * self._left[kind] for kind in self._left)
-
-    def done(self, *, last: bool) -> None:
-        """Take note of a device that is over."""
-        now_s = time.monotonic()
-        self._each[last] = (self._each[last] + now_s - self._began_s) / 2
-        self._left[last] -= 1
-        self._began_s = now_s
-
-
 _TRIAL_BESIDE_S = 0.4
 _SET_UP_S = 5.0
 _IPERF3_S = 8.0
@@ -241,8 +329,9 @@ _IPERF3_S = 8.0
 class _Within:
     """Says what one device does as a part of the whole."""
 
-    def __init__(self, speaker: Speaker, where: str, clock: _Clock) -> None:
-        self._speaker, self._where, self._left_s = speaker, where, clock.left_s
+    def __init__(self, speaker: Speaker, where: str, left_s: float) -> None:
+        self._speaker, self._where = speaker, where
+        self._end_s = time.monotonic() + left_s
 
     def note(self, text: str) -> None:
         """Leave the plan of a part out."""
@@ -250,6 +339,6 @@ class _Within:
     def step(self, text: str, left_s: float) -> None:
         """Say where the whole is."""
         del left_s
-        self._speaker.go_on(f"{self._where}: {text}", self._left_s)
+        self._speaker.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
 
     go_on = step

@@ -29,13 +29,7 @@ __all__ = ["tables_json", "write_reproduction"]
 def write_reproduction(
     folder: Path, made: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
 ) -> Path:
-    """Write everything, and return where the page is.
-
-    Raises
-    ------
-    UserError
-        If the folder holds something.
-    """
+    """Write everything beside the trials, and return where the page is."""
     for result in made.results:
         raw = made.raw.get(result.kind, {})
         device = folder / "devices" / result.device
