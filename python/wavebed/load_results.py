@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.result.read import FORWARD, kind_of
+from wavebed.errors import UserError
+from wavebed.result.names import DEVICES_FOLDER
+from wavebed.result.read import kind_of
 
 if TYPE_CHECKING:
     from wavebed.forward.read import ForwardRun
@@ -28,10 +30,13 @@ def load(folder: str | Path) -> Run | ForwardRun:
         If it holds no such results, or those of another schema.
     """
     path = Path(folder)
-    if kind_of(path) == FORWARD:
+    kind = kind_of(path)
+    if kind == "forward":
         from wavebed.forward.read import read_forward
 
         return read_forward(path)
+    if kind == "reproduction":
+        raise UserError(f"{path}: holds several forwarding tests: name one of the folders in {path / DEVICES_FOLDER}")
     from wavebed.result.load import load_run
 
     return load_run(path)

@@ -10,15 +10,17 @@ import pytest
 from forward_example import device, rates
 
 from wavebed.cli import main
-from wavebed.errors import WavebedError
+from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.events import LoadMeasured, RunEnded, RunInterrupted, RunPlanned, TrialBegun, TrialStored
 from wavebed.experiment.journal import read_journal
 from wavebed.forward.findings import DeviceResult, OverloadFinding
 from wavebed.forward.model import Refusal, Trial
 from wavebed.forward.read import read_forward
 from wavebed.forward.tables import compare
-from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, merge, order_of, repeat, said_plan
+from wavebed.load_results import load
+from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, order_of, repeat, said_plan
 from wavebed.reproduce.small_packets_text import arithmetic_rows, beside_sections, tables_text
+from wavebed.reproduce.small_packets_write import write_reproduction
 from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from wavebed.experiment.events import Event
     from wavebed.forward.command import Order
-    from wavebed.reproduce.small_packets import Reproduction
 
 
 def trial(pps: float, *refusals: Refusal) -> Trial:
@@ -254,3 +255,20 @@ def test_without_a_trial_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(WavebedError):
         reproduced(monkeypatch, tmp_path / "out", Heard(), tests=0, error=WavebedError("the port is gone"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_report_and_compare_take_the_folder_of_a_reproduction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tuple(replace(device(kind, pps), kind=kind) for kind, pps in (("bridge", 9e5), ("xdp", 1.2e6)))
+    made = Reproduction(results, (("xdp", "bridge"),), {}, interrupted=False)
+    page = write_reproduction(tmp_path, made, compare(results), 1, ["wavebed"])
+    first = page.read_text()
+    page.unlink()
+    assert main(["report", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text() == first
+    assert main(["compare", str(tmp_path)]) == 0
+    assert "Table 1." in capsys.readouterr().out
+    with pytest.raises(UserError, match="holds several forwarding tests: name one of the folders in"):
+        load(tmp_path)

@@ -46,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
     """
     from wavebed.output import write_output
 
-    if len(args.dirs) < 2:
+    folders = [each for folder in args.dirs for each in _folders(folder)]
+    if len(folders) < 2:
         raise UserError(f"{args.dirs[0]}: is one folder: name two or more (wavebed report shows one)")
-    written = _forwarding_tests(args.dirs) if _kind(args.dirs) == "forward" else _runs(args.dirs)
+    written = _forwarding_tests(folders) if _kind(folders) == "forward" else _runs(folders)
     if args.csv is not None:
         write_output(args.csv, written.csv(), "--csv")
     if args.output is not None:
@@ -71,6 +72,14 @@ class _Written(NamedTuple):
     page: Callable[[], str]
 
 
+def _folders(folder: Path) -> list[Path]:
+    """Return the folder, or those of the devices of a reproduction."""
+    from wavebed.result.names import DEVICES_FOLDER
+    from wavebed.result.read import kind_of
+
+    return sorted((folder / DEVICES_FOLDER).iterdir()) if kind_of(folder) == "reproduction" else [folder]
+
+
 def _kind(folders: Sequence[Path]) -> str:
     """Return what all folders hold."""
     from wavebed.result.read import kind_of
@@ -78,7 +87,7 @@ def _kind(folders: Sequence[Path]) -> str:
     kinds = [kind_of(folder) for folder in folders]
     for folder, kind in zip(folders, kinds, strict=True):
         if kind != kinds[0]:
-            said = {"run": "a run of a scenario", "forward": "a forwarding test"}
+            said = {"run": "a run of a scenario", "forward": "a forwarding test", "reproduction": "a reproduction"}
             raise UserError(
                 f"{folder}: holds {said[kind]}, and {folders[0]} {said[kinds[0]]}: compare folders of one kind"
             )

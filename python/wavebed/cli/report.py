@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    from wavebed.result.read import Kind
 
 __all__ = ["register", "run"]
 
@@ -16,7 +19,9 @@ _DESCRIPTION = "Write the report of a run or a forwarding test: one HTML page th
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("report", help=_DESCRIPTION, description=_DESCRIPTION)
-    parser.add_argument("dir", metavar="DIR", type=Path, help="the folder that wavebed run or wavebed forward wrote")
+    parser.add_argument(
+        "dir", metavar="DIR", type=Path, help="a folder of results, of wavebed run, forward or reproduce"
+    )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)"
     )
@@ -30,14 +35,21 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If the folder holds no results, or the file cannot be written.
     """
-    from wavebed.result.read import FORWARD, kind_of
+    from wavebed.result.read import kind_of
 
-    if kind_of(args.dir) == FORWARD:
+    print(_writer(kind_of(args.dir))(args.dir, args.output))
+    return 0
+
+
+def _writer(kind: Kind) -> Callable[[Path, Path | None], Path]:
+    if kind == "forward":
         from wavebed.forward.report import write_forward_report
 
-        print(write_forward_report(args.dir, args.output))
-        return 0
+        return write_forward_report
+    if kind == "reproduction":
+        from wavebed.reproduce.small_packets_write import write_reproduction_report
+
+        return write_reproduction_report
     from wavebed.report.build import write_report
 
-    print(write_report(args.dir, args.output))
-    return 0
+    return write_report

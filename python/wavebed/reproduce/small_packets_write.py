@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wavebed.forward.read import read_forward
 from wavebed.forward.record import ForwardRecord
-from wavebed.forward.report.build import write_forward_report
+from wavebed.forward.report.build import REPORT_FILE, write_forward_report
 from wavebed.forward.report.compare import comparison_page
-from wavebed.forward.tables import comparison_csv, comparison_json
+from wavebed.forward.tables import compare, comparison_csv, comparison_json
 from wavebed.forward.write import write_forward
 from wavebed.output import write_output
-from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
+from wavebed.reproduce.small_packets import KINDS, PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
 from wavebed.result.machine import versions
+from wavebed.result.names import DEVICES_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from wavebed.forward.tables import Comparison
     from wavebed.reproduce.small_packets import Reproduction
 
-__all__ = ["tables_json", "write_reproduction"]
+__all__ = ["tables_json", "write_reproduction", "write_reproduction_report"]
 
 
 def write_reproduction(
@@ -32,14 +34,24 @@ def write_reproduction(
     """Write everything beside the trials, and return where the page is."""
     for result in made.results:
         raw = made.raw.get(result.kind, {})
-        device = folder / "devices" / result.device
+        device = folder / DEVICES_FOLDER / result.device
         found = versions(["iperf3"] if raw else [])
         write_forward(device, ForwardRecord(result, tuple(command_line), found), raw)
         write_forward_report(device)
     told = {**tables_json(comparison, made), "seed": seed}
     write_output(folder / "tables.json", json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
     write_output(folder / "tables.csv", comparison_csv(comparison))
-    page = folder / "report.html"
+    return _write_page(folder / REPORT_FILE, comparison)
+
+
+def write_reproduction_report(folder: Path, file: Path | None = None) -> Path:
+    """Write the page again from the folders of the devices, and return where it is."""
+    results = [read_forward(device).result for device in (folder / DEVICES_FOLDER).iterdir()]
+    results.sort(key=lambda result: KINDS.index(result.kind) if result.kind in KINDS else len(KINDS))
+    return _write_page(file or folder / REPORT_FILE, compare(results))
+
+
+def _write_page(page: Path, comparison: Comparison) -> Path:
     write_output(page, comparison_page(comparison, beside_sections(comparison)))
     return page
 

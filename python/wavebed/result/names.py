@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["JOURNAL_FILE", "PARTIAL", "RUN_FILE", "SCENARIO_FILE", "SCENE_FILE", "SPEC_FILE", "TABLES"]
-__all__ += ["TRIALS_FOLDER", "TRIAL_FILE"]
+__all__ = [
+    "DEVICES_FOLDER",
+    "JOURNAL_FILE",
+    "PARTIAL",
+    "RUN_FILE",
+    "SCENARIO_FILE",
+    "SCENE_FILE",
+    "SPEC_FILE",
+    "TABLES",
+    "TRIALS_FOLDER",
+    "TRIAL_FILE",
+]
 
+DEVICES_FOLDER = "devices"
+"""Of a reproduction: a folder of results for each device."""
 JOURNAL_FILE = "journal.jsonl"
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"

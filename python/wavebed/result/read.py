@@ -9,7 +9,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
-from wavebed.result.names import RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import DEVICES_FOLDER, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORWARD", "Kind", "kind_of", "read_run", "read_trial"]
 
-Kind: TypeAlias = Literal["run", "forward"]
+Kind: TypeAlias = Literal["run", "forward", "reproduction"]
 FORWARD: Literal["forward"] = "forward"
 """The kind of a forwarding test, as its ``run.json`` names it. A run of a scenario names none."""
 _MOST_CHARACTERS = 1 << 16
@@ -39,6 +39,8 @@ def kind_of(folder: Path) -> Kind:
     """
     file = folder / RUN_FILE
     if not file.is_file():
+        if (folder / DEVICES_FOLDER).is_dir():
+            return "reproduction"
         raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run or wavebed forward wrote")
     data = read_json(file, "the results are not whole")
     return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
