@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from typing import TYPE_CHECKING, Final
 
 from bufferbloat_run import DEEP, SHALLOW, Cell, Course, Result, run
+
+from wavebed.experiment.order import in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +39,7 @@ MOST_RUNS: Final = 3
 def run_all(seeds: Sequence[int]) -> dict[Cell, list[Result]]:
     """Run every cell once for each seed, the cells in an order drawn for that seed, one at a time."""
     results: dict[Cell, list[Result]] = {}
-    for seed in seeds:
-        cells = FALLING + SCENES
-        random.Random(seed).shuffle(cells)  # noqa: S311 - an order, not a secret
+    for seed, cells in zip(seeds, in_blocks(FALLING + SCENES, len(seeds), 1), strict=True):
         for cell in cells:
             results.setdefault(cell, []).append(_punctual(cell, seed))
     return results

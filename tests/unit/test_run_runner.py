@@ -138,6 +138,27 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
     assert lines[-1] == "wavebed run: trial 2 of 2 (0002-as-described) is doubtful: not so"
 
 
+def test_a_journal_that_cannot_be_written_during_a_trial_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trial(slot: Slot, _resolved: Resolved, _partial: Path, look: Callable[..., None], _: object) -> TrialRecord:
+        monkeypatch.setattr("os.write", full)
+        look(None, [SimpleNamespace(workload=SimpleNamespace(name="command"), start_s=0.0, end_s=None)])
+        monkeypatch.undo()
+        return TrialRecord(slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "valid")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
+    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr(Live, "look", lambda *_: None)
+    with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
+        run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
+    assert isinstance(read_journal(tmp_path / "run")[-1], RunInterrupted)
+    assert list((tmp_path / "run/trials").iterdir()) == []
+
+
 def test_a_trial_that_cannot_be_stored_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _quick_trials(monkeypatch)
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.path.lab import Laboratory
+    from wavebed.result.model import WorkloadRecord
     from wavebed.run.play import Act
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
@@ -158,17 +159,14 @@ def _one(
 
     def look(lab: Laboratory, acts: Sequence[Act]) -> None:
         neighbours.look()
-        for act in acts:
-            told.tell(act.workload.name, act.start_s, act.end_s)
+        told.look(acts)
         teller.look(lab, acts)
 
     neighbours.look()
     try:
         with explained(run.folder, KEPT):
             trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
-        for each in trial.workloads:
-            if each.span is not None:
-                told.tell(each.name, each.span.start_s, each.span.end_s)
+        told.end(trial.workloads)
         write_trial(run.folder, partial, trial)
     except BaseException as error:
         with suppress(WavebedError):  # on a full disk
@@ -184,16 +182,41 @@ def _one(
 
 
 class _ToldSpans:
-    """Tells of each workload of a trial once that it began, and once that it ended."""
+    """Tells of each workload of a trial once that it began, and once that it ended.
+
+    A journal that cannot be written while the trial runs ends the run, and is not taken for a fault of the trial.
+    """
 
     def __init__(self, trial: str, journal: Journal) -> None:
         self._trial = trial
         self._journal = journal
         self._begun: set[str] = set()
         self._ended: set[str] = set()
+        self._problem: WavebedError | None = None
 
-    def tell(self, workload: str, start_s: float | None, end_s: float | None) -> None:
-        """Take note of when it began and ended, as far as that is known."""
+    def look(self, acts: Sequence[Act]) -> None:
+        """Tell what is known while the trial runs."""
+        try:
+            for act in acts:
+                self._tell(act.workload.name, act.start_s, act.end_s)
+        except WavebedError as error:
+            self._problem = error
+
+    def end(self, workloads: Sequence[WorkloadRecord]) -> None:
+        """Tell the rest, now that the trial has ended.
+
+        Raises
+        ------
+        WavebedError
+            If the journal could not be written meanwhile.
+        """
+        if self._problem is not None:
+            raise self._problem
+        for each in workloads:
+            if each.span is not None:
+                self._tell(each.name, each.span.start_s, each.span.end_s)
+
+    def _tell(self, workload: str, start_s: float | None, end_s: float | None) -> None:
         if start_s is not None and workload not in self._begun:
             self._begun.add(workload)
             self._journal.emit(WorkloadBegun(trial=self._trial, workload=workload, at_s=start_s))
