@@ -14,6 +14,17 @@ from typing import Any
 import pytest
 
 from wavebed.errors import UserError
+from wavebed.experiment.events import (
+    RunBegun,
+    RunInterrupted,
+    RunPlanned,
+    StepBegun,
+    TrialBegun,
+    TrialFailed,
+    TrialStored,
+    WorkloadBegun,
+)
+from wavebed.experiment.journal import read_journal
 from wavebed.experiment.machine_lock import measuring
 
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
@@ -142,6 +153,8 @@ def test_a_full_disk_is_said_and_what_was_there_stays(tmp_path: Path) -> None:
         for line in run["trials"]:
             json.loads((small / "out/trials" / line["folder"] / "trial.json").read_text())
         assert not list((small / "out/trials").glob(".*"))
+        stored = [event.trial for event in read_journal(small / "out") if isinstance(event, TrialStored)]
+        assert stored == sorted(path.name for path in (small / "out/trials").iterdir())[: len(stored)]
     finally:
         subprocess.run(["umount", small], check=True)
 
@@ -179,6 +192,9 @@ def test_whatever_ends_it_leaves_no_process_and_no_half_trial(tmp_path: Path, nu
     assert processes_of(tmp_path) == []
     assert list((tmp_path / "out/trials").iterdir()) == []
     assert json.loads((tmp_path / "out/run.json").read_text())["ended"] is None
+    told = [type(event) for event in read_journal(tmp_path / "out")]
+    begun = [RunBegun, RunPlanned, StepBegun, TrialBegun, WorkloadBegun]
+    assert told == (begun if number == signal.SIGKILL else [*begun, TrialFailed, RunInterrupted])
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
