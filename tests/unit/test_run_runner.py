@@ -84,7 +84,7 @@ def test_the_trials_of_a_run_that_did_not_end_are_those_that_are_there(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wavebed.run.runner.Estimate.done", killed)
+    monkeypatch.setattr("wavebed.experiment.estimate.Estimate.done", killed)
     with pytest.raises(KeyboardInterrupt):
         run_plan(_plan(tmp_path, 3), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
     events = read_journal(tmp_path / "run")

@@ -7,7 +7,6 @@ does the second test separate devices that the first does not?
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import time
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from wavebed.experiment.disk import explained, make_new
-from wavebed.experiment.estimate import Estimate
 from wavebed.experiment.events import (
     CheckFailed,
     LoadMeasured,
@@ -24,14 +22,11 @@ from wavebed.experiment.events import (
     RunBegun,
     RunEnded,
     RunInterrupted,
-    RunPlanned,
-    TrialBegun,
-    TrialStored,
 )
-from wavebed.experiment.guard import guarded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
-from wavebed.experiment.store import KEPT, keep_partial, new_partial
+from wavebed.experiment.store import KEPT, keep_partial
+from wavebed.experiment.trials import Trials
 from wavebed.forward.arithmetic import Headers, Rates
 from wavebed.forward.command import Order, Wish, parse_wish
 from wavebed.forward.plan import plan, said
@@ -157,14 +152,16 @@ def repeat(
             (folder / TRIALS_FOLDER).mkdir()
         with Journal() as journal:
             journal.open(folder)
-            trials = _Trials(folder, tuple(command_line), _slots(blocks, quick=quick), journal, speaker)
-            with guarded(folder, trials.mark):
-                for slot in trials.slots:
-                    result, interrupted = trials.make(slot, raw[slot.kind])
+            journal.emit(RunBegun(kind="reproduction", title="small-packets"))
+            slots = _slots(blocks, quick=quick)
+            trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
+            with trials.guarded():
+                for slot in slots:
+                    result, interrupted = _one(slot, trials, speaker, raw[slot.kind], tuple(command_line))
                     if interrupted:
                         break
                     found[slot.kind].append(result)
-            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(trials.slots)))
+            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
     finally:
         if not any(found.values()):
             shutil.rmtree(folder, ignore_errors=True)
@@ -202,57 +199,29 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
     return slots
 
 
-class _Trials:
-    """Makes the trials in their order, and stores each when it has ended."""
+def _one(
+    slot: _Slot, trials: Trials, speaker: Speaker, raw: dict[str, bytes], command_line: tuple[str, ...]
+) -> tuple[DeviceResult, bool]:
+    """Test one device in one round, and store what was found unless it was interrupted."""
+    began_s = time.monotonic()
+    teller = Teller(_Within(speaker, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
 
-    def __init__(
-        self, folder: Path, command_line: tuple[str, ...], slots: Sequence[_Slot], journal: Journal, speaker: Speaker
-    ) -> None:
-        self.slots = slots
-        self.mark = secrets.token_hex(4)
-        self._folder, self._command_line = folder, command_line
-        self._journal, self._speaker = journal, speaker
-        self._estimate = Estimate([slot.expected_s for slot in slots])
-        journal.emit(RunBegun(kind="reproduction", title="small-packets"))
-        parts = tuple(Part(slot.name, slot.expected_s) for slot in slots)
-        journal.emit(RunPlanned(trials=len(slots), expected_s=self._estimate.left_s, parts=parts))
+    def heard(event: Event) -> None:
+        teller(event)
+        if isinstance(event, LoadMeasured | CheckFailed):
+            trials.journal.emit(msgspec.structs.replace(event, trial=slot.name))
 
-    def make(self, slot: _Slot, raw: dict[str, bytes]) -> tuple[DeviceResult, bool]:
-        """Test one device in one round, and store what was found unless it was interrupted."""
-        began_s, left_s = time.monotonic(), self._estimate.left_s
-        self._journal.emit(
-            TrialBegun(
-                trial=slot.name,
-                number=slot.number,
-                trials=len(self.slots),
-                left_s=left_s,
-                treatment=slot.kind,
-                block=slot.round,
-            )
-        )
-        teller = Teller(_Within(self._speaker, f"round {slot.round} of {slot.rounds}, {slot.kind}", left_s))
-
-        def heard(event: Event) -> None:
-            teller(event)
-            if isinstance(event, LoadMeasured | CheckFailed):
-                self._journal.emit(msgspec.structs.replace(event, trial=slot.name))
-
+    with trials.begun(slot.number, slot.kind, slot.round) as partial:
         with set_up(slot.order) as setup:
             result, interrupted = measure(slot.order, setup, heard, raw)
-        if not interrupted:
-            self._store(slot, result, raw)
-            wall_s = time.monotonic() - began_s
-            self._estimate.done(wall_s)
-            verdict, reasons = _VERDICTS[verdict_of(result)], tuple(one.reason for one in refused_parts(result))
-            stored = TrialStored(trial=slot.name, number=slot.number, verdict=verdict, wall_s=wall_s, reasons=reasons)
-            self._journal.emit(stored)
-        return result, interrupted
-
-    def _store(self, slot: _Slot, result: DeviceResult, raw: dict[str, bytes]) -> None:
-        partial = new_partial(self._folder, slot.name, self.mark, inside=())
-        write_forward(partial, ForwardRecord(result, self._command_line, versions(["iperf3"] if raw else [])), raw)
-        with explained(self._folder, KEPT):
+        if interrupted:
+            return result, True
+        write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
+        with explained(trials.folder, KEPT):
             keep_partial(partial, slot.name)
+    reasons = [refusal.reason for refusal in refused_parts(result)]
+    trials.stored(slot.number, _VERDICTS[verdict_of(result)], time.monotonic() - began_s, reasons)
+    return result, False
 
 
 def said_plan(*, quick: bool) -> str:

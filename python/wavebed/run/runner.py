@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.experiment.disk import explained
-from wavebed.experiment.estimate import Estimate
 from wavebed.experiment.events import (
     CheckFailed,
     Part,
     RunBegun,
     RunEnded,
-    RunPlanned,
     StepBegun,
-    TrialBegun,
-    TrialFailed,
-    TrialStored,
     WorkloadBegun,
     WorkloadEnded,
 )
-from wavebed.experiment.guard import guarded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
-from wavebed.experiment.store import KEPT, new_partial
+from wavebed.experiment.store import KEPT
+from wavebed.experiment.trials import Trials
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord
 from wavebed.run.order import Slot, ordered
@@ -50,7 +44,6 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
-    from wavebed.workload.model import Workload
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -87,14 +80,15 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     slots = ordered(plan.arms, plan.trials, plan.seed)
     with Journal(teller) as journal:
         journal.open(folder)
-        _begin(plan, slots, journal)
-        run = _Run(folder, secrets.token_hex(4), Estimate([expected_s(slot.arm) for slot in slots]), len(slots))
-        with guarded(folder, run.mark), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
+        journal.emit(RunBegun(kind="run", title=plan.title))
+        trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.arm)) for slot in slots])
+        _prepare(plan, trials)
+        with trials.guarded(), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
             for slot in slots:
                 with resolver.resolved(slot) as resolved:
                     if slot.number == 1:
                         resolver.draw_scene()
-                    trial = _one(slot, resolved, run, journal, teller, neighbours)
+                    trial = _one(slot, resolved, trials, teller, neighbours)
                 record.trials.append(
                     TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
                 )
@@ -104,57 +98,25 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     return Outcome(record)
 
 
-def _begin(plan: Plan, slots: Sequence[Slot], journal: Journal) -> None:
-    """Tell the plan, and prepare what workloads need."""
-    parts = tuple(Part(slot.folder, expected_s(slot.arm)) for slot in slots)
-    total_s = sum(part.expected_s for part in parts)
-    journal.emit(RunBegun(kind="run", title=plan.title))
-    journal.emit(RunPlanned(trials=len(slots), expected_s=total_s, parts=parts))
+def _prepare(plan: Plan, trials: Trials) -> None:
+    """Make what workloads need."""
     cache = cache_folder()
     for arm in plan.arms:
         for workload in arm.workloads:
-            journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=total_s))
-            _prepare(workload, cache)
+            trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+            try:
+                workload.prepare(cache)
+            except OSError as error:
+                what = (error.strerror or "cannot be written").lower()
+                raise WavebedError(
+                    f"{workload.name}: {error.filename or cache}: {what}: what it needs cannot be made; $WAVEBED_CACHE"
+                    " may name another folder"
+                ) from error
 
 
-def _prepare(workload: Workload, cache: Path) -> None:
-    try:
-        workload.prepare(cache)
-    except OSError as error:
-        what = (error.strerror or "cannot be written").lower()
-        raise WavebedError(
-            f"{workload.name}: {error.filename or cache}: {what}: what it needs cannot be made; $WAVEBED_CACHE may name"
-            " another folder"
-        ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Where the trials go: the folder of the run, the mark of its partial trials; how many there are, and the time."""
-
-    folder: Path
-    mark: str
-    estimate: Estimate
-    count: int
-
-
-def _one(
-    slot: Slot, resolved: Resolved, run: _Run, journal: Journal, teller: Teller, neighbours: Neighbours
-) -> TrialRecord:
+def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbours: Neighbours) -> TrialRecord:
     """Run a trial and store it; each step is an event."""
-    partial = new_partial(run.folder, slot.folder, run.mark)
-    name, number = slot.folder, slot.number
-    journal.emit(
-        TrialBegun(
-            trial=name,
-            number=number,
-            trials=run.count,
-            left_s=run.estimate.left_s,
-            treatment=slot.arm.name,
-            block=slot.block,
-            seed=slot.seed,
-        )
-    )
+    name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
 
     def look(lab: Laboratory, acts: Sequence[Act]) -> None:
@@ -162,22 +124,16 @@ def _one(
         told.look(acts)
         teller.look(lab, acts)
 
-    neighbours.look()
-    try:
-        with explained(run.folder, KEPT):
+    with trials.begun(slot.number, slot.arm.name, slot.block, slot.seed, ("series", "raw")) as partial:
+        neighbours.look()
+        with explained(trials.folder, KEPT):
             trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
         told.end(trial.workloads)
-        write_trial(run.folder, partial, trial)
-    except BaseException as error:
-        with suppress(WavebedError):  # on a full disk
-            journal.emit(TrialFailed(trial=name, number=number, reason=str(error) or type(error).__name__))
-        raise
+        write_trial(trials.folder, partial, trial)
     for check in trial.checks:
         if not check.holds:
             journal.emit(CheckFailed(trial=name, code=check.code, severity=check.severity, evidence=check.evidence))
-    wall_s, reasons = trial.wall_s, tuple(trial.reasons)
-    journal.emit(TrialStored(trial=name, number=number, verdict=trial.verdict, wall_s=wall_s, reasons=reasons))
-    run.estimate.done(wall_s)
+    trials.stored(slot.number, trial.verdict, trial.wall_s, trial.reasons)
     return trial
 
 
