@@ -6,17 +6,19 @@ import sys
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from wavebed.config.table import fields
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
-from wavebed.path.schema import AIR_KEYS, DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
+from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HostTable, LinkTable, PathTable, SegmentTable
 from wavebed.run.scenario import RUN_KEYS
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import COMMON_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wavebed.path.schema import Key
+    from msgspec import Struct
+
     from wavebed.workload.keys import WorkloadKey
 
 __all__ = ["reference_page"]
@@ -27,11 +29,11 @@ def reference_page() -> str:
     text = (resources.files("wavebed.cli") / "scenario_reference.md.in").read_text(encoding="utf-8")
     sysctls = "".join(f"| `{name}` | `{value}` |\n" for name, value in DEFAULT_SYSCTLS.items())
     parts = {
-        "link keys": _table(LINK_KEYS),
-        "air keys": _table(AIR_KEYS),
-        "path keys": _table(PATH_KEYS),
-        "segment keys": _table(SEGMENT_KEYS),
-        "host keys": _table(HOST_KEYS),
+        "link keys": _table(LinkTable),
+        "air keys": _table(AirTable),
+        "path keys": _table(PathTable),
+        "segment keys": _table(SegmentTable),
+        "host keys": _table(HostTable),
         "run keys": _workload_table(RUN_KEYS),
         "common workload keys": _workload_table(COMMON_KEYS),
         "kinds of workloads": "\n".join(_kind(name) for name in KINDS),
@@ -43,11 +45,11 @@ def reference_page() -> str:
     return text
 
 
-def _table(keys: Mapping[str, Key]) -> str:
+def _table(model: type[Struct]) -> str:
     lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
-    for key in keys.values():
-        write = key.write.replace("|", "\\|")
-        lines.append(f"| `{key.name}` | `{write}` | {key.default} | {key.meaning} |")
+    for field in fields(model).values():
+        write = field.write.replace("|", "\\|")
+        lines.append(f"| `{field.name}` | `{write}` | {field.default_text} | {field.key.meaning} |")
     return "\n".join(lines) + "\n"
 
 

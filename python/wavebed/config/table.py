@@ -19,12 +19,23 @@ from wavebed.config.problems import Problem, at, described, unknown_key
 from wavebed.config.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
-__all__ = ["Field", "Key", "array_schema", "fields", "read_table", "table", "table_schema"]
+__all__ = [
+    "Field",
+    "Key",
+    "array_schema",
+    "fields",
+    "object_schema",
+    "of_values",
+    "read_present",
+    "read_table",
+    "table",
+    "table_schema",
+]
 
 _Table = TypeVar("_Table", bound=Struct)
 _UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes)$")
@@ -99,7 +110,7 @@ class Field(Struct, frozen=True):
 
 
 @functools.cache
-def fields(model: type[Struct]) -> Mapping[str, Field]:
+def fields(model: type[Struct]) -> dict[str, Field]:
     """Return the keys of a table, in the order of its fields."""
     found = {}
     for field in structs.fields(model):
@@ -138,9 +149,31 @@ def read_table(model: type[_Table], given: object, form: str) -> _Table:
         if field.required and field.name not in given:
             rule = f"add {field.write}" if _HEADER.fullmatch(field.write) else f"write {field.name} = {field.write}"
             raise Problem(f"is missing: {rule}", field.name)
-    return model(
-        **{key.attribute: at(name, key.key.reader, given[name]) for name, key in keys.items() if name in given}
+    return of_values(model, {name: at(name, keys[name].key.reader, value) for name, value in given.items()})
+
+
+def read_present(model: type[_Table], given: Mapping[str, object], place: Callable[[str], str]) -> _Table:
+    """Read those keys of a table that are in `given`, among others; `place` names a key in messages.
+
+    Raises
+    ------
+    Problem
+        If one of them is wrong.
+    """
+    return of_values(
+        model,
+        {
+            name: at(place(name), field.key.reader, given[name])
+            for name, field in fields(model).items()
+            if name in given
+        },
     )
+
+
+def of_values(model: type[_Table], values: Mapping[str, Any]) -> _Table:
+    """Return the table of values that were read, by key."""
+    keys = fields(model)
+    return model(**{keys[name].attribute: value for name, value in values.items()})
 
 
 def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Table]:
@@ -150,7 +183,12 @@ def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Tab
 
 def table_schema(model: type[Struct]) -> Schema:
     """Return the JSON Schema of a table."""
-    keys = fields(model).values()
+    return object_schema(fields(model).values())
+
+
+def object_schema(keys: Iterable[Field]) -> Schema:
+    """Return the JSON Schema of a table with these keys."""
+    keys = list(keys)
     return {
         "type": "object",
         "properties": {field.name: _field_schema(field) for field in keys},

@@ -291,7 +291,7 @@ def format_rate(rate_bps: int) -> str:
 
 def format_time(time_ns: int) -> str:
     """Write nanoseconds so that `parse_time` reads the same number back."""
-    return _format(time_ns, TIME_UNITS)
+    return _format(time_ns, TIME_UNITS) if time_ns else "0s"
 
 
 def format_size(size_bytes: int) -> str:
