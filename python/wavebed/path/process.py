@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.path.control import LaboratoryGoneError
+from wavebed.lab.errors import LaboratoryGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
