@@ -7,14 +7,16 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from wavebed.lab.protocol import Clock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["MachineClock"]
 
 
-class MachineClock:
-    """A laboratory's time on this machine's clocks; it is a `wavebed.lab.protocol.Clock`."""
+class MachineClock(Clock):
+    """A laboratory's time on this machine's clocks."""
 
     def __init__(self) -> None:
         self._zero_ns: int | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
 
 from wavebed.errors import UserError
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.protocol import Host, Lab, Process
 from wavebed.lab.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
-    from wavebed.lab.protocol import Lab, Redirect
+    from wavebed.lab.protocol import Redirect
 
 __all__ = ["MemoryHost", "MemoryLab", "MemoryProcess", "Program", "Script"]
 
@@ -73,8 +74,8 @@ class Program:
         return status
 
 
-class MemoryProcess:
-    """A script that runs on a host; it is a `wavebed.lab.protocol.Process`.
+class MemoryProcess(Process):
+    """A script that runs on a host.
 
     Parameters
     ----------
@@ -193,8 +194,8 @@ Script: TypeAlias = Callable[[MemoryProcess], int]
 """What a program does in virtual time, in a thread of its own; returns its exit status. `Program` is one."""
 
 
-class MemoryHost:
-    """A host in memory; it is a `wavebed.lab.protocol.Host`."""
+class MemoryHost(Host):
+    """A host in memory."""
 
     def __init__(self, lab: MemoryLab, name: str) -> None:
         self.lab = lab
@@ -268,8 +269,8 @@ def _opened(given: Redirect, mode: str) -> BinaryIO:
     return os.fdopen(os.dup(descriptor), mode, buffering=0)  # type: ignore[return-value]
 
 
-class MemoryLab:
-    """A laboratory in memory; it is a `wavebed.lab.protocol.Lab`.
+class MemoryLab(Lab):
+    """A laboratory in memory.
 
     Parameters
     ----------
@@ -283,7 +284,7 @@ class MemoryLab:
         self.programs = programs
         self.clock = VirtualClock()
         self.messages = ""
-        self.problem = ""
+        self._problem = ""
         self.summary: dict[str, Json] | None = None
         self.started: list[MemoryProcess] = []
         """Every process, in the order of their starts."""
@@ -291,6 +292,11 @@ class MemoryLab:
         """Every change: when, in seconds since time zero, key and value."""
         self._hosts = {name: MemoryHost(self, name) for name in hosts}
         self._begun = self._gone = self._hangs = False
+
+    @property
+    def problem(self) -> str:
+        """What went wrong: that it hangs, or nothing."""
+        return self._problem
 
     def host(self, name: str) -> MemoryHost:
         """Return a host by its name."""
@@ -337,7 +343,7 @@ class MemoryLab:
         """
         if self._hangs and not self._gone:
             self.close()
-            self.problem = "laboratory 'memory' hangs: it did not answer"
+            self._problem = "laboratory 'memory' hangs: it did not answer"
             raise LaboratoryHungError(self.problem)
         if self._gone:
             raise LaboratoryGoneError("laboratory 'memory' has ended")
@@ -359,7 +365,3 @@ class MemoryLab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-if TYPE_CHECKING:
-    _IS_LAB: type[Lab] = MemoryLab

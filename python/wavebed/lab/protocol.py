@@ -1,4 +1,4 @@
-"""What a laboratory is: the only part of it that workloads and trials know."""
+"""What a laboratory is: the only part of it that workloads and trials know. Backends derive from these classes."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ class Clock(Protocol):
 class Process(Protocol):
     """A program on a host. Only one thread may wait for it."""
 
-    @property
-    def returncode(self) -> int | None:
-        """Its exit status, negative for a signal; ``None`` until somebody waited for its end."""
+    returncode: int | None
+    """Its exit status, negative for a signal; ``None`` until somebody waited for its end."""
 
     def poll(self) -> int | None:
         """Return the exit status; ``None`` while it runs.
@@ -94,13 +93,10 @@ class Process(Protocol):
 class Host(Protocol):
     """A host of a laboratory."""
 
-    @property
-    def name(self) -> str:
-        """Its name, which all hosts resolve to its address."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of its laboratory."""
+    name: str
+    """All hosts resolve it to an address of this one."""
+    clock: Clock
+    """That of its laboratory."""
 
     def start(
         self,
@@ -171,14 +167,11 @@ class Host(Protocol):
 class Lab(Protocol):
     """A running laboratory: leave the ``with`` statement, and everything inside ends."""
 
+    clock: Clock
     messages: str
     """What it printed, after its end."""
     summary: dict[str, Json] | None
     """The engine's counters, after its end; ``None`` if it could not give them."""
-
-    @property
-    def clock(self) -> Clock:
-        """Its clock."""
 
     @property
     def problem(self) -> str:

@@ -7,6 +7,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wavebed.lab.protocol import Clock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,8 +28,8 @@ class _Waiting:
     is_stuck: bool = False
 
 
-class VirtualClock:
-    """A `wavebed.lab.protocol.Clock` without a wait in real time.
+class VirtualClock(Clock):
+    """A clock without a wait in real time.
 
     One thread runs at a time: the one that made the clock, and those of `start`. Each runs until it waits; then the
     one that has waited longest for something that has happened goes on, and if nothing has, time jumps. So the same

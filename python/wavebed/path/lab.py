@@ -14,6 +14,7 @@ from wavebed.lab.clock import MachineClock
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.protocol import Host, Lab
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
@@ -39,7 +40,7 @@ _OPEN = ("0A", "07")
 """TCP that listens, UDP without a peer."""
 
 
-class LabHost:
+class LabHost(Host):
     """A host of a running laboratory.
 
     Parameters
@@ -232,7 +233,7 @@ def _descriptor(given: Redirect, default: int) -> int:
     return given if isinstance(given, int) else given.fileno()
 
 
-class Laboratory:
+class Laboratory(Lab):
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
     `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
