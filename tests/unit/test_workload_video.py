@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wavebed.config.problems import Problem
+from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.media.content import Content
 from wavebed.workload.media.ladder import LADDERS
-from wavebed.workload.model import Clock
 from wavebed.workload.video import Video
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import Playback, read
@@ -55,7 +55,7 @@ def _record(**changes: Any) -> Any:
 
 
 def _read(**changes: Any) -> Playback:
-    clock = Clock()
+    clock = MachineClock()
     clock.begin(4_000_000_000)
     return read(_record(**changes), clock, STUDY.representations)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.run.play import Act
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
@@ -141,7 +141,7 @@ def _one(
     began = time.monotonic()
     head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
 
-    def look(lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, acts: Sequence[Act]) -> None:
         neighbours.look()
         live.look(head, estimate.left_s(time.monotonic() - began), lab, acts)
 

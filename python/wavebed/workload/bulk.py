@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.config import values
 from wavebed.config.problems import Problem
-from wavebed.path.confine import Confined
+from wavebed.lab.confine import Confined
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common, WorkloadKey
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, Stage
 
@@ -138,17 +137,18 @@ class CallSession(Session):
 
     def run(self) -> None:
         """Call, talk for the duration, hang up."""
-        end = time.monotonic() + self._workload.duration_s
+        clock = self._stage.clock
+        end_s = clock.monotonic_s() + self._workload.duration_s
         try:
             answer = self._ask("client", "answer", self._offer)
             self._ask("server", "accept", answer)
-            self._stopped_early = self._stop.wait(max(0.0, end - time.monotonic()))
+            self._stopped_early = clock.wait(self._stop, max(0.0, end_s - clock.monotonic_s()))
             for agent in self._agents.values():
                 agent.tell({"do": "finish"})
-            over = time.monotonic() + _FINISH_S
+            over_s = clock.monotonic_s() + _FINISH_S
             for name in self._agents:
                 try:
-                    said = self._hear(name, max(0.0, over - time.monotonic()))
+                    said = self._hear(name, max(0.0, over_s - clock.monotonic_s()))
                 except TimeoutError as error:
                     raise WavebedError(f"the {name}'s end of the call: {error}") from None
                 file = self._stage.folder / f"{name}.json"
@@ -173,7 +173,7 @@ class CallSession(Session):
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
 
-    def _agent(self, end: str, host: LabHost, settings: Mapping[str, Json]) -> Agent:
+    def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
         folder = self._stage.folder / end
         folder.mkdir(exist_ok=True)
         assert self._workload.film is not None, "it was prepared"
@@ -181,8 +181,9 @@ class CallSession(Session):
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})
-        over = time.monotonic() + _ANSWER_S
-        while time.monotonic() < over:
+        clock = self._stage.clock
+        over_s = clock.monotonic_s() + _ANSWER_S
+        while clock.monotonic_s() < over_s:
             with suppress(TimeoutError):
                 return self._hear(end, LOOK_EVERY_S)["value"]
             if self._stop.is_set():

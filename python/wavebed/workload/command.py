@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from wavebed.config import values
 from wavebed.config.problems import Problem, described
 from wavebed.errors import WavebedError
-from wavebed.path.confine import Confined
+from wavebed.lab.confine import Confined
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.parsers import PARSERS, parse_nothing

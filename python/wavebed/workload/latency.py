@@ -109,7 +109,7 @@ class LatencySession(Session):
     def __init__(self, workload: Latency, stage: Stage) -> None:
         self._workload = workload
         self._stage = stage
-        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate
@@ -132,7 +132,7 @@ class LatencySession(Session):
             self._rpm.start()
             probers.append(self._rpm)
         try:
-            self._end_s = self._stage.clock.of_monotonic_ns(self._watch.keep(probers))
+            self._end_s = self._watch.keep(probers)
         finally:
             self._end_s = self._end_s or self._stage.clock.now_s()
 

@@ -12,7 +12,6 @@ them. The life of a session in a trial:
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost, Laboratory
+    from wavebed.lab.protocol import Clock, Host
     from wavebed.workload.keys import Common, WorkloadKey
 
 __all__ = [
     "Better",
-    "Clock",
     "Event",
     "Json",
     "Metric",
@@ -168,37 +166,6 @@ class Outcome:
     doubts: Sequence[str] = ()
 
 
-class Clock:
-    """The laboratory's time on this machine's clocks. Time zero is when the pattern begins."""
-
-    def __init__(self) -> None:
-        self._zero_ns: int | None = None
-        self._unix_minus_monotonic_ns = 0
-
-    def begin(self, zero_ns: int) -> None:
-        """Take note of time zero, nanoseconds of CLOCK_MONOTONIC."""
-        self._zero_ns = zero_ns
-        self._unix_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
-
-    @property
-    def zero_ns(self) -> int:
-        """Time zero, nanoseconds of CLOCK_MONOTONIC."""
-        assert self._zero_ns is not None, "the laboratory's time has begun"
-        return self._zero_ns
-
-    def now_s(self) -> float:
-        """Return the seconds since time zero."""
-        return self.of_monotonic_ns(time.monotonic_ns())
-
-    def of_monotonic_ns(self, at_ns: int) -> float:
-        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC."""
-        return (at_ns - self.zero_ns) / 1e9
-
-    def of_unix_s(self, at_s: float) -> float:
-        """Return the seconds since time zero of a moment of the system's clock."""
-        return self.of_monotonic_ns(round(at_s * 1e9) - self._unix_minus_monotonic_ns)
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """When a workload ran, seconds since time zero, and whether it puts load on the path (a ping does not)."""
@@ -218,14 +185,12 @@ class Stage:
 
     Parameters
     ----------
-    lab : Laboratory
-        Running; its time has not begun when the session is opened.
-    server, client : LabHost
+    server, client : Host
         The two ends of the workload: what is served is on `server`.
     folder : pathlib.Path
         Where its raw outputs go; it exists, and all in it is kept, compressed.
     clock : Clock
-        The laboratory's time.
+        The laboratory's time, which has not begun when the session is opened; all waits go by it.
     port : int
         The first of 20 TCP and UDP ports that no other workload uses.
     address : str
@@ -236,9 +201,8 @@ class Stage:
         Longest time that `Session.run` may take; `Session.stop` is called then.
     """
 
-    lab: Laboratory
-    server: LabHost
-    client: LabHost
+    server: Host
+    client: Host
     folder: Path
     clock: Clock
     port: int

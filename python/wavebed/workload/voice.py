@@ -85,7 +85,7 @@ class VoiceSession(Session):
     def __init__(self, workload: Voice, stage: Stage) -> None:
         self._workload = workload
         self._stage = stage
-        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
         self._file = stage.folder / "irtt.json"
         self._end_s = 0.0
 
@@ -95,8 +95,7 @@ class VoiceSession(Session):
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
         command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
         try:
-            end_ns = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
-            self._end_s = stage.clock.of_monotonic_ns(end_ns)
+            self._end_s = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
         except WavebedError:
             self._end_s = stage.clock.now_s()
             raise

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, choose
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.confine import Confined
-from wavebed.path.limits import LIMITS
+from wavebed.lab.confine import Confined
+from wavebed.lab.limits import LIMITS
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
@@ -137,7 +136,7 @@ class _WebSession(Session):
         self._workload = workload
         self._stage = stage
         self._asked = threading.Event()
-        self._began = self._stopped = 0.0
+        self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
         addresses = self._add_addresses()
         self._server = start_web_server(
@@ -201,7 +200,7 @@ class _WebSession(Session):
         """Say go, and wait for the result; the browser knows the limit too."""
         try:
             if not self._asked.is_set():
-                self._began = time.monotonic()
+                self._began_s = self._stage.clock.monotonic_s()
                 self._agent.tell({"go": True})
                 self._agent.result(self._asked, self._server.failure)
         except WavebedError as error:
@@ -214,7 +213,7 @@ class _WebSession(Session):
     def stop(self) -> None:
         """Have the browser end its recording."""
         if not self._asked.is_set():
-            self._stopped = time.monotonic()
+            self._stopped_s = self._stage.clock.monotonic_s()
             self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
@@ -253,7 +252,7 @@ class _WebSession(Session):
         if course.error is not None:
             return "failed", course.error
         if not course.loaded:
-            waited_s = self._stopped - self._began
+            waited_s = self._stopped_s - self._began_s
             if self._asked.is_set() and waited_s < self._stage.limit_s - LOOK_EVERY_S:
                 return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
             return "failed", f"not loaded within {self._stage.limit_s:g} s"
