@@ -106,7 +106,7 @@ class Field(Struct, frozen=True):
             return self.key.absent
         if self.default is None:
             return "none"
-        return f"`{self.key.reader.show(self.default)}`" if self.default not in ((), []) else "empty"
+        return f"`{self.key.reader.text(self.default)}`" if self.default not in ((), []) else "empty"
 
 
 @functools.cache

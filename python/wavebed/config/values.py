@@ -17,6 +17,7 @@ from wavebed.config.reader import Reader, reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
 __all__ = [
@@ -60,7 +61,7 @@ def table_of(text: object) -> object:
 
 
 def quantity(
-    parse: Callable[[str], _Value], example: str, write: str, schema: Schema, show: Callable[[_Value], str]
+    parse: Callable[[str], _Value], example: str, write: str, schema: Schema, raw: Callable[[_Value], Json]
 ) -> Reader[_Value]:
     """Make a parser of quantities accept anything, and refuse what is not text."""
 
@@ -69,7 +70,7 @@ def quantity(
             raise Problem(f"{described(value)} has no unit: write text such as {example}")
         return parse(value)
 
-    return Reader(read, write, schema, show)
+    return Reader(read, write, schema, raw)
 
 
 def quantity_schema(names: Iterable[str], *, signed: bool = False) -> Schema:
@@ -109,7 +110,7 @@ def word(*choices: str) -> Reader[str]:
     return Reader(lambda value: choose(value, choices), "|".join(choices), {"enum": list(choices)})
 
 
-@reader("true|false", {"type": "boolean"}, lambda value: "true" if value else "false")
+@reader("true|false", {"type": "boolean"})
 def boolean(value: object) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):
@@ -136,7 +137,7 @@ def name(value: object) -> str:
     return value
 
 
-@reader("FILE", {"type": "string", "minLength": 1})
+@reader("FILE", {"type": "string", "minLength": 1}, str)
 def file_path(value: object) -> FilePath:
     """Read the name of a file."""
     if not isinstance(value, str) or not value or "\0" in value:

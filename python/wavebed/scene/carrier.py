@@ -33,7 +33,7 @@ def resolved(table: CarrierTable) -> Carrier:
     technology = table.technology
     ranges_hz, words = _RANGES_HZ[technology]
     if not any(low <= table.frequency_hz <= high for low, high in ranges_hz):
-        given = frequency_hz.show(table.frequency_hz)
+        given = frequency_hz.text(table.frequency_hz)
         raise Problem(f"{given!r} is no frequency of {technology}: write {words}", "frequency")
     numerology = table.numerology
     if technology == "nr" and numerology is None:

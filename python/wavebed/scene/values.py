@@ -153,7 +153,7 @@ def _coordinate(value: object) -> float:
     return float(value)
 
 
-@reader("METRES", {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_COORDINATE_M}, "{:g}".format)
+@reader("METRES", {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_COORDINATE_M})
 def metres(value: object) -> float:
     """Read a size: a bare number of metres above zero."""
     size = _coordinate(value)
@@ -162,7 +162,7 @@ def metres(value: object) -> float:
     return size
 
 
-@reader("METRES", {"type": "number", "minimum": 0, "maximum": MAX_COORDINATE_M}, "{:g}".format)
+@reader("METRES", {"type": "number", "minimum": 0, "maximum": MAX_COORDINATE_M})
 def above_ground_m(value: object) -> float:
     """Read a height above the ground, which may be zero."""
     height = _coordinate(value)
@@ -198,7 +198,7 @@ def frame(value: object) -> str:
     return value
 
 
-@reader("[DOWN, GUARD, UP]", _numbers(3), lambda counts: str(list(counts)))
+@reader("[DOWN, GUARD, UP]", _numbers(3), list)
 def symbols(value: object) -> tuple[int, int, int]:
     """Read the downlink, guard and uplink symbols of a special slot."""
     form = "write downlink, guard and uplink symbols that sum to 14, as in [10, 2, 2]"
