@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from wavebed import __version__
 from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
 from wavebed.errors import UserError, WavebedError
+from wavebed.extras import MissingPackageError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ def _dispatch_and_print(arguments: Sequence[str]) -> int:
     except OutputLostError:
         raise
     except WavebedError as error:
-        print(f"wavebed: {printable(str(error))}", file=sys.stderr)
+        command = f" {arguments[0]}" if isinstance(error, MissingPackageError) else ""
+        print(f"wavebed{command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
