@@ -20,16 +20,16 @@ class Extra(NamedTuple):
     """An extra of the package: the modules that it brings, and the commands that need it."""
 
     modules: tuple[str, ...]
-    commands: str
+    commands: tuple[str, ...]
 
 
 TABLES = ("pandas", "pyarrow")
 """Series of results are Parquet files, and checks are computed with pandas: what writes or reads results needs both."""
 
 EXTRAS = {
-    "report": Extra(("matplotlib", *TABLES), "run, rerun, report, export, compare; plots of channel and trace"),
-    "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), "demo, site"),
-    "forward": Extra(("MLRsearch", *TABLES), "forward, reproduce, report, compare"),
+    "report": Extra(("matplotlib", *TABLES), ("run", "rerun", "report", "export", "channel --plot", "trace plot")),
+    "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
+    "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce", "compare")),
 }
 
 PACKAGES = {

@@ -10,6 +10,7 @@ Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
@@ -49,11 +50,27 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Help as wide as the terminal. argparse makes one for every argument, and would import shutil for its width."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    given = os.environ.get("COLUMNS", "")
+    try:
+        return int(given) if given.isdecimal() and int(given) else os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that answers a mistake with one line."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:

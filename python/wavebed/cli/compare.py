@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If a folder is not a forwarding test, or a file cannot be written.
     """
-    require("report", "a folder of results", TABLES)
+    require("forward", "a folder of results", TABLES)
     from wavebed.forward.report.compare import comparison_page
     from wavebed.forward.table_text import comparison_text
     from wavebed.forward.tables import compare, comparison_csv, comparison_json
