@@ -153,7 +153,7 @@ def _apparmor_remedy(core: str) -> str:
             "run wavebed with sudo, or allow user namespaces to wavebed-core alone, by a profile:",
             f"  printf '%s\\n' {lines} | sudo tee {_PROFILE}",
             f"  sudo apparmor_parser -r {_PROFILE}",
-            "or to every program, as before Ubuntu 23.10:",
+            "or to every program, as before Ubuntu 24.04:",
             "  echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee /etc/sysctl.d/60-userns.conf",
             "  sudo sysctl -p /etc/sysctl.d/60-userns.conf",
         )
