@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name

@@ -16,7 +16,7 @@ from wavebed.workload.keys import Common, WorkloadKey
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
-from wavebed.workload.tools import find
+from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Bulk(Workload):
         WorkloadKey("protocol", values.word("tcp", "udp"), "tcp|udp", "tcp", "the transport"),
         WorkloadKey("rate", values.rate_bps, "RATE", None, "of each UDP stream, in bits of payload"),
     )
-    programs: ClassVar[Sequence[str]] = ("iperf3",)
+    programs: ClassVar[Sequence[Program]] = (Program("iperf3"),)
 
     def __init__(self, common: Common, values: Mapping[str, object]) -> None:
         super().__init__(common, values)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from wavebed.config.problems import Problem
 from wavebed.config.values import number, rate_bps
 from wavebed.errors import WavebedError
-from wavebed.workload import tools
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
 from wavebed.workload.call_video import camera_film
@@ -19,6 +18,7 @@ from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.latency_process import time_between
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import open_to_all
+from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class Call(Workload):
     kind: ClassVar[str] = "call"
     summary: ClassVar[str] = "a WebRTC call between two Chromium"
     keys: ClassVar[Sequence[WorkloadKey]] = KEYS
-    programs: ClassVar[Sequence[str]] = ("chromium",)
+    programs: ClassVar[Sequence[Program]] = (Program("chromium"),)
+    extra = "web"
 
     def __init__(self, common: Common, values: Mapping[str, object]) -> None:
         super().__init__(common, values)
@@ -94,7 +95,7 @@ class Call(Workload):
         """Return what both agents are told."""
         assert self.film is not None, "it was prepared"
         return {
-            "chromium": tools.find("chromium"),
+            "chromium": find("chromium"),
             "arguments": [
                 "--use-fake-ui-for-media-stream",
                 "--use-fake-device-for-media-stream",

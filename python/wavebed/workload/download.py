@@ -16,7 +16,7 @@ from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.tools import find
+from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
@@ -58,7 +58,11 @@ class Download(Workload):
             "HTTP/1.1 without TLS, or HTTP/2 with TLS",
         ),
     )
-    programs: ClassVar[Sequence[str]] = ("nginx", "curl", "openssl")
+    programs: ClassVar[Sequence[Program]] = (
+        Program("nginx"),
+        Program("curl"),
+        Program("openssl", "protocol", ("h2",)),
+    )
 
     content: Path
     certificate: Certificate | None = None

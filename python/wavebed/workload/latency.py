@@ -21,6 +21,7 @@ from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.ping import ping_command, read_ping, summary_line
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
+from wavebed.workload.tools import Program
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Latency"]
 
-_PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
+_PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 
 KEYS = (
     WorkloadKey("probe", word(*_PROBES), "icmp|udp|both", "icmp", "ICMP echo by ping, or UDP by irtt"),
@@ -54,15 +55,15 @@ class Latency(Workload):
     kind: ClassVar[str] = "latency"
     summary: ClassVar[str] = "ping and irtt beside the other workloads"
     keys: ClassVar[Sequence[WorkloadKey]] = KEYS
-    programs: ClassVar[Sequence[str]] = ("ping",)
+    programs: ClassVar[Sequence[Program]] = (
+        *(Program(name, "probe", (probe, "both")) for probe, name in _PROGRAMS.items()),
+        *(Program(name, "rpm", (True,)) for name in ("curl", "nginx", "openssl")),
+    )
     is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, values: Mapping[str, object]) -> None:
         super().__init__(common, values)
         self.probes = _PROBES[cast("str", values["probe"])]
-        # Those that this one needs: who pings needs no irtt.
-        more = ("curl", "nginx", "openssl") if values["rpm"] else ()
-        self.programs = [*(_PROGRAMS[probe] for probe in self.probes), *more]  # type: ignore[misc]
         self.certificate: Certificate | None = None
         self.interval_s = cast("int", values["interval"]) / 1e9
         wanted = cast("int | None", values["duration"])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Clock, Host
     from wavebed.workload.keys import Common, WorkloadKey
+    from wavebed.workload.tools import Program
 
 __all__ = [
     "Better",
@@ -247,7 +248,10 @@ class Workload(ABC):
     kind: ClassVar[str]
     summary: ClassVar[str]
     keys: ClassVar[Sequence[WorkloadKey]]
-    programs: ClassVar[Sequence[str]] = ()
+    programs: ClassVar[Sequence[Program]] = ()
+    """The programs that it runs on the hosts, or before a trial."""
+    extra: ClassVar[str] = ""
+    """The extra whose packages it needs (`wavebed.extras`)."""
     is_load: ClassVar[bool] = True
     """Whether it puts load on the path, as seen by those that measure latency under load."""
 
@@ -259,6 +263,10 @@ class Workload(ABC):
     def name(self) -> str:
         """Its name in the scenario."""
         return self.common.name
+
+    def needed_programs(self) -> list[str]:
+        """Return the names of those of `programs` that it needs with its values."""
+        return [program.name for program in self.programs if program.is_needed(self.values)]
 
     @property
     def endless(self) -> bool:

@@ -17,10 +17,10 @@ from wavebed.workload.media.ladder import FRAMES_PER_S, Ladder, read_ladder
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.tools import find
+from wavebed.workload.tools import Program, cache_folder, find
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import read
-from wavebed.workload.video_player import ABR_RULES, dashjs, player_settings
+from wavebed.workload.video_player import ABR_RULES, dashjs, has_dashjs, player_settings
 from wavebed.workload.video_report import outcome_of
 from wavebed.workload.waiting import output_of
 
@@ -68,7 +68,14 @@ class Video(Workload):
 
     kind = "video"
     summary = "a DASH video: dash.js in Chromium, from nginx"
-    programs = ("chromium", "ffmpeg", "nginx", "openssl")
+    programs = (
+        Program("chromium"),
+        Program("ffmpeg"),
+        Program("nginx"),
+        Program("openssl", "protocol", ("h2",)),
+        Program("npm"),
+    )
+    extra = "web"
     keys: ClassVar[Sequence[WorkloadKey]] = (
         WorkloadKey(
             "ladder",
@@ -111,6 +118,11 @@ class Video(Workload):
         self.root: Path | None = None
         self.page = ""
         self.certificate: Certificate | None = None
+
+    def needed_programs(self) -> list[str]:
+        """Return the names of the programs that it needs; npm only fetches the player, once."""
+        names = super().needed_programs()
+        return [name for name in names if name != "npm" or not has_dashjs(cache_folder())]
 
     def expected_s(self) -> float:
         """Return the video's duration and a little for the start."""

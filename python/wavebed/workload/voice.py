@@ -13,6 +13,7 @@ from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, st
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.percentiles import percentile
+from wavebed.workload.tools import Program
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Voice(Workload):
     kind: ClassVar[str] = "voice"
     summary: ClassVar[str] = "voice packets both ways by irtt, rated by the E-model"
     keys: ClassVar[Sequence[WorkloadKey]] = KEYS
-    programs: ClassVar[Sequence[str]] = ("irtt",)
+    programs: ClassVar[Sequence[Program]] = (Program("irtt"),)
     is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, values: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.tools import find
+from wavebed.workload.tools import Program, find
 from wavebed.workload.web_figures import (
     details_of,
     doubts_of,
@@ -56,7 +56,14 @@ class Web(Workload):
             "settle", values.time_ns, "TIME", "1s", "how long the screen is recorded after the load event has come"
         ),
     )
-    programs: ClassVar[Sequence[str]] = ("chromium", "nginx", "openssl")
+    programs: ClassVar[Sequence[Program]] = (
+        Program("chromium"),
+        Program("ip"),
+        Program("nginx", "protocol", ("http/1.1", "h2")),
+        Program("caddy", "protocol", ("h3",)),
+        Program("openssl", "tls", (True,)),
+    )
+    extra = "web"
 
     built: BuiltSite
     device: Mapping[str, Json]
@@ -97,8 +104,6 @@ class Web(Workload):
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site
 
-        find("chromium")
-        find("caddy" if self.protocol == "h3" else "nginx")
         self.built = load_site(cast("str", self.values["site"]), cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):
