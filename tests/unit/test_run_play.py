@@ -11,7 +11,7 @@ import pytest
 from wavebed.errors import WavebedError
 from wavebed.lab.memory import MemoryLab
 from wavebed.run.play import LOOK_EVERY_S, OPEN_S, STOP_GRACE_S, Act, HungError, open_all, outcomes, perform, settle
-from wavebed.workload.keys import Common
+from wavebed.workload.keys import Common, NoOptions
 from wavebed.workload.model import Event, Metric, Outcome, Series, Session, Span, Workload
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class Wait(Session):
         return Outcome(metrics=[Metric("asked", float(self.asked.is_set()), "")])
 
 
-class Waiter(Workload):
+class Waiter(Workload[NoOptions]):
     kind: ClassVar[str] = "wait"
     summary: ClassVar[str] = "Waits."
-    keys = ()
 
     def __init__(self, name: str, lasts_s: float, **how: object) -> None:
         common = Common(
+            kind="wait",
             name=name,
             start_s=cast("float", how.get("start_s", 0.0)),
             after=cast("str | None", how.get("after")),
@@ -66,7 +66,7 @@ class Waiter(Workload):
             server=cast("str", how.get("server", "server")),
             client="client",
         )
-        super().__init__(common, {})
+        super().__init__(common, NoOptions())
         self.lasts_s = lasts_s
         self.fault = how.get("fault")
         self.is_endless = bool(how.get("endless"))

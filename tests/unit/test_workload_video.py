@@ -209,9 +209,9 @@ def test_the_page_holds_the_player_and_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("duration", "0s", "duration: is out of range: write a time from 1s"),
+        ("duration", "0s", "duration: .0s. is out of range: write a time from 1s"),
         ("segment", "1.01s", "segment: is not a segment"),
-        ("buffer", "301s", "buffer: is out of range"),
+        ("buffer", "301s", "buffer: .301s. is out of range"),
         ("abr", "fast", "abr: 'fast' is not a choice"),
         ("protocol", "h3", "protocol: "),
         ("bitrate", "1mbit", "bitrate: unknown key"),

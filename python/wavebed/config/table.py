@@ -29,8 +29,10 @@ __all__ = [
     "Key",
     "array_schema",
     "fields",
+    "markdown_table",
     "object_schema",
     "of_values",
+    "raw_values",
     "read_present",
     "read_table",
     "table",
@@ -122,7 +124,7 @@ def fields(model: type[Struct]) -> dict[str, Field]:
     return found
 
 
-def read_table(model: type[_Table], given: object, form: str) -> _Table:
+def read_table(model: type[_Table], given: object, form: str, *, also: Iterable[str] = ()) -> _Table:
     """Read a table.
 
     Parameters
@@ -133,6 +135,8 @@ def read_table(model: type[_Table], given: object, form: str) -> _Table:
         What TOML gave.
     form : str
         How the table is written, for the message if it is none.
+    also : iterable of str
+        Keys that stand in the same table and were taken out, for the message if a key is unknown.
 
     Raises
     ------
@@ -144,7 +148,7 @@ def read_table(model: type[_Table], given: object, form: str) -> _Table:
     keys = fields(model)
     for name in given:
         if name not in keys:
-            raise unknown_key(name, keys)
+            raise unknown_key(name, (*keys, *also))
     for field in keys.values():
         if field.required and field.name not in given:
             rule = f"add {field.write}" if _HEADER.fullmatch(field.write) else f"write {field.name} = {field.write}"
@@ -176,9 +180,27 @@ def of_values(model: type[_Table], values: Mapping[str, Any]) -> _Table:
     return model(**{keys[name].attribute: value for name, value in values.items()})
 
 
+def raw_values(options: Struct) -> dict[str, Json]:
+    """Return the values of a table as TOML gives them, by key; ``None`` for a key without a value."""
+    found: dict[str, Json] = {}
+    for name, field in fields(type(options)).items():
+        value = getattr(options, field.attribute)
+        found[name] = None if value is None else field.key.reader.raw(value)
+    return found
+
+
 def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Table]:
     """Make a reader of a table, whose form is for the message if it is none."""
     return Reader(lambda given: read_table(model, given, form), write, lambda: table_schema(model))
+
+
+def markdown_table(model: type[Struct]) -> str:
+    """Return the keys of a table for a reference page."""
+    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
+    for field in fields(model).values():
+        write = field.write.replace("|", "\\|")
+        lines.append(f"| `{field.name}` | `{write}` | {field.default_text} | {field.key.meaning} |")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def table_schema(model: type[Struct]) -> Schema:

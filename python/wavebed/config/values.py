@@ -6,6 +6,7 @@ command line a table is written as TOML writes it inline: ``--loss '{model = "gi
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -34,12 +35,14 @@ __all__ = [
     "quantity",
     "quantity_schema",
     "rate_bps",
+    "seconds",
     "share",
     "size_bytes",
     "table",
     "table_of",
     "text",
     "time_ns",
+    "time_text",
     "word",
 ]
 
@@ -88,6 +91,25 @@ rate_bps = quantity(units.parse_rate, '"100mbit"', "RATE", RATE_SCHEMA, units.fo
 time_ns = quantity(units.parse_time, '"10ms"', "TIME", TIME_SCHEMA, units.format_time)
 size_bytes = quantity(units.parse_size, '"64kb"', "SIZE", SIZE_SCHEMA, units.format_size)
 share = quantity(units.parse_share, '"0.01%"', "SHARE", SHARE_SCHEMA, units.format_share)
+
+
+def seconds(least_s: float = 0.0, most_s: float = math.inf) -> Reader[float]:
+    """Make a reader of times within bounds, in seconds."""
+
+    def read(value: object) -> float:
+        time_s = time_ns(value) / 1e9
+        if least_s <= time_s <= most_s:
+            return time_s
+        if most_s < math.inf:
+            raise Problem(f"{value!r} is out of range: write a time from {time_text(least_s)} to {time_text(most_s)}")
+        raise Problem(f"{value!r} is too short: write at least {time_text(least_s)}")
+
+    return Reader(read, "TIME", TIME_SCHEMA, time_text)
+
+
+def time_text(time_s: float) -> str:
+    """Write seconds as a time with its unit."""
+    return units.format_time(round(time_s * 1e9))
 
 
 def number(least: int, most: int) -> Reader[int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock, Lab
-    from wavebed.workload.model import Schedule, Session, Workload
+    from wavebed.workload.model import AnyWorkload, Schedule, Session
 
 __all__ = ["Act", "HungError", "open_all", "outcomes", "perform", "settle"]
 
@@ -51,7 +51,7 @@ class Act:
         Whether it was stopped at its limit.
     """
 
-    workload: Workload
+    workload: AnyWorkload
     stage: Stage
     session: Session | None = None
     problem: str = ""
@@ -82,7 +82,7 @@ class Act:
                 self.problem = self.problem or _told(error)
 
 
-def open_all(workloads: Sequence[Workload], lab: Lab, raw: Path, seed: int) -> list[Act]:
+def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[Act]:
     """Open every workload, side by side: browsers take seconds. One that does not open has its `problem`."""
     acts = []
     for number, workload in enumerate(workloads):

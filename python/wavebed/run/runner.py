@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.run.play import Act
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
-    from wavebed.workload.model import Workload
+    from wavebed.workload.model import AnyWorkload
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -107,7 +107,7 @@ def run_plan(
     return Outcome(record, page)
 
 
-def _prepare(workload: Workload, cache: Path) -> None:
+def _prepare(workload: AnyWorkload, cache: Path) -> None:
     try:
         workload.prepare(cache)
     except OSError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
-from typing import TYPE_CHECKING
 
-from wavebed.config.table import fields
+from wavebed.config.table import markdown_table
 from wavebed.output import write_output
 from wavebed.scene.kinds import KINDS
 from wavebed.scene.tables import (
@@ -22,9 +21,6 @@ from wavebed.scene.tables import (
     Timers,
 )
 
-if TYPE_CHECKING:
-    from msgspec import Struct
-
 __all__ = ["reference_page"]
 
 
@@ -32,34 +28,24 @@ def reference_page() -> str:
     """Return the page: the prose of ``reference.md.in`` with the tables of the schema in it."""
     text = (resources.files("wavebed.scene") / "reference.md.in").read_text(encoding="utf-8")
     parts = {
-        "scene keys": _table(SceneTable),
-        "carrier keys": _table(CarrierTable),
-        "station keys": _table(StationTable),
-        "array keys": _table(Array),
-        "handset keys": _table(HandsetTable),
+        "scene keys": markdown_table(SceneTable),
+        "carrier keys": markdown_table(CarrierTable),
+        "station keys": markdown_table(StationTable),
+        "array keys": markdown_table(Array),
+        "handset keys": markdown_table(HandsetTable),
         "legs": _rows(("leg", "meaning"), [(f"`{form}`", meaning) for form, meaning in LEG_FORMS]),
-        "obstacle keys": _table(ObstacleTable),
+        "obstacle keys": markdown_table(ObstacleTable),
         "kinds": _rows(
             ("kind", "what it is", "what goes through it loses"),
             [(f"`{name}`", kind.meaning, kind.loss) for name, kind in KINDS.items()],
         ),
-        "fallback keys": _table(FallbackTable),
-        "timer keys": _table(Timers),
-        "reference keys": _table(ReferenceChain),
+        "fallback keys": markdown_table(FallbackTable),
+        "timer keys": markdown_table(Timers),
+        "reference keys": markdown_table(ReferenceChain),
     }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     return text
-
-
-def _table(model: type[Struct]) -> str:
-    return _rows(
-        ("key", "write", "default", "meaning"),
-        [
-            (f"`{field.name}`", "`" + field.write.replace("|", "\\|") + "`", field.default_text, field.key.meaning)
-            for field in fields(model).values()
-        ],
-    )
 
 
 def _rows(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader
 from wavebed.config.table import Key, array_schema, read_table, table, table_schema
-from wavebed.config.values import name, number, share, size_bytes, word
+from wavebed.config.values import name, number, seconds, share, size_bytes, word
 from wavebed.radio.model import Technology
 from wavebed.radio.read import DEVICE_KEYS, RADIO_KEYS, WIFI_KEYS
 from wavebed.scene import values
@@ -149,7 +149,7 @@ class Array(Struct, frozen=True):
     update_s: Annotated[
         float,
         Key(
-            values.seconds(0.001),
+            seconds(0.001),
             "how often the beam is chosen anew (20 ms: the default period of SS/PBCH blocks, TS 38.213 4.1); between,"
             " it points where the other end was",
         ),
@@ -266,20 +266,18 @@ class Timers(Struct, frozen=True):
     in_sync_db: Annotated[float, Key(values.level_db, "Q_in: SINR at which it fails in 2 % (TS 38.133 8.1.1)")] = -6.0
     n310: Annotated[int, Key(number(1, 20), "indications out of sync in a row that start T310")] = 1
     n311: Annotated[int, Key(number(1, 10), "indications in sync in a row that stop T310")] = 1
-    t310_s: Annotated[float, Key(values.seconds(), "from then to radio link failure (TS 38.331 7.1.1)")] = 1.0
-    t311_s: Annotated[
-        float, Key(values.seconds(), "within which re-establishment must find a cell (TS 38.331 7.1.1)")
-    ] = 10.0
-    indication_s: Annotated[float, Key(values.seconds(0.001), "time between indications")] = 0.02
-    reestablish_s: Annotated[float, Key(values.seconds(), "how long re-establishment takes once a cell is found")] = 0.1
+    t310_s: Annotated[float, Key(seconds(), "from then to radio link failure (TS 38.331 7.1.1)")] = 1.0
+    t311_s: Annotated[float, Key(seconds(), "within which re-establishment must find a cell (TS 38.331 7.1.1)")] = 10.0
+    indication_s: Annotated[float, Key(seconds(0.001), "time between indications")] = 0.02
+    reestablish_s: Annotated[float, Key(seconds(), "how long re-establishment takes once a cell is found")] = 0.1
     beam_failure_instances: Annotated[
         int, Key(number(0, 10), "beamFailureInstanceMaxCount (TS 38.321 5.17); 0: no beam recovery")
     ] = 4
-    beam_recovery_s: Annotated[float, Key(values.seconds(), "how long beam failure recovery takes")] = 0.02
+    beam_recovery_s: Annotated[float, Key(seconds(), "how long beam failure recovery takes")] = 0.02
     beam_recovery_limit_s: Annotated[
         float,
         Key(
-            values.seconds(),
+            seconds(),
             "recovery that has found no beam by then is a radio link failure (TS 38.331 5.3.10.3)",
         ),
     ] = 0.2
@@ -287,13 +285,11 @@ class Timers(Struct, frozen=True):
         float,
         Key(values.gain_db, "event A3: how much stronger another station has to be (TS 38.331 5.5.4.4)"),
     ] = 3.0
-    time_to_trigger_s: Annotated[float, Key(values.seconds(), "and for how long")] = 0.16
-    handover_s: Annotated[float, Key(values.seconds(), "interruption of a handover between stations")] = 0.05
-    fallback_s: Annotated[float, Key(values.seconds(), "interruption when the link moves to the fallback carrier")] = (
-        0.07
-    )
-    return_s: Annotated[float, Key(values.seconds(), "interruption when it comes back")] = 0.076
-    return_hysteresis_s: Annotated[float, Key(values.seconds(), "how long the carrier must be good before")] = 0.32
+    time_to_trigger_s: Annotated[float, Key(seconds(), "and for how long")] = 0.16
+    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between stations")] = 0.05
+    fallback_s: Annotated[float, Key(seconds(), "interruption when the link moves to the fallback carrier")] = 0.07
+    return_s: Annotated[float, Key(seconds(), "interruption when it comes back")] = 0.076
+    return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
 
 
 class ReferenceChain(Struct, frozen=True):
@@ -323,8 +319,8 @@ class SceneTable(Struct, frozen=True, kw_only=True):
 
     title: Annotated[str, Key(values.title, "what people read")]
     anchor: Annotated[str, Key(values.title, "the publication that the numbers come from, or `illustrative`")]
-    duration_s: Annotated[float, Key(values.seconds(0.001), "how long the scene lasts")]
-    step_s: Annotated[float, Key(values.seconds(0.000125), "step of the time series")] = 0.001
+    duration_s: Annotated[float, Key(seconds(0.001), "how long the scene lasts")]
+    step_s: Annotated[float, Key(seconds(0.000125), "step of the time series")] = 0.001
     propagation: Annotated[
         Propagation,
         Key(

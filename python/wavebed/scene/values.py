@@ -21,9 +21,9 @@ from wavebed.config.values import (
     number,
     quantity,
     quantity_schema,
+    seconds,
     share,
     text,
-    time_ns,
 )
 from wavebed.config.values import rate_bps as _rate_bps
 
@@ -47,7 +47,6 @@ __all__ = [
     "periods",
     "power_dbm",
     "rate_bps",
-    "seconds",
     "speed_m_s",
     "symbols",
     "texts",
@@ -129,18 +128,6 @@ def gain_db(value: object) -> float:
     if read < 0:
         raise Problem(f"{value!r} is negative: write 0db or more")
     return read
-
-
-def seconds(least_s: float = 0.0) -> Reader[float]:
-    """Make a reader of times of at least `least_s`."""
-
-    def read(value: object) -> float:
-        time_s = time_ns(value) / 1e9
-        if time_s < least_s:
-            raise Problem(f"{value!r} is too short: write at least {least_s * 1000:g}ms")
-        return time_s
-
-    return Reader(read, "TIME", TIME_SCHEMA, lambda time_s: units.format_time(round(time_s * 1e9)))
 
 
 def _coordinate(value: object) -> float:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.values import table
+from wavebed.config.values import seconds, table
 from wavebed.scene import values
 from wavebed.scene.model import Track
 from wavebed.scene.tables import LEG_FORMS
@@ -60,7 +60,7 @@ def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
     leg = table(value, (), ("stay", "stay-until", "go-to", "speed", "until"))
     keys = set(leg)
     if keys == {"stay"}:
-        return now_s + at("stay", values.seconds(), leg["stay"]), here_m
+        return now_s + at("stay", seconds(), leg["stay"]), here_m
     if keys == {"stay-until"}:
         return _moment("stay-until", leg["stay-until"], now_s), here_m
     if keys not in ({"go-to", "speed"}, {"go-to", "until"}):
@@ -79,7 +79,7 @@ def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
 
 
 def _moment(key: str, value: object, now_s: float) -> float:
-    moment_s = at(key, values.seconds(), value)
+    moment_s = at(key, seconds(), value)
     if moment_s <= now_s:
         raise Problem(f"{value!r} is not after {now_s:.6g} s, when the leg begins: write a later time", key)
     return moment_s

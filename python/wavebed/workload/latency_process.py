@@ -9,7 +9,8 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from wavebed.config.problems import Problem, described
-from wavebed.config.values import time_ns
+from wavebed.config.reader import reader
+from wavebed.config.values import TIME_SCHEMA, time_ns, time_text
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
 from wavebed.workload.raw import create
@@ -17,12 +18,12 @@ from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock, Host, Process
 
-__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server", "time_between"]
+__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server"]
 
 OTHERS = "others"
 """The duration of a workload that goes on until all others have ended."""
@@ -31,13 +32,18 @@ _END_S = 3.0
 _LOOK_S = 0.2
 
 
-def duration(value: object) -> int | None:
-    """Read ``others`` (``None``) or a time, in nanoseconds."""
+@reader(
+    "others|TIME",
+    {"anyOf": [{"const": OTHERS}, dict(TIME_SCHEMA)]},
+    lambda duration_s: OTHERS if duration_s is None else time_text(duration_s),
+)
+def duration(value: object) -> float | None:
+    """Read ``others`` (``None``) or a time, in seconds."""
     if value == OTHERS:
         return None
     if not isinstance(value, str):
         raise Problem(f'{described(value)} is not a duration: write "others" or a time such as "10s"')
-    return time_ns(value)
+    return time_ns(value) / 1e9
 
 
 class Probing(Protocol):
@@ -166,18 +172,6 @@ class Watch:
             self._clock.sleep(self._tail_s)
         else:
             self.stopped_early = now_s() < end_s
-
-
-def time_between(least: str, most: str) -> Callable[[object], int]:
-    """Make a reader of times within bounds, which are written as in a scenario."""
-
-    def read(value: object) -> int:
-        given_ns = time_ns(value)
-        if not time_ns(least) <= given_ns <= time_ns(most):
-            raise Problem(f"{value!r} is out of range: write a time from {least} to {most}")
-        return given_ns
-
-    return read
 
 
 def start_server(name: str, host: Host, argv: Sequence[str], port: int, folder: Path) -> None:

@@ -16,19 +16,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from wavebed.config.data import Json
+from wavebed.workload.keys import NoOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock, Host
-    from wavebed.workload.keys import Common, WorkloadKey
+    from wavebed.workload.keys import Common
     from wavebed.workload.tools import Program
 
 __all__ = [
+    "AnyWorkload",
     "Better",
     "Event",
     "Json",
@@ -234,20 +238,24 @@ class Session(ABC):
         """Read the raw outputs and return what they say. The laboratory is gone by now."""
 
 
-class Workload(ABC):
+_Options = TypeVar("_Options", bound=Struct)
+
+
+class Workload(ABC, Generic[_Options]):
     """A workload as a scenario describes it.
 
     Parameters
     ----------
     common : Common
         The keys that every workload has.
-    values : mapping
-        The values of its own `keys`, read; those that the scenario does not give have their default.
+    options : Struct
+        Its own keys.
     """
 
     kind: ClassVar[str]
     summary: ClassVar[str]
-    keys: ClassVar[Sequence[WorkloadKey]]
+    options_type: ClassVar[type[Struct]] = NoOptions
+    """The type of its options: a table of a scenario (`wavebed.config.table`)."""
     programs: ClassVar[Sequence[Program]] = ()
     """The programs that it runs on the hosts, or before a trial."""
     extra: ClassVar[str] = ""
@@ -255,9 +263,9 @@ class Workload(ABC):
     is_load: ClassVar[bool] = True
     """Whether it puts load on the path, as seen by those that measure latency under load."""
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+    def __init__(self, common: Common, options: _Options) -> None:
         self.common = common
-        self.values = values
+        self.options = options
 
     @property
     def name(self) -> str:
@@ -266,7 +274,7 @@ class Workload(ABC):
 
     def needed_programs(self) -> list[str]:
         """Return the names of those of `programs` that it needs with its values."""
-        return [program.name for program in self.programs if program.is_needed(self.values)]
+        return [program.name for program in self.programs if program.is_needed(self.options)]
 
     @property
     def endless(self) -> bool:
@@ -282,7 +290,7 @@ class Workload(ABC):
     def expected_s(self) -> float:
         """Return about how long `Session.run` will take, for the estimate of the time left."""
 
-    def prepare(self, cache: Path) -> None:  # noqa: B027 - most have nothing to prepare
+    def prepare(self, cache: Path) -> None:
         """Make what takes long, once for the run, in `cache` (shared by all runs; write atomically).
 
         Raises
@@ -300,3 +308,7 @@ class Workload(ABC):
         WavebedError
             If one does not start: the trial fails with this line.
         """
+
+
+AnyWorkload: TypeAlias = Workload[Any]
+"""A workload of any kind."""

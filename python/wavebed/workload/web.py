@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, choose
+from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.confine import Confined
 from wavebed.lab.limits import LIMITS
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
-from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import Program, find
@@ -42,20 +44,27 @@ _HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
 """Without the first, fonts and data of other origins are not used; without the second, pages cannot time them."""
 
 
-class Web(Workload):
+class WebOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a page load."""
+
+    site: Annotated[
+        str,
+        Key(values.text, "a shipped site, such as google, or a file or folder that describes one", write="NAME|FILE"),
+    ]
+    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "how objects are fetched")] = "h2"
+    tls: Annotated[bool, Key(values.boolean, "false: plain text, for HTTP/1.1 only")] = True
+    device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
+    settle_s: Annotated[
+        float, Key(values.seconds(), "how long the screen is recorded after the load event has come")
+    ] = 1.0
+
+
+class Web(Workload[WebOptions]):
     """One visit of a site by a browser that has never been there."""
 
     kind = "web"
     summary = "a page in Chromium, which emulates a phone"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey("site", values.text, "NAME|FILE", None, "a shipped site, or a file or folder that describes one"),
-        WorkloadKey("protocol", values.word(*PROTOCOLS), "|".join(PROTOCOLS), "h2", "how objects are fetched"),
-        WorkloadKey("tls", values.boolean, "true|false", True, "false: plain text, for HTTP/1.1 only"),
-        WorkloadKey("device", values.text, "NAME", "iPhone X", "the phone: one of Playwright's devices"),
-        WorkloadKey(
-            "settle", values.time_ns, "TIME", "1s", "how long the screen is recorded after the load event has come"
-        ),
-    )
+    options_type = WebOptions
     programs: ClassVar[Sequence[Program]] = (
         Program("chromium"),
         Program("ip"),
@@ -69,27 +78,25 @@ class Web(Workload):
     device: Mapping[str, Json]
     certificate: Certificate | None = None
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        if values["site"] is None:
-            raise Problem("is missing: write the name of a site, such as google, or a file", "site")
-        if not values["tls"] and self.protocol != "http/1.1":
+    def __init__(self, common: Common, options: WebOptions) -> None:
+        super().__init__(common, options)
+        if not options.tls and self.protocol != "http/1.1":
             raise Problem(f'false: browsers speak {self.protocol} with TLS only: write protocol = "http/1.1"', "tls")
 
     @property
     def protocol(self) -> Protocol:
         """How objects are fetched."""
-        return cast("Protocol", self.values["protocol"])
+        return self.options.protocol
 
     @property
     def settle_s(self) -> float:
         """How long the recording goes on after the load event."""
-        return cast("int", self.values["settle"]) / 1e9
+        return self.options.settle_s
 
     @property
     def scheme(self) -> str:
         """Of the page's address."""
-        return "https" if self.values["tls"] else "http"
+        return "https" if self.options.tls else "http"
 
     @property
     def url(self) -> str:
@@ -104,7 +111,7 @@ class Web(Workload):
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site
 
-        self.built = load_site(cast("str", self.values["site"]), cache)
+        self.built = load_site(self.options.site, cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):
             remedy = "leave tls out" if site.scheme == "https" else 'write protocol = "http/1.1" and tls = false'
@@ -113,9 +120,9 @@ class Web(Workload):
             raise UserError(
                 f"workload {self.name}: {site.name} has {len(site.origins)} origins: {_MOST_ORIGINS} at most"
             )
-        if self.values["tls"]:
+        if self.options.tls:
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
-        self.device = _device(cast("str", self.values["device"]), self.name)
+        self.device = _device(self.options.device, self.name)
 
     def open(self, stage: Stage) -> Session:
         """Start the web server, and the browser with an empty page."""
@@ -242,7 +249,7 @@ class _WebSession(Session):
                 "url": workload.url,
                 "site": workload.built.site.name,
                 "protocol": workload.protocol,
-                "device": cast("str", workload.values["device"]),
+                "device": workload.options.device,
                 "browser sandbox": self._agent.sandbox,
                 **details_of(trace, progress, start_s, folder),
             },
