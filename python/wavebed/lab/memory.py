@@ -152,6 +152,11 @@ class MemoryProcess(Process):
     def _streams(self) -> tuple[BinaryIO, BinaryIO]:
         return self._stdout, self._stderr
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, by itself, by a signal or with the laboratory."""
+        return self._over.is_set()
+
     def poll(self) -> int | None:
         """Return the exit status; ``None`` while it runs."""
         try:
