@@ -127,6 +127,13 @@ def test_each_starts_at_its_moment_and_one_with_after_when_the_other_has_ended(t
     assert trial.spans() == {"a": near(10, 30), "b": near(30.5, 33.5), "c": near(0, 5)}
 
 
+def test_moments_count_from_time_zero_however_late_they_are_looked_at(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, Waiter("past", 1, start_s=2.0), Waiter("to come", 1, start_s=10.0))
+    trial.lab.clock.sleep(3.0)
+    trial.perform()
+    assert trial.spans() == {"past": near(3, 4), "to come": near(10, 11)}
+
+
 def test_one_whose_predecessor_is_not_in_the_trial_starts_at_its_own_time(tmp_path: Path) -> None:
     trial = Trial(tmp_path, Waiter("b", 3, after="omitted", start_s=2.0))
     trial.perform()
@@ -265,6 +272,7 @@ def test_nothing_runs_any_more_when_reports_are_asked_for(tmp_path: Path) -> Non
     trial.lab.clock.at(2.0, trial.lab.close)
     trial.perform()
     settle(trial.acts, trial.lab.clock)
+    assert trial.now_s() == pytest.approx(8)
     long, later, done = outcomes(trial.acts)
     assert trial.spans() == {"long": near(0, 8), "done": near(0, 1)}
     assert (long.status, long.reason) == ("failed", "the laboratory ended under it")

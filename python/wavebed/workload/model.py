@@ -8,6 +8,8 @@ them. The life of a session in a trial:
 3. `Session.run`, at its moment, in a thread of its own: returns when the workload is over or was asked to stop.
 4. `Session.stop`, from another thread, when its time is up.
 5. `Session.report`, when the laboratory is gone: files are read, metrics computed.
+
+A session waits by the clock of its laboratory alone (`Stage.clock`), so that it can be tested in virtual time.
 """
 
 from __future__ import annotations
