@@ -30,8 +30,8 @@ __all__ = [
     "array_schema",
     "fields",
     "markdown_table",
-    "object_schema",
     "of_values",
+    "properties_of",
     "raw_values",
     "read_present",
     "read_table",
@@ -203,20 +203,20 @@ def markdown_table(model: type[Struct]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def table_schema(model: type[Struct]) -> Schema:
-    """Return the JSON Schema of a table."""
-    return object_schema(fields(model).values())
-
-
-def object_schema(keys: Iterable[Field]) -> Schema:
-    """Return the JSON Schema of a table with these keys."""
-    keys = list(keys)
+def table_schema(model: type[Struct], *further: type[Struct]) -> Schema:
+    """Return the JSON Schema of a table that has the keys of these types."""
+    keys = [field for each in (model, *further) for field in fields(each).values()]
     return {
         "type": "object",
-        "properties": {field.name: _field_schema(field) for field in keys},
+        "properties": properties_of(keys),
         "required": [field.name for field in keys if field.required],
         "additionalProperties": False,
     }
+
+
+def properties_of(keys: Iterable[Field]) -> dict[str, Json]:
+    """Return the JSON Schema of each key."""
+    return {field.name: _field_schema(field) for field in keys}
 
 
 def array_schema(model: type[Struct]) -> Schema:

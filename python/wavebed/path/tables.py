@@ -17,7 +17,7 @@ from wavebed.config.problems import Problem, at, described
 from wavebed.config.queue import Queue
 from wavebed.config.queue import queue as read_queue
 from wavebed.config.reader import Reader
-from wavebed.config.table import Key, fields, object_schema
+from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
 from wavebed.path.model import Delay, Join, Loss, Rate, TraceEnd
 from wavebed.radio.model import DeviceSettings
@@ -29,6 +29,7 @@ from wavebed.spec.network import MOST_SEED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wavebed.config.data import Json
     from wavebed.config.reader import Schema
     from wavebed.config.table import Field
 
@@ -363,12 +364,22 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
     return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
 
 
-def path_schema() -> Schema:
-    """Return the JSON Schema of ``[path]``."""
-    links = [*fields(LinkTable).values(), *DIRECTED.values(), *fields(AirTable).values()]
-    segment = object_schema([*fields(SegmentTable).values(), *links])
-    hosts = {name: dict(object_schema(fields(EdgeTable if name == "edge" else HostTable).values())) for name in HOSTS}
-    schema = dict(object_schema([*fields(PathTable).values(), *links]))
+def path_schema() -> tuple[Schema, Schema]:
+    """Return the JSON Schema of ``[path]``, and the definitions that it refers to."""
+    links = fields(LinkTable)
+    definitions: dict[str, Json] = dict(properties_of(links.values()))
+    on_links: dict[str, Json] = {
+        f"{prefix}{name}": {"$ref": f"#/$defs/{name}"} for prefix in ("", "down-", "up-") for name in links
+    }
+    on_links |= properties_of(fields(AirTable).values())
+    segment = dict(table_schema(SegmentTable))
+    hosts: dict[str, Json] = {name: dict(table_schema(EdgeTable if name == "edge" else HostTable)) for name in HOSTS}
+    segments: Json = {"type": "array", "items": segment | {"properties": _all(segment, on_links)}}
+    path = dict(table_schema(PathTable))
+    return path | {"properties": _all(path, on_links) | hosts | {"segment": segments}}, definitions
+
+
+def _all(schema: Schema, further: Mapping[str, Json]) -> dict[str, Json]:
     properties = schema["properties"]
     assert isinstance(properties, dict), "an object has properties"
-    return schema | {"properties": properties | {"segment": {"type": "array", "items": dict(segment)}} | hosts}
+    return {**properties, **further}

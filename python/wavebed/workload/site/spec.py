@@ -173,6 +173,9 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     cpu_ns: Annotated[int, Key(values.time_ns, "js: how long each keeps the processor busy")] = 0
 
 
+_GROUPS: Reader[object] = Reader(lambda tables: tables, "[[objects]]", lambda: array_schema(GroupTable))
+
+
 class SiteTable(Struct, frozen=True, kw_only=True):
     """The file of a site."""
 
@@ -185,10 +188,7 @@ class SiteTable(Struct, frozen=True, kw_only=True):
     seed: Annotated[int, Key(values.number(0, 2**32 - 1), "of sizes, pictures and text")] = 1
     objects: Annotated[
         object,
-        Key(
-            Reader(lambda tables: tables, "[[objects]]", lambda: array_schema(GroupTable)),
-            "groups of objects: keys below",
-        ),
+        Key(_GROUPS, "groups of objects: keys below"),
     ] = []
 
 
