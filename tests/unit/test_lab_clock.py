@@ -86,4 +86,4 @@ def test_every_clock_answers_alike(kind: type[VirtualClock | MachineClock]) -> N
 def test_the_systems_clock_and_the_monotonic_one_name_the_same_moments() -> None:
     clock = MachineClock()
     clock.begin(time.monotonic_ns())
-    assert clock.of_unix_s(time.time()) == pytest.approx(clock.now_s(), abs=0.05)
+    assert clock.of_unix_s(time.time()) == pytest.approx(clock.now_s(), abs=1)

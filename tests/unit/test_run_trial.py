@@ -258,9 +258,15 @@ def test_the_path_changes_at_its_time_while_workloads_run(tmp_path: Path) -> Non
     assert spans(record) == {"load": (0, 50)}
 
 
+def after_30_s(process: MemoryProcess, action: Callable[[], None]) -> int:
+    """Go on until a signal; after 30 s something happens."""
+    process.host.clock.sleep(30.0)
+    action()
+    return -(process.next_signal(None) or 0)
+
+
 def test_a_laboratory_that_hangs_is_a_failed_trial_with_its_cause(tmp_path: Path) -> None:
-    made = trial(tmp_path, command("load"), {"load": Program(None)})
-    made.lab.clock.start(lambda: (made.lab.clock.sleep(30.0), made.lab.hang())[1], "hang")
+    made = trial(tmp_path, command("load"), {"load": lambda process: after_30_s(process, process.host.lab.hang)})
     record = made.run()
     assert record.verdict == "failed"
     assert record.reasons[0] == "laboratory 'memory' hangs: it did not answer"
@@ -268,8 +274,8 @@ def test_a_laboratory_that_hangs_is_a_failed_trial_with_its_cause(tmp_path: Path
 
 
 def test_a_laboratory_that_ends_by_itself_fails_what_still_runs(tmp_path: Path) -> None:
-    made = trial(tmp_path, command("load") + command("done"), {"load": Program(None), "done": Program(5.0)})
-    made.lab.clock.start(lambda: (made.lab.clock.sleep(30.0), made.lab.close())[1], "end")
+    programs = {"load": lambda process: after_30_s(process, process.host.lab.close), "done": Program(5.0)}
+    made = trial(tmp_path, command("load") + command("done"), programs)
     record = made.run()
     assert workload(record, "load").outcome.reason == "laboratory 'memory' has ended"
     assert workload(record, "done").outcome.status == "ok"

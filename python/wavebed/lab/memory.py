@@ -101,7 +101,7 @@ class MemoryProcess(Process):
         self.returncode: int | None = None
         self.stdin, self._stdout, self._stderr = streams
         self._captured = captured
-        self._said: list[bytes] = []
+        self._said: list[str] = []
         self._status: int | None = None
         self._over = threading.Event()
         self._told = threading.Event()
@@ -118,39 +118,35 @@ class MemoryProcess(Process):
         self.host.ports.update(ports)
 
     def next_signal(self, limit_s: float | None) -> int | None:
-        """Wait for a signal, `limit_s` seconds at most, and return its number if there was one."""
-        if not self._signals:
+        """Wait for a signal or the end, `limit_s` seconds at most, and return the signal's number, if there was one."""
+        if not self._signals and not self.has_ended:
             self._told.clear()
             self.host.clock.wait(self._told, limit_s)
         return self._signals.pop(0) if self._signals else None
 
     def read_line(self) -> str:
         """Wait for a line on standard input, which is a pipe, and return it; nothing if there is none any more."""
-        ready = lambda: self._over.is_set() or bool(select.select([self.stdin], [], [], 0)[0])  # noqa: E731
-        self.host.clock.wait_until(ready)
-        return "" if self._over.is_set() else self.stdin.readline().decode()
+        self.host.clock.wait_until(lambda: self.has_ended or bool(select.select([self.stdin], [], [], 0)[0]))
+        return "" if self.has_ended else self.stdin.readline().decode()
 
     def write(self, output: str = "", errors: str = "") -> None:
         """Write to standard output and standard error, unless it has ended."""
-        if not self._over.is_set():
+        if not self.has_ended:
             self._stdout.write(output.encode())
             self._stderr.write(errors.encode())
 
     def end(self, status: int | None) -> None:
         """End, if it has not ended; without a status, because the laboratory ended."""
-        if self._over.is_set():
+        if self.has_ended:
             return
         self._status = status
-        self._said = [stream.getvalue() if isinstance(stream, BytesIO) else b"" for stream in self._streams]
-        for stream in (self.stdin, *self._streams):
+        for stream in (self._stdout, self._stderr):
+            self._said.append(stream.getvalue().decode() if isinstance(stream, BytesIO) else "")
             stream.close()
+        self.stdin.close()
         self.host.ports.difference_update(self._ports)
         self._over.set()
         self._told.set()
-
-    @property
-    def _streams(self) -> tuple[BinaryIO, BinaryIO]:
-        return self._stdout, self._stderr
 
     @property
     def has_ended(self) -> bool:
@@ -189,9 +185,7 @@ class MemoryProcess(Process):
     def output(self) -> tuple[str | None, str | None]:
         """Wait for its end; return what it wrote, where that was ``PIPE``."""
         self.host.clock.wait(self._over)
-        out, errors = (
-            said.decode() if wanted else None for said, wanted in zip(self._said, self._captured, strict=True)
-        )
+        out, errors = (said if wanted else None for said, wanted in zip(self._said, self._captured, strict=True))
         return out, errors
 
 
