@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.extras import TABLES, require
 from wavebed.result.names import DEVICES_FOLDER
 from wavebed.result.read import kind_of
 
@@ -28,7 +29,10 @@ def load(folder: str | Path) -> Run | ForwardRun:
     ------
     UserError
         If it holds no such results, or those of another schema.
+    MachineError
+        If pandas or PyArrow is not installed.
     """
+    require("report", "a folder of results", TABLES)
     path = Path(folder)
     kind = kind_of(path)
     if kind == "forward":

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import io
+import json
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed import output
+from wavebed.cli.run import perform
 from wavebed.errors import WavebedError
 from wavebed.experiment.events import CheckFailed, RunInterrupted, RunPlanned, TrialFailed, TrialStored
 from wavebed.experiment.journal import read_journal
+from wavebed.lab.memory import MemoryLab, Program
 from wavebed.result.load import load_run
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
 from wavebed.run.scenario import read_plan
+from wavebed.run.trial import run_trial
 from wavebed.workload.model import Outcome, Span, Workload
 
 if TYPE_CHECKING:
@@ -173,3 +179,21 @@ def test_a_trial_that_cannot_be_stored_is_told(tmp_path: Path, monkeypatch: pyte
     assert failed.trial == "0001-as-described"
     assert isinstance(interrupted, RunInterrupted)
     assert list((tmp_path / "run/trials").iterdir()) == []
+
+
+def test_a_run_ends_with_status_1_if_one_workload_failed_at_its_limit_and_says_that_the_others_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = {"endless": Program(None), "short": Program(10.0)}
+    monkeypatch.setattr("wavebed.run.runner.run_trial", partial(run_trial, start=lambda *_: MemoryLab(programs)))
+    tables = "".join(f'[[workload]]\nkind = "command"\nname = "{name}"\nrun = ["{name}"]\n' for name in programs)
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(f'[path]\nrate = "1mbit"\n{tables}')
+    options = argparse.Namespace(command="run", output=tmp_path / "run", json=True)
+    assert perform(read_plan(scenario, trials=2), options) == 1
+    assert json.loads(capsys.readouterr().out)["trials"] == 2
+    for folder in load_run(tmp_path / "run").trials["folder"]:
+        trial = json.loads((tmp_path / "run/trials" / folder / "trial.json").read_text())
+        assert trial["verdict"] == "failed"
+        assert any("endless: stopped at its limit of 60 s" in reason for reason in trial["reasons"])
+        assert {each["name"]: each["status"] for each in trial["workloads"]} == {"endless": "failed", "short": "ok"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.errors import UserError
+from wavebed.extras import TABLES, require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If the folders cannot be compared, or a file cannot be written.
     """
+    require("report", "a folder of results", TABLES)
     from wavebed.output import write_output
 
     folders = [each for folder in args.dirs for each in _folders(folder)]

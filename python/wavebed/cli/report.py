@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.extras import TABLES, require
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If the folder holds no results, or the file cannot be written.
     """
+    require("report", "a folder of results", TABLES)
     from wavebed.result.read import kind_of
 
     print(_writer(kind_of(args.dir))(args.dir, args.output))
@@ -47,6 +50,7 @@ def _writer(kind: Kind) -> Callable[[Path, Path | None], Path]:
 
         return write_forward_report
     if kind == "reproduction":
+        require("forward", "the report of a reproduction")
         from wavebed.reproduce.small_packets_write import write_reproduction_report
 
         return write_reproduction_report

@@ -22,6 +22,7 @@ from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
+from wavebed.extras import require
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord
 from wavebed.run.order import Slot, ordered
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.result.model import WorkloadRecord
     from wavebed.run.play import Act
     from wavebed.run.progress import Live
@@ -69,10 +70,11 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     Raises
     ------
     MachineError
-        If a program is missing, or no laboratory can be made here.
+        If a program or a package is missing, or no laboratory can be made here.
     WavebedError
         If the results cannot be written; what was written before stays readable.
     """
+    _check_packages(plan)
     _check_programs(plan)
     record = _record(plan, command_line)
     teller = Teller(live)
@@ -119,7 +121,7 @@ def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbo
     name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
 
-    def look(lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, acts: Sequence[Act]) -> None:
         neighbours.look()
         told.look(acts)
         teller.look(lab, acts)
@@ -193,7 +195,7 @@ def expected_s(arm: Arm) -> float:
                 ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
                 waiting.remove(workload)
     tail_s = max((workload.tail_s for workload in arm.workloads), default=0.0)
-    browsers = any("chromium" in workload.programs for workload in arm.workloads)
+    browsers = any("chromium" in workload.needed_programs() for workload in arm.workloads)
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
 
 
@@ -205,16 +207,25 @@ def plan_text(plan: Plan) -> str:
     return f"{plan.title}: {trials}, about {duration_text(total_s)}"
 
 
+def _check_packages(plan: Plan) -> None:
+    for arm in plan.arms:
+        for workload in arm.workloads:
+            if workload.extra:
+                require(workload.extra, f"workload {workload.name}")
+
+
+def _programs(plan: Plan) -> set[str]:
+    return {program for arm in plan.arms for workload in arm.workloads for program in workload.needed_programs()}
+
+
 def _check_programs(plan: Plan) -> None:
-    wanted = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
-    absent = missing(sorted(wanted))
+    absent = missing(sorted(_programs(plan)))
     if absent:
         packages = " ".join(PACKAGES.get(name, name) for name in absent)
         raise MachineError(f"{', '.join(absent)}: not found: run `apt-get install {packages}`")
 
 
 def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
-    programs = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
     return RunRecord(
         title=plan.title,
         source=plan.source,
@@ -224,7 +235,7 @@ def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=versions(programs),
+        versions=versions(_programs(plan)),
         machine=machine(),
         workloads=list(plan.tables),
         treatments=[{"name": arm.name, "set": cast("dict[str, Json]", dict(arm.changes))} for arm in plan.arms],

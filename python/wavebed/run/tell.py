@@ -10,7 +10,7 @@ from wavebed.experiment.events import Event, RunEnded, RunInterrupted, StepBegun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.run.play import Act
     from wavebed.run.progress import Live
 
@@ -41,7 +41,7 @@ class Teller:
             case _:
                 pass
 
-    def look(self, lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(self, lab: Lab, acts: Sequence[Act]) -> None:
         """Say how far the trial is that runs, if it is time to."""
         trial = self._trial
         assert trial is not None, "a trial has begun"
