@@ -14,7 +14,15 @@ import pytest
 from wavebed import output
 from wavebed.cli.run import perform
 from wavebed.errors import WavebedError
-from wavebed.experiment.events import CheckFailed, RunInterrupted, RunPlanned, TrialFailed, TrialStored
+from wavebed.experiment.events import (
+    CheckFailed,
+    RunInterrupted,
+    RunPlanned,
+    TrialFailed,
+    TrialStored,
+    WorkloadBegun,
+    WorkloadEnded,
+)
 from wavebed.experiment.journal import read_journal
 from wavebed.lab.memory import MemoryLab, Program
 from wavebed.result.load import load_run
@@ -197,3 +205,13 @@ def test_a_run_ends_with_status_1_if_one_workload_failed_at_its_limit_and_says_t
         assert trial["verdict"] == "failed"
         assert any("endless: stopped at its limit of 60 s" in reason for reason in trial["reasons"])
         assert {each["name"]: each["status"] for each in trial["workloads"]} == {"endless": "failed", "short": "ok"}
+        spans = {(each["name"], each["start_s"], each["end_s"]) for each in trial["workloads"]}
+        told = [event for event in read_journal(tmp_path / "run") if getattr(event, "trial", "") == folder]
+        begun = {event.workload: event.at_s for event in told if isinstance(event, WorkloadBegun)}
+        ended = {event.workload: event.at_s for event in told if isinstance(event, WorkloadEnded)}
+        assert {(name, begun[name], ended[name]) for name in programs} == spans
+        assert {event.code for event in told if isinstance(event, CheckFailed)} == {
+            check["code"] for check in trial["checks"] if not check["holds"]
+        }
+        assert isinstance(told[-1], TrialStored)
+        assert (told[-1].verdict, list(told[-1].reasons)) == ("failed", trial["reasons"])
