@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-import textwrap
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_core
@@ -19,7 +17,7 @@ __all__ = ["register", "run"]
 
 _DESCRIPTION = "Try what a laboratory needs, and say how to mend what does not work. Status 3 if none can run."
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
-_COLOURS = {"ok": "32", "warn": "33", "fail": "31;1"}
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,32 +39,27 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report))
     else:
-        print(_table(cast("list[dict[str, str | None]]", report["checks"]), can_run=report["can_run"]))
+        _print(cast("list[dict[str, str | None]]", report["checks"]), can_run=report["can_run"])
     return 0 if report["can_run"] else MachineError.exit_status
 
 
-def _table(checks: list[dict[str, str | None]], *, can_run: bool) -> str:
-    names = [str(check["name"]) for check in checks]
-    width = max(len(name) for name in names)
-    colourful = sys.stdout.isatty()
-    margin = width + 11
-    room = max(40, shutil.get_terminal_size((100, 24)).columns - margin)
-    lines = []
-    for name, check in zip(names, checks, strict=True):
-        status = str(check["status"])
-        mark = _MARKS.get(status, status).ljust(7)
-        if colourful:
-            mark = f"\x1b[{_COLOURS.get(status, '0')}m{mark}\x1b[0m"
-        for number, line in enumerate(textwrap.wrap(str(check["found"]), room) or [""]):
-            lines.append(f"{name.ljust(width)}  {mark}  {line}" if number == 0 else " " * margin + line)
-        if check["remedy"]:
-            wrapped = textwrap.wrap(f"→ {check['remedy']}", room, subsequent_indent="  ")
-            lines += [" " * margin + line for line in wrapped]
+def _print(checks: list[dict[str, str | None]], *, can_run: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for check in checks:
+        status, found, remedy = str(check["status"]), Text(str(check["found"])), check["remedy"]
+        table.add_row(str(check["name"]), Text(_MARKS.get(status, status), _STYLES.get(status, "")), found)
+        if remedy:
+            table.add_row("", "", Text(f"→ {remedy}"))
+    console = Console(width=shutil.get_terminal_size((100, 24)).columns)
+    with console.capture() as drawn:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
     warnings = sum(check["status"] == "warn" for check in checks)
     if not can_run:
-        lines.append("\nNo laboratory can run on this machine yet: mend what says FAIL.")
-    elif warnings:
-        lines.append(f"\nLaboratories run on this machine. Warnings: {warnings}.")
+        print("\nNo laboratory can run on this machine yet: mend what says FAIL.")
     else:
-        lines.append("\nLaboratories run on this machine.")
-    return "\n".join(lines)
+        print(f"\nLaboratories run on this machine.{f' Warnings: {warnings}.' if warnings else ''}")

@@ -123,7 +123,10 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else _new_folder(name)
     command_line = ["wavebed", *sys.argv[1:]]
-    outcome = run_plan(plan, folder, command_line, live, _write_report)
+    try:
+        outcome = run_plan(plan, folder, command_line, live, _write_report)
+    finally:
+        live.clear()
     print(_json(folder, outcome) if args.json else printable(_text(folder, outcome), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.report.numbers import figure
 from wavebed.report.source import COUNTED, read_results
 from wavebed.report.table import metric_rows
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialLine
 
 __all__ = ["summary_json", "summary_text"]
-
-_GAP = "  "
 
 
 def summary_text(run_dir: Path) -> str:
@@ -39,12 +38,7 @@ def summary_text(run_dir: Path) -> str:
             (f"{workload}: {_named(row)}", *(_cell(row, treatment) for treatment in results.treatments))
             for row in measured
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = []
-    for head, *cells in lines:
-        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        text.append(_GAP.join([head.ljust(widths[0]), *right]).rstrip())
-    return "\n".join([*text, "", *_verdicts(results.run.record.trials)])
+    return "\n".join([table_text(lines), "", *_verdicts(results.run.record.trials)])
 
 
 def _named(row: Row) -> str:

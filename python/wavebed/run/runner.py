@@ -100,9 +100,7 @@ def run_plan(
                 )
     record.ended = datetime.now(UTC).isoformat(timespec="seconds")
     write_run(folder, record)
-    page = _report(report, folder, live) if report is not None else None
-    live.clear()
-    return Outcome(record, page)
+    return Outcome(record, _report(report, folder, live) if report is not None else None)
 
 
 def _prepare(workload: Workload, cache: Path) -> None:
