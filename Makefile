@@ -25,7 +25,7 @@ $(VENV)/bin/maturin:
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip "maturin>=1.9,<2"
 
 $(STAMP): $(VENV)/bin/maturin $(SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all
 	$(BIN)/pip install --quiet --disable-pip-version-check --group dev
 	touch $@
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.extras import TABLES, require
 from wavebed.result.read import FORWARD, kind_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def load(folder: str | Path) -> Run | ForwardRun:
     ------
     UserError
         If it holds no such results, or those of another schema.
+    MachineError
+        If pandas or PyArrow is not installed.
     """
+    require("report", "a folder of results", TABLES)
     path = Path(folder)
     if kind_of(path) == FORWARD:
         from wavebed.forward.read import read_forward

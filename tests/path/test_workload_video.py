@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.path,
-    pytest.mark.skipif(bool(missing(Video.programs)), reason="programs are missing"),
+    pytest.mark.skipif(bool(missing(program.name for program in Video.programs)), reason="programs are missing"),
 ]
 
 LADDER = [{"size": "512x288", "rate": "1.15mbit"}, {"size": "768x432", "rate": "1.82mbit"}]

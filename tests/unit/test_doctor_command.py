@@ -1,22 +1,56 @@
-"""The table of the doctor."""
+"""What the doctor says of programs, packages and AppArmor, and its table."""
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli import main
+import pytest
+
+import wavebed
+from wavebed.cli import doctor_checks, main
+from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
+from wavebed.extras import EXTRAS, PACKAGES
+from wavebed.forward.programs import PROGRAMS
+from wavebed.workload import KINDS, kind_of, read_workload, tools
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    import pytest
+    from syrupy.assertion import SnapshotAssertion
 
 CHECKS = [
     {"name": "kernel", "status": "ok", "found": "Linux 6.18", "remedy": None},
     {"name": "tun device", "status": "fail", "found": "/dev/net/tun: gone", "remedy": "modprobe tun"},
-    {"name": "iperf3", "status": "warn", "found": "not there", "remedy": "apt-get install iperf3"},
 ]
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(wavebed.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _no_apparmor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_checks.apparmor_check, "__defaults__", (tmp_path / "no-such-setting",))
+
+
+@pytest.fixture
+def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "missing", list)
+    monkeypatch.setattr(doctor_checks, "absent", lambda modules: [PACKAGES[module] for module in modules])
+
+
+@pytest.fixture
+def _all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        return f"{name} 1.0 {'with a library, ' * 9}"
+
+    monkeypatch.setattr(tools, "missing", lambda _: [])
+    monkeypatch.setattr(tools, "version", version)
+    monkeypatch.setattr(doctor_checks, "absent", lambda _: [])
+    monkeypatch.setattr(doctor_checks, "_with_version", lambda module: f"{PACKAGES[module]} 1.0")
 
 
 def doctor(folder: Path, monkeypatch: pytest.MonkeyPatch, report: object, *options: str) -> int:
@@ -24,31 +58,36 @@ def doctor(folder: Path, monkeypatch: pytest.MonkeyPatch, report: object, *optio
     program.write_text(f"#!/bin/sh\ntest \"$*\" = 'doctor --json' && cat <<'END'\n{json.dumps(report)}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("WAVEBED_CORE", str(program))
+    monkeypatch.setenv("COLUMNS", "100")
     return main(["doctor", *options])
 
 
-def test_every_check_has_a_line_and_its_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("_nothing_installed")
+def test_what_is_missing_has_its_users_and_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     assert doctor(tmp_path, monkeypatch, {"can_run": False, "checks": CHECKS}) == 3
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["kernel", "ok", "Linux", "6.18"]
-    assert lines[1].split(maxsplit=3)[2:] == ["FAIL", "/dev/net/tun: gone"]
-    assert lines[2].strip() == "→ modprobe tun"
-    assert lines[-1].startswith("No laboratory can run")
+    assert capsys.readouterr().out == snapshot
 
 
-def test_a_machine_that_will_do_gives_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("_all_installed")
+def test_a_machine_that_has_everything_gives_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     assert doctor(tmp_path, monkeypatch, {"can_run": True, "checks": CHECKS[:1]}) == 0
-    assert capsys.readouterr().out.endswith("Laboratories run on this machine.\n")
+    assert capsys.readouterr().out == snapshot
 
 
-def test_json_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    report = {"can_run": True, "checks": CHECKS}
-    assert doctor(tmp_path, monkeypatch, report, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == report
+@pytest.mark.usefixtures("_nothing_installed")
+def test_json_has_the_same_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(tmp_path, monkeypatch, {"can_run": True, "checks": CHECKS}, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["can_run"] is True
+    assert told["checks"][:2] == CHECKS
+    assert [check["name"] for check in told["checks"][2:]] == ["apparmor"]
+    assert (told["programs"], told["extras"]) == (program_checks(), extra_checks())
 
 
 def test_a_core_that_breaks_is_an_error(
@@ -60,3 +99,138 @@ def test_a_core_that_breaks_is_an_error(
     monkeypatch.setenv("WAVEBED_CORE", str(program))
     assert main(["doctor"]) == 1
     assert "wavebed-core doctor: broken" in capsys.readouterr().err
+
+
+def _restricted(folder: Path, core: str = "/opt/wave bed/bin/wavebed-core") -> doctor_checks.Check:
+    setting = folder / "apparmor_restrict_unprivileged_userns"
+    setting.write_text("1\n")
+    return apparmor_check(core, {"namespaces": "fail"}, setting)
+
+
+def test_apparmor_has_two_remedies_to_type(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    check = _restricted(tmp_path)
+    assert check["status"] == "warn"
+    assert check["found"] == snapshot
+    assert check["remedy"] == snapshot
+
+
+def test_the_profile_that_is_typed_names_the_binary_and_allows_user_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "it's").mkdir()
+    remedy = _restricted(tmp_path, str(tmp_path / "it's" / "wavebed-core"))["remedy"]
+    assert remedy is not None
+    typed = next(line for line in remedy.splitlines() if "printf" in line).partition(" | sudo tee")[0]
+    with os.popen(typed) as shell:
+        lines = shell.read().splitlines()
+    assert lines[2] == f'profile wavebed-core "{tmp_path}/it\'s/wavebed-core" flags=(unconfined) {{'
+    assert lines[3:] == ["  userns,", "}"]
+
+
+def test_lines_to_type_are_not_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = tmp_path / "setting"
+    setting.write_text("1\n")
+    monkeypatch.setattr(doctor_checks.apparmor_check, "__defaults__", (setting,))
+    monkeypatch.setattr(doctor_checks, "_PROFILE", tmp_path / "no-such-profile")
+    assert doctor(tmp_path, monkeypatch, {"can_run": True, "checks": CHECKS[:1]}) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    remedy = apparmor_check(str(tmp_path / "core"), {}, setting)["remedy"]
+    assert remedy is not None
+    typed = [line.strip() for line in remedy.splitlines() if line.startswith("  ")]
+    assert len(typed) == 4
+    assert set(typed) <= set(lines)
+
+
+@pytest.mark.parametrize("text", ["0\n", None])
+def test_apparmor_without_the_restriction_is_well(text: str | None, tmp_path: Path) -> None:
+    setting = tmp_path / "setting"
+    if text is not None:
+        setting.write_text(text)
+    assert apparmor_check("core", {}, setting)["status"] == "ok"
+
+
+def test_a_user_whose_laboratory_works_has_been_allowed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = tmp_path / "setting"
+    setting.write_text("1\n")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert apparmor_check("core", {"namespaces": "ok"}, setting)["status"] == "ok"
+    assert apparmor_check("core", {"namespaces": "fail"}, setting)["status"] == "warn"
+
+
+def _words(folder: Path) -> set[str]:
+    """Return every string in the code of a package."""
+    return {
+        node.value
+        for file in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def _first_of_commands(folder: Path) -> set[str]:
+    """Return the programs that a package runs by a list that begins with a name, or finds by name."""
+    found: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 2:
+                first, *others = [part.value if isinstance(part, ast.Constant) else None for part in node.elts]
+                options = [part for part in others if isinstance(part, str) and re.match(r"--?\w", part)]
+                if isinstance(first, str) and re.fullmatch(r"[a-z0-9]+", first) and options:
+                    found.add(first)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("find"):
+                given = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+                found.update(word for word in given if isinstance(word, str))
+    return found
+
+
+def _declared() -> set[str]:
+    return {program.name for kind in KINDS for program in kind_of(kind).programs}
+
+
+def test_what_workloads_run_is_declared_by_one_of_them() -> None:
+    run = _first_of_commands(SOURCES / "workload")
+    assert run >= {"ip", "npm", "iperf3", "chromium", "openssl"}, "the search finds them"
+    assert run <= _declared() | {"nice", "sh", "req"}  # `req` is a command of openssl
+
+
+def test_what_the_forwarding_test_runs_is_declared() -> None:
+    run = _first_of_commands(SOURCES / "forward")
+    assert run >= {"ip", "taskset", "ssh", "snmpget", "iperf3"}, "the search finds them"
+    assert run <= set(PROGRAMS)
+    assert set(PROGRAMS) <= _words(SOURCES / "forward")
+
+
+def test_every_program_has_a_package_and_a_user() -> None:
+    assert _declared() | set(PROGRAMS) == set(tools.PACKAGES)
+
+
+def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> None:
+    text = re.search(r"^RUN_PROGRAMS := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert text is not None
+    pairs = dict(pair.split("=") for pair in text[1].replace("\\\n", " ").split())
+    of_other_machines = {"ssh", "snmpget"}
+    assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in of_other_machines}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "needed"),
+    [
+        ("latency", {"probe": "icmp"}, ["ping"]),
+        ("latency", {"probe": "both"}, ["ping", "irtt"]),
+        ("latency", {"probe": "udp", "rpm": True}, ["irtt", "curl", "nginx", "openssl"]),
+        ("web", {"protocol": "h3", "tls": True}, ["chromium", "ip", "caddy", "openssl"]),
+        ("web", {"protocol": "http/1.1", "tls": False}, ["chromium", "ip", "nginx"]),
+        ("download", {"protocol": "h2"}, ["nginx", "curl", "openssl"]),
+        ("download", {"protocol": "http/1.1"}, ["nginx", "curl"]),
+    ],
+)
+def test_a_workload_needs_what_its_keys_say(kind: str, changed: dict[str, object], needed: Sequence[str]) -> None:
+    given = {"site": "google"} | changed if kind == "web" else changed
+    assert read_workload({"kind": kind, **given}).needed_programs() == needed
+
+
+def test_every_option_that_decides_on_a_program_exists() -> None:
+    for kind in KINDS:
+        options = kind_of(kind).options_type.__struct_fields__
+        assert {program.option for program in kind_of(kind).programs if program.option} <= set(options)
+    assert {kind_of(kind).extra for kind in KINDS} <= {"", *EXTRAS}

@@ -48,7 +48,6 @@ fn a_machine_on_which_laboratories_run_is_well() {
             "own /proc",
             "timer",
             "scheduler",
-            "curl",
         ] {
             assert_ne!(status(&report, name), "fail");
         }

@@ -10,6 +10,7 @@ Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from wavebed import __version__
 from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
 from wavebed.errors import UserError, WavebedError
+from wavebed.extras import MissingPackageError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -48,11 +50,27 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Help as wide as the terminal. argparse makes one for every argument, and would import shutil for its width."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    given = os.environ.get("COLUMNS", "")
+    try:
+        return int(given) if given.isdecimal() and int(given) else os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that answers a mistake with one line."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
@@ -131,7 +149,8 @@ def _dispatch_and_print(arguments: Sequence[str]) -> int:
     except OutputLostError:
         raise
     except WavebedError as error:
-        print(f"wavebed: {printable(str(error))}", file=sys.stderr)
+        command = f" {arguments[0]}" if isinstance(error, MissingPackageError) else ""
+        print(f"wavebed{command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

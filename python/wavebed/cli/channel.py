@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.extras import require
 
 if TYPE_CHECKING:
     import argparse
@@ -108,8 +109,11 @@ def _seeds(args: argparse.Namespace) -> range:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse early what would fail after the work."""
-    if args.plot is not None and Path(args.plot).suffix.lower().removeprefix(".") not in PICTURES:
-        raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
+    if args.plot is not None:
+        kind = Path(args.plot).suffix.lower().removeprefix(".")
+        if kind not in PICTURES:
+            raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
+        require("report", "--plot", ("matplotlib",))
     if args.study and args.mode != "reference":
         raise UserError("--study: only the mode reference has a study to follow: add --mode reference")
     if args.study and args.output is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.extras import TABLES, require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If a folder is not a forwarding test, or a file cannot be written.
     """
+    require("forward", "a folder of results", TABLES)
     from wavebed.forward.report.compare import comparison_page
     from wavebed.forward.table_text import comparison_text
     from wavebed.forward.tables import compare, comparison_csv, comparison_json

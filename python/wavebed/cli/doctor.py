@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
+import textwrap
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_core
+from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
 from wavebed.errors import MachineError, WavebedError
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from wavebed.cli.doctor_checks import Check
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Try what a laboratory needs, and say how to mend what does not work. Status 3 if none can run."
+_DESCRIPTION = (
+    "Try what a laboratory needs, list the programs and packages that workloads and commands need, and say how to mend"
+    " what does not work. Status 3 if no laboratory can run."
+)
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
-_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+_COLOURS = {"ok": "32", "warn": "33", "fail": "31;1"}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,38 +39,75 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Examine the machine; the status is 3 if no laboratory can run."""
+    core = find_core()
+    can_run, checks = _kernel(core)
+    checks.append(apparmor_check(core, {check["name"]: check["status"] for check in checks}))
+    programs, extras = program_checks(), extra_checks()
+    if args.json:
+        print(json.dumps({"can_run": can_run, "checks": checks, "programs": programs, "extras": extras}))
+    else:
+        print(_text(checks, programs, extras, can_run=can_run))
+    return 0 if can_run else MachineError.exit_status
+
+
+def _kernel(core: str) -> tuple[bool, list[Check]]:
+    """Return whether a laboratory can run, and the checks of ``wavebed-core``."""
     done = subprocess.run(
-        [find_core(), "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [core, "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     try:
         report = json.loads(done.stdout)
     except ValueError:
         reason = done.stderr.strip() or f"it ended with {done.returncode}"
         raise WavebedError(f"wavebed-core doctor: {reason}") from None
-    if args.json:
-        print(json.dumps(report))
-    else:
-        _print(cast("list[dict[str, str | None]]", report["checks"]), can_run=report["can_run"])
-    return 0 if report["can_run"] else MachineError.exit_status
+    return report["can_run"], cast("list[Check]", report["checks"])
 
 
-def _print(checks: list[dict[str, str | None]], *, can_run: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for check in checks:
-        status, found, remedy = str(check["status"]), Text(str(check["found"])), check["remedy"]
-        table.add_row(str(check["name"]), Text(_MARKS.get(status, status), _STYLES.get(status, "")), found)
-        if remedy:
-            table.add_row("", "", Text(f"→ {remedy}"))
-    console = Console(width=shutil.get_terminal_size((100, 24)).columns)
-    with console.capture() as drawn:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
-    warnings = sum(check["status"] == "warn" for check in checks)
+def _text(checks: Sequence[Check], programs: Sequence[Check], extras: Sequence[Check], *, can_run: bool) -> str:
+    every = [*checks, *programs, *extras]
+    width = max(len(check["name"]) for check in every)
+    tables = [_table(part, width) for part in (checks, programs, extras)]
+    parts = [tables[0], f"Programs\n{tables[1]}", f"Packages\n{tables[2]}"]
+    warnings = sum(check["status"] == "warn" for check in every)
     if not can_run:
-        print("\nNo laboratory can run on this machine yet: mend what says FAIL.")
+        parts.append("No laboratory can run on this machine yet: mend what says FAIL.")
+    elif warnings:
+        parts.append(f"Laboratories run on this machine. Warnings: {warnings}.")
     else:
-        print(f"\nLaboratories run on this machine.{f' Warnings: {warnings}.' if warnings else ''}")
+        parts.append("Laboratories run on this machine.")
+    return "\n\n".join(parts)
+
+
+def _table(checks: Sequence[Check], width: int) -> str:
+    margin = width + 11
+    room = max(40, shutil.get_terminal_size((100, 24)).columns - margin)
+    lines = []
+    for check in checks:
+        mark = _MARKS[check["status"]].ljust(7)
+        if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            mark = f"\x1b[{_COLOURS[check['status']]}m{mark}\x1b[0m"
+        first, *more = [*_found(check, room), *_needs(check, room), *_remedy(check, room)]
+        lines += [f"{check['name'].ljust(width)}  {mark}  {first}", *(" " * margin + line for line in more)]
+    return "\n".join(lines)
+
+
+def _found(check: Check, room: int) -> list[str]:
+    found = printable(check["found"])
+    if "package" in check:  # a version: its end is a list of libraries
+        return [textwrap.shorten(found, room, placeholder=" …")]
+    return textwrap.wrap(found, room)
+
+
+def _needs(check: Check, room: int) -> list[str]:
+    users = check.get("needed_by")
+    return textwrap.wrap(f"for {', '.join(users)}", room, subsequent_indent="  ") if users else []
+
+
+def _remedy(check: Check, room: int) -> list[str]:
+    """Return the lines of the remedy; those that are to be typed begin with blanks and are not broken."""
+    lines = []
+    for number, line in enumerate((check["remedy"] or "").splitlines()):
+        arrow = "→ " if number == 0 else "  "
+        typed = line.startswith("  ")
+        lines += [f"  {line}"] if typed else textwrap.wrap(f"{arrow}{line}", room, subsequent_indent="  ")
+    return lines

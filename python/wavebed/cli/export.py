@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.extras import TABLES, require
+
 if TYPE_CHECKING:
     import argparse
 
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     """
     import sys
 
+    require("report", "a folder of results", TABLES)
     from wavebed.result.flent import export_flent
 
     test = export_flent(args.folder, args.output, args.trial)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import WavebedError
+from wavebed.extras import require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the order, go where the device can be made, test it, say what came out."""
+    require("forward", "the forwarding test")
     from wavebed.forward.cell import enter
     from wavebed.forward.command import MadeDevice, parse_wish
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.extras import TABLES, require
+
 if TYPE_CHECKING:
     import argparse
 
@@ -30,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If the folder holds no run, or the file cannot be written.
     """
+    require("report", "a folder of results", TABLES)
     from wavebed.result.read import FORWARD, kind_of
 
     if kind_of(args.dir) == FORWARD:

@@ -12,6 +12,7 @@ from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
+from wavebed.extras import require
 
 if TYPE_CHECKING:
     import argparse
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if study not in _READY:
         raise UserError(f"STUDY: {study} cannot be reproduced by one command yet: {', '.join(_READY)} can")
     seed = 1 if args.seed is None else at("--seed", number(0, 2**32 - 1), args.seed)
+    require("forward", "the forwarding test")
     folder = args.output if args.output is not None else _new_folder(study)
     enter(sys.argv[1:])
     end_on_signals()

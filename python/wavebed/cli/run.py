@@ -12,6 +12,7 @@ from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
+from wavebed.extras import TABLES, require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:
     """Run a plan, and say what came out."""
+    require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan

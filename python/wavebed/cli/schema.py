@@ -10,24 +10,60 @@ from wavebed.config.problems import at, choose
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["NAMES", "register", "run"]
+    from wavebed.config.reader import Schema
 
-NAMES = ("trial",)
-_DESCRIPTION = "Print the JSON Schema of a file format: trial is the specification that wavebed resolve writes."
+__all__ = ["NAMES", "register", "run", "schema_text"]
+
+NAMES = {
+    "trial": "the specification that wavebed resolve writes",
+    "scenario": "a scenario file",
+    "scene": "a scene file",
+    "site": "the file that describes a web site",
+}
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_LIST = ", ".join(f"{name} ({meaning})" for name, meaning in NAMES.items())
+_DESCRIPTION = (
+    f"Print the JSON Schema of a file format: {_LIST}. An editor that knows TOML takes the schema of a file from its"
+    " first line: #:schema FILE."
+)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
-    parser = subparsers.add_parser("schema", help=_DESCRIPTION, description=_DESCRIPTION)
-    parser.add_argument("name", metavar="NAME", nargs="?", default=NAMES[0], help=f"one of {', '.join(NAMES)}")
+    parser = subparsers.add_parser("schema", help="print the JSON Schema of a file format", description=_DESCRIPTION)
+    parser.add_argument("name", metavar="NAME", nargs="?", default="trial", help=f"one of {', '.join(NAMES)}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
+    at("NAME", lambda name: choose(name, NAMES), args.name)
+    print(schema_text(args.name), end="")
+    return 0
+
+
+def schema_text(name: str) -> str:
+    """Return the schema of a format as it is printed, and shipped beside the scenarios."""
+    head = {"$schema": _DRAFT, "title": f"wavebed: {NAMES[name]}"}
+    return json.dumps(head | dict(_schema(name)), indent=2, ensure_ascii=False) + "\n"
+
+
+def _schema(name: str) -> Schema:
+    if name == "scenario":
+        from wavebed.run.schema import scenario_schema
+
+        return scenario_schema()
+    from wavebed.config.table import table_schema
+
+    if name == "scene":
+        from wavebed.scene.tables import SceneTable
+
+        return table_schema(SceneTable)
+    if name == "site":
+        from wavebed.workload.site.spec import SiteTable
+
+        return table_schema(SiteTable)
     import msgspec
 
     from wavebed.spec.trial import TrialSpec
 
-    at("NAME", lambda name: choose(name, NAMES), args.name)
-    print(json.dumps(msgspec.json.schema(TrialSpec), indent=2))
-    return 0
+    return msgspec.json.schema(TrialSpec)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
@@ -58,7 +59,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _rules() -> dict[str, Json]:
-    from wavebed.path.confine import confinement_rules
+    from wavebed.lab.confine import confinement_rules
 
     return confinement_rules()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wavebed.extras import require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     UserError
         If there is no such site, or it is wrong.
     """
+    require("web", "a web site", ("PIL", "fontTools", "matplotlib"))
     from wavebed.workload.site import load_site
     from wavebed.workload.tools import cache_folder
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.config.units import argument, format_rate, parse_rate, parse_time
 from wavebed.errors import UserError
+from wavebed.extras import require
 
 if TYPE_CHECKING:
     import argparse
@@ -339,6 +340,8 @@ def _plot(args: argparse.Namespace) -> None:
     kind = Path(args.output).suffix.lower().removeprefix(".")
     if kind not in PICTURES:
         raise UserError(f"-o {args.output}: the name must end in .png, .svg or .html")
+    if kind != "html":
+        require("report", f"a plot as {kind.upper()}", ("matplotlib",))
     drawings = []
     for file in args.files:
         pattern = _read(args, file)

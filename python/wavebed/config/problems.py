@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, TypeVar
 
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["Problem", "at", "choose", "described", "unknown_key"]
 
@@ -56,9 +55,9 @@ def at(prefix: str, parse: Callable[[_Given], _Value], value: _Given) -> _Value:
 def unknown_key(key: str, known: Iterable[str], rarer: Iterable[str] = ()) -> Problem:
     """Say that a key is unknown, with the nearest known one; those in `rarer` are not listed."""
     known = sorted(known)
-    near = difflib.get_close_matches(key.replace("_", "-"), [*known, *rarer], 1, 0.6)
-    if near:
-        return Problem(f"unknown key: did you mean {near[0]!r}?", key)
+    near = _nearest(key.replace("_", "-"), [*known, *rarer])
+    if near is not None:
+        return Problem(f"unknown key: did you mean {near!r}?", key)
     return Problem(f"unknown key: the keys here are {', '.join(known)}", key)
 
 
@@ -73,9 +72,15 @@ def choose(value: object, choices: Iterable[str]) -> str:
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
-    near = difflib.get_close_matches(value, choices, 1, 0.6) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(choices)}"
+    near = _nearest(value, choices) if isinstance(value, str) else None
+    hint = f"did you mean {near!r}?" if near is not None else f"write one of {', '.join(choices)}"
     raise Problem(f"{described(value)} is not a choice: {hint}")
+
+
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    import difflib  # 2 ms of the start-up of `shell`
+
+    return next(iter(difflib.get_close_matches(word, known, 1, 0.6)), None)
 
 
 def described(value: object) -> str:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
+from wavebed.extras import require
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 from wavebed.result.write import new_partial, open_run, write_run, write_trial
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.run.play import Act
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
-    from wavebed.workload.model import Workload
+    from wavebed.workload.model import AnyWorkload
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -68,10 +69,11 @@ def run_plan(
     Raises
     ------
     MachineError
-        If a program is missing, or no laboratory can be made here.
+        If a program or a package is missing, or no laboratory can be made here.
     WavebedError
         If the results cannot be written; what was written before stays readable.
     """
+    _check_packages(plan)
     _check_programs(plan)
     record = _record(plan, command_line)
     open_run(folder, record, plan.text)
@@ -103,7 +105,7 @@ def run_plan(
     return Outcome(record, _report(report, folder, live) if report is not None else None)
 
 
-def _prepare(workload: Workload, cache: Path) -> None:
+def _prepare(workload: AnyWorkload, cache: Path) -> None:
     try:
         workload.prepare(cache)
     except OSError as error:
@@ -139,7 +141,7 @@ def _one(
     began = time.monotonic()
     head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
 
-    def look(lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, acts: Sequence[Act]) -> None:
         neighbours.look()
         live.look(head, estimate.left_s(time.monotonic() - began), lab, acts)
 
@@ -165,7 +167,7 @@ def expected_s(arm: Arm) -> float:
                 ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
                 waiting.remove(workload)
     tail_s = max((workload.tail_s for workload in arm.workloads), default=0.0)
-    browsers = any("chromium" in workload.programs for workload in arm.workloads)
+    browsers = any("chromium" in workload.needed_programs() for workload in arm.workloads)
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
 
 
@@ -177,16 +179,25 @@ def plan_text(plan: Plan) -> str:
     return f"{plan.title}: {trials}, about {duration_text(total_s)}"
 
 
+def _check_packages(plan: Plan) -> None:
+    for arm in plan.arms:
+        for workload in arm.workloads:
+            if workload.extra:
+                require(workload.extra, f"workload {workload.name}")
+
+
+def _programs(plan: Plan) -> set[str]:
+    return {program for arm in plan.arms for workload in arm.workloads for program in workload.needed_programs()}
+
+
 def _check_programs(plan: Plan) -> None:
-    wanted = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
-    absent = missing(sorted(wanted))
+    absent = missing(sorted(_programs(plan)))
     if absent:
         packages = " ".join(PACKAGES.get(name, name) for name in absent)
         raise MachineError(f"{', '.join(absent)}: not found: run `apt-get install {packages}`")
 
 
 def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
-    programs = {program for arm in plan.arms for workload in arm.workloads for program in workload.programs}
     return RunRecord(
         title=plan.title,
         source=plan.source,
@@ -196,7 +207,7 @@ def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=versions(programs),
+        versions=versions(_programs(plan)),
         machine=machine(),
         workloads=list(plan.tables),
         treatments=[{"name": arm.name, "set": cast("dict[str, Json]", dict(arm.changes))} for arm in plan.arms],

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -140,14 +142,14 @@ def independent_difference(a: Sequence[float], b: Sequence[float], level: float 
     seed : int
         Of the resampling: the same values give the same interval.
     """
-    from scipy.stats import bootstrap
-
     count = min(len(a), len(b))
     if count == 0:
         return Difference(Interval(None, None, None, None, 0), None)
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     estimate = float(_median_difference(second, first))
     delta = cliffs_delta(a, b)
+    from scipy.stats import bootstrap
+
     if count == 1:
         return Difference(Interval(estimate, None, None, None, count), delta)
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -165,6 +167,7 @@ def _median_difference(second: NDArray[np.float64], first: NDArray[np.float64], 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return how much more often a value of `b` is above one of `a` than below it (Cliff 1993), from -1 to 1."""
+    require("report", "Cliff's delta", ("scipy",))
     from scipy.stats import mannwhitneyu
 
     pairs = len(a) * len(b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,20 +13,26 @@ from typing import TYPE_CHECKING
 from wavebed.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["PACKAGES", "cache_folder", "find", "missing", "version"]
+__all__ = ["PACKAGES", "Program", "cache_folder", "find", "missing", "version"]
 
 PACKAGES = {
     "caddy": "caddy",
     "chromium": "chromium",
     "curl": "curl",
     "ffmpeg": "ffmpeg",
+    "ip": "iproute2",
     "iperf3": "iperf3",
     "irtt": "irtt",
+    "nft": "nftables",
     "nginx": "nginx-light",
+    "npm": "npm",
     "openssl": "openssl",
     "ping": "iputils-ping",
+    "snmpget": "snmp",
+    "ssh": "openssh-client",
+    "taskset": "util-linux",
 }
 """The Debian package of each program."""
 
@@ -33,15 +40,41 @@ _VERSION_OPTION = {
     "caddy": "version",
     "curl": "--version",
     "ffmpeg": "-version",
+    "ip": "-V",
     "iperf3": "--version",
     "irtt": "version",
     "nginx": "-v",
     "openssl": "version",
     "ping": "-V",
+    "snmpget": "-V",
+    "ssh": "-V",
 }
 _VERSION_TIMEOUT_S = 20.0
 _OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 _SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/local/sbin"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that a workload runs.
+
+    Parameters
+    ----------
+    name : str
+        One of `PACKAGES`.
+    option : str
+        The option of the workload on which it depends; empty: the workload always runs it.
+    values : sequence
+        The values of that option for which it runs.
+    """
+
+    name: str
+    option: str = ""
+    values: Sequence[object] = ()
+
+    def is_needed(self, options: object) -> bool:
+        """Return whether a workload with these options runs it."""
+        return not self.option or getattr(options, self.option) in self.values
 
 
 def _look_for(name: str) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["ABR_RULES", "VERSION", "dashjs", "player_settings"]
+__all__ = ["ABR_RULES", "VERSION", "dashjs", "has_dashjs", "player_settings"]
 
 VERSION = "5.2.1"
 ABR_RULES = {"dynamic": ("throughputRule", "bolaRule"), "throughput": ("throughputRule",), "bola": ("bolaRule",)}
@@ -32,16 +32,23 @@ def dashjs(cache: Path) -> Path:
     MachineError
         If it is missing and npm cannot install it.
     """
-    folder = cache / "npm"
-    package = folder / "node_modules" / "dashjs"
-    if not _is_there(package):
-        _install(folder)
-    return package / "dist" / "modern" / "umd" / "dash.all.min.js"
+    if not has_dashjs(cache):
+        _install(cache / "npm")
+    return _package(cache / "npm") / "dist" / "modern" / "umd" / "dash.all.min.js"
 
 
-def _is_there(package: Path) -> bool:
+def has_dashjs(cache: Path) -> bool:
+    """Return whether the player is in the cache, in the version that is wanted."""
+    return _is_there(cache / "npm")
+
+
+def _package(folder: Path) -> Path:
+    return folder / "node_modules" / "dashjs"
+
+
+def _is_there(folder: Path) -> bool:
     try:
-        about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+        about = json.loads((_package(folder) / "package.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(about, dict) and about.get("version") == VERSION
@@ -55,7 +62,7 @@ def _install(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # npm itself does not stand two that install in one folder
-            if not _is_there(folder / "node_modules" / "dashjs"):
+            if not _is_there(folder):
                 for name in ("package.json", "package-lock.json"):
                     content = (resources.files("wavebed.workload") / "npm" / name).read_bytes()
                     (folder / name).write_bytes(content)
@@ -64,7 +71,7 @@ def _install(folder: Path) -> None:
                 )
     except (OSError, subprocess.SubprocessError):
         raise MachineError(f"dash.js {VERSION} is not in the cache: run `{' '.join(argv)}`") from None
-    if not _is_there(folder / "node_modules" / "dashjs"):
+    if not _is_there(folder):
         raise MachineError(f"npm did not install dash.js {VERSION}: run `{' '.join(argv)}`")
 
 

@@ -19,15 +19,6 @@ const OLDEST_KERNEL: (u32, u32) = (5, 12);
 const KERNEL_WITH_USO: (u32, u32) = (6, 2);
 /// Later than this at p99, wake-ups show in results: a slot of 60 kHz.
 const LATE_NS: u64 = 250_000;
-/// Programs that shipped scenarios use, and the packages that bring them.
-const TOOLS: [(&str, &str); 5] = [
-    ("iperf3", "iperf3"),
-    ("nginx", "nginx-light"),
-    ("curl", "curl"),
-    ("ping", "iputils-ping"),
-    ("tshark", "tshark"),
-];
-
 /// Every check.
 pub fn all() -> Vec<Check> {
     let is_root = effective_user().0 == 0;
@@ -47,7 +38,6 @@ pub fn all() -> Vec<Check> {
     }
     checks.extend([ipv6(), congestion_controls(), throttle()]);
     checks.extend(waking());
-    checks.extend(TOOLS.iter().map(|(tool, package)| find_tool(tool, package)));
     checks
 }
 
@@ -283,20 +273,4 @@ fn waking() -> Vec<Check> {
         )
     };
     vec![scheduler, timer]
-}
-
-fn find_tool(tool: &'static str, package: &str) -> Check {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    match places
-        .map(|place| place.join(tool))
-        .find(|file| file.is_file())
-    {
-        Some(file) => Check::ok(tool, file.display().to_string()),
-        None => Check::warn(
-            tool,
-            "not installed",
-            format!("where a scenario needs it: apt install {package}"),
-        ),
-    }
 }

@@ -14,7 +14,7 @@ use crate::say::print;
 pub enum Verdict {
     /// All is well.
     Ok,
-    /// Something works less well, or not at all without a tool.
+    /// Something works less well, or not at all.
     Warn,
     /// No laboratory can run.
     Fail,

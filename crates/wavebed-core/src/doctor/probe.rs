@@ -81,7 +81,7 @@ pub fn restriction() -> &'static str {
         fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|text| text.trim() == value)
     };
     if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        "run as root, or allow it: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+        "run as root, or let AppArmor allow it: `wavebed doctor` says what to type"
     } else if is("kernel/unprivileged_userns_clone", "0") {
         "run as root, or allow it: sysctl kernel.unprivileged_userns_clone=1"
     } else if is("user/max_user_namespaces", "0") {

@@ -1,7 +1,7 @@
 """Confined programs: as a user whom nobody else is, without capabilities, on a file system that is read-only.
 
 A confined program finds the user's home empty but for what it needs, has a temporary folder of its own in memory, and
-knows few of the user's variables. `LabHost.start` starts one; ``wavebed-core`` confines it.
+knows few of the user's variables. `Host.start` starts one; ``wavebed-core`` confines it.
 """
 
 from __future__ import annotations

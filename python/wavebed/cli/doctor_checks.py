@@ -1,0 +1,160 @@
+"""What ``wavebed doctor`` looks at beside the kernel: programs, extras, AppArmor's rule for user namespaces."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+
+from wavebed.extras import EXTRAS, PACKAGES, absent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.workload.tools import Program
+
+__all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "extra_checks", "program_checks"]
+
+APPARMOR_SETTING = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_PROFILE = Path("/etc/apparmor.d/wavebed-core")
+
+
+class Check(TypedDict):
+    """One check; those of the kernel come from ``wavebed-core`` in this form."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    found: str
+    remedy: str | None
+    package: NotRequired[str]
+    needed_by: NotRequired[list[str]]
+
+
+def program_checks() -> list[Check]:
+    """Return a check for every program that a workload or the forwarding test runs."""
+    from wavebed.workload.tools import PACKAGES as APT_PACKAGES
+    from wavebed.workload.tools import missing
+
+    users = _users()
+    absent_programs = missing(users)
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        versions = dict(zip(users, pool.map(lambda name: _version(name, absent_programs), users), strict=True))
+    return [
+        Check(
+            name=name,
+            status="warn" if name in absent_programs else "ok",
+            found=versions[name],
+            remedy=f"apt-get install {APT_PACKAGES[name]}" if name in absent_programs else None,
+            package=APT_PACKAGES[name],
+            needed_by=users[name],
+        )
+        for name in users
+    ]
+
+
+def _version(name: str, absent_programs: list[str]) -> str:
+    from wavebed.workload.tools import version
+
+    return "not installed" if name in absent_programs else version(name)
+
+
+def _users() -> dict[str, list[str]]:
+    """Return what needs each program, by the program's name."""
+    from wavebed.forward.programs import PROGRAMS
+    from wavebed.workload import KINDS, kind_of
+
+    found: dict[str, list[str]] = {}
+    for kind in KINDS:
+        for program in kind_of(kind).programs:
+            found.setdefault(program.name, []).append(f"{kind}{_condition(program)}")
+    for name, option in PROGRAMS.items():
+        found.setdefault(name, []).append(f"forward ({option})")
+    return dict(sorted(found.items()))
+
+
+def _condition(program: Program) -> str:
+    if not program.option:
+        return ""
+    values = " or ".join(str(value).lower() if isinstance(value, bool) else f'"{value}"' for value in program.values)
+    return f" ({program.option} = {values})"
+
+
+def extra_checks() -> list[Check]:
+    """Return a check for every extra of the package."""
+    return [_extra_check(name) for name in EXTRAS]
+
+
+def _extra_check(name: str) -> Check:
+    from wavebed.workload import KINDS, kind_of
+
+    modules = EXTRAS[name].modules
+    gone = absent(modules)
+    kinds = [f"workload {kind}" for kind in KINDS if kind_of(kind).extra == name]
+    return Check(
+        name=f"wavebed[{name}]",
+        status="warn" if gone else "ok",
+        found=f"not installed: {', '.join(gone)}" if gone else ", ".join(_with_version(module) for module in modules),
+        remedy=f"pip install 'wavebed[{name}]'" if gone else None,
+        needed_by=[*EXTRAS[name].commands, *kinds],
+    )
+
+
+def _with_version(module: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    package = PACKAGES[module]
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # on the path, but not installed
+        return package
+
+
+def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMOR_SETTING) -> Check:
+    """Return what AppArmor's restriction of user namespaces (Ubuntu 23.10 and newer) means for wavebed without root.
+
+    Parameters
+    ----------
+    core : str
+        The program ``wavebed-core``.
+    kernel : mapping
+        The status of each check of the kernel, by name.
+    setting : pathlib.Path
+        The kernel's setting; there is none where AppArmor cannot restrict them.
+    """
+    name = "apparmor"
+    try:
+        is_on = setting.read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        is_on = False
+    if not is_on:
+        return Check(name=name, status="ok", found="does not restrict user namespaces", remedy=None)
+    said = "kernel.apparmor_restrict_unprivileged_userns = 1: only programs with a profile may use user namespaces"
+    if os.geteuid() != 0 and kernel.get("namespaces") == "ok":
+        return Check(name=name, status="ok", found=f"{said}; wavebed-core has one", remedy=None)
+    if os.geteuid() == 0 and _PROFILE.exists():
+        return Check(name=name, status="ok", found=f"{said}; wavebed-core has one: {_PROFILE}", remedy=None)
+    found = f"{said}: without root no laboratory can be made, with root all works"
+    return Check(name=name, status="warn", found=found, remedy=_apparmor_remedy(core))
+
+
+def _apparmor_remedy(core: str) -> str:
+    profile = (
+        "abi <abi/4.0>,",
+        "include <tunables/global>",
+        f'profile wavebed-core "{Path(core).resolve()}" flags=(unconfined) {{',
+        "  userns,",
+        "}",
+    )
+    lines = " ".join(shlex.quote(line) for line in profile)
+    return "\n".join(
+        (
+            "run wavebed with sudo, or allow user namespaces to wavebed-core alone, by a profile:",
+            f"  printf '%s\\n' {lines} | sudo tee {_PROFILE}",
+            f"  sudo apparmor_parser -r {_PROFILE}",
+            "or to every program, as before Ubuntu 24.04:",
+            "  echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee /etc/sysctl.d/60-userns.conf",
+            "  sudo sysctl -p /etc/sysctl.d/60-userns.conf",
+        )
+    )

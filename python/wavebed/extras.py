@@ -1,0 +1,86 @@
+"""Optional packages: which extra brings them, and the error where one is missing.
+
+``shell``, ``ctl``, ``channel``, ``trace``, ``resolve``, ``schema`` and ``doctor`` need none of them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from wavebed.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "MissingPackageError", "absent", "require"]
+
+
+class Extra(NamedTuple):
+    """An extra of the package: the modules that it brings, and the commands that need it."""
+
+    modules: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
+TABLES = ("pandas", "pyarrow")
+"""Series of results are Parquet files, and checks are computed with pandas: what writes or reads results needs both."""
+
+EXTRAS = {
+    "report": Extra(
+        ("matplotlib", "scipy", *TABLES), ("run", "rerun", "report", "export", "channel --plot", "trace plot")
+    ),
+    "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
+    "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce", "compare")),
+}
+
+PACKAGES = {
+    "MLRsearch": "MLRsearch",
+    "PIL": "Pillow",
+    "fontTools": "fonttools",
+    "matplotlib": "Matplotlib",
+    "pandas": "pandas",
+    "playwright": "Playwright",
+    "pyarrow": "PyArrow",
+    "scipy": "SciPy",
+}
+"""The package of each module, by its name in the package index."""
+
+
+class MissingPackageError(MachineError):
+    """A package of an extra is not installed. The command line puts its command before the line."""
+
+
+def absent(modules: Sequence[str]) -> list[str]:
+    """Return the packages of those modules that are not installed; nothing is imported."""
+    return [PACKAGES[module] for module in modules if not _is_installed(module)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a blocked import
+        return False
+
+
+def require(extra: str, what: str, modules: Sequence[str] | None = None) -> None:
+    """Refuse what cannot work without packages that are not installed.
+
+    Parameters
+    ----------
+    extra : str
+        The extra that brings them.
+    what : str
+        What needs them: the subject of the line, singular.
+    modules : sequence of str, optional
+        Those that it needs, where it does not need all of the extra.
+
+    Raises
+    ------
+    MissingPackageError
+        If one is not installed.
+    """
+    names = absent(EXTRAS[extra].modules if modules is None else modules)
+    if names:
+        listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        raise MissingPackageError(f"{what} needs {listed}: pip install 'wavebed[{extra}]'")
