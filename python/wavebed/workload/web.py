@@ -105,6 +105,8 @@ class Web(Workload):
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site
 
+        for program in self.needed_programs():
+            find(program)
         self.built = load_site(cast("str", self.values["site"]), cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):
