@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from workload_harness import KNOWN_PATH, run_workload
 
+from wavebed.lab.confine import Confined, confined_user, take_back
 from wavebed.path.api import Path as EmulatedPath
-from wavebed.path.confine import Confined, confined_user, take_back
 from wavebed.workload.raw import create, read_end
 
 if TYPE_CHECKING:

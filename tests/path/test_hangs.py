@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.path.control import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.limits import LIMITS
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
-from wavebed.path.limits import LIMITS
+from wavebed.run.backend import in_namespaces
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
@@ -134,7 +135,7 @@ def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pyte
     from wavebed.run import runner
     from wavebed.run.progress import Live
 
-    monkeypatch.setattr(runner.run_trial, "__defaults__", (QUICK,))
+    monkeypatch.setattr(runner.run_trial, "__defaults__", (QUICK, in_namespaces))
     stopped: list[int] = []
 
     class Stopping(Live):

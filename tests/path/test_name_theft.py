@@ -14,7 +14,8 @@ import pytest
 
 import wavebed
 from wavebed.errors import UserError
-from wavebed.path.control import LaboratoryGoneError, connect_to, running
+from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.path.control import connect_to, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

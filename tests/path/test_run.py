@@ -114,19 +114,6 @@ def test_treatments_share_seeds_in_blocks(tmp_path: Path) -> None:
     assert {line["treatment"] for line in lines[:2]} == {"cubic", "reno"}
 
 
-def test_a_workload_that_never_ends_is_stopped_at_its_limit_and_the_others_count(tmp_path: Path) -> None:
-    text = KNOWN + DOWNLOAD + '[[workload]]\nkind = "command"\nrun = ["sleep", "100"]\nlimit = "1s"\n'
-    began = time.monotonic()
-    done = wavebed(tmp_path, text)
-    assert time.monotonic() - began < 15
-    assert done.returncode == 1
-    record = trial(tmp_path)
-    assert record["verdict"] == "failed"
-    assert any("command" in reason for reason in record["reasons"])
-    (download,) = [each for each in record["workloads"] if each["name"] == "download"]
-    assert download["status"] == "ok"
-
-
 def test_a_full_disk_is_said_and_what_was_there_stays(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

@@ -74,21 +74,6 @@ def test_one_that_may_be_stopped_counts_until_its_limit(tmp_path: Path) -> None:
     assert about["wall_s"] < 10  # type: ignore[operator]
 
 
-def test_one_that_never_ends_is_ended_whatever_it_ignores(tmp_path: Path) -> None:
-    table = {"kind": "command", "run": "trap '' INT TERM; while :; do sleep 0.1; done", "limit": "500ms"}
-    outcome, about = run_workload(table, {}, tmp_path)
-    assert outcome.status == "failed"
-    assert outcome.reason == "stopped at its limit of 0.5 s: raise limit, or write may-be-stopped = true"
-    assert about["wall_s"] < 12  # type: ignore[operator]
-
-
-def test_a_server_that_fails_is_the_reason(tmp_path: Path) -> None:
-    table = {"kind": "command", "run": ["sleep", "20"], "server-run": "sleep 0.5; echo no more >&2; exit 4"}
-    outcome, about = run_workload(table, {}, tmp_path)
-    assert (outcome.status, outcome.reason) == ("failed", "server-run ended with 4: no more")
-    assert about["wall_s"] < 12  # type: ignore[operator]
-
-
 def test_a_server_that_does_not_start_ends_the_opening(tmp_path: Path) -> None:
     table = {"kind": "command", "run": ["true"], "server-run": "echo {port} is taken >&2; exit 1"}
     with pytest.raises(WavebedError, match=r"^server-run ended with 1: 20000 is taken$"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +11,6 @@ from workload_harness import KNOWN_PATH, metrics, run_workload, run_workloads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Stage
 
 pytestmark = pytest.mark.alone
 
@@ -73,17 +70,6 @@ def test_lost_probes_are_counted_and_missing(tmp_path: Path) -> None:
     lost = sum(value is None for value in rtt.value)
     assert found["probe loss"] == pytest.approx(100 * lost / len(rtt.value))
     assert list(rtt.time_s) == sorted(rtt.time_s)
-
-
-def test_it_goes_on_until_it_is_told_to_end(tmp_path: Path) -> None:
-    def wait(lab: Laboratory, stage: Stage) -> None:
-        time.sleep(1)
-
-    outcome, about = run_workload({"kind": "latency", "tail": "500ms"}, KNOWN_PATH, tmp_path, during=wait)
-    span = about["schedule"]["latency"]  # type: ignore[index]
-    assert outcome.status == "ok"
-    assert 1.4 < span.end_s - span.start_s < 5
-    assert not span.is_load
 
 
 def test_fresh_connections_take_a_round_trip_for_each_of_their_parts(tmp_path: Path) -> None:

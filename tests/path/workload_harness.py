@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import WavebedError
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.workload import read_workload
-from wavebed.workload.model import Clock, Outcome, Session, Span, Stage, Workload
+from wavebed.workload.model import Outcome, Session, Span, Stage, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,17 +77,15 @@ class Act:
         assert self.overdue_s <= 0, f"{self.workload.name} took {self.overdue_s:.1f} s too long to stop"
 
 
-def _stage(lab: Laboratory, workload: Workload, folder: Path, clock: Clock, number: int, seed: int) -> Stage:
-    hosts = {"server": lab.server, "client": lab.client}
+def _stage(lab: Laboratory, workload: Workload, folder: Path, number: int, seed: int) -> Stage:
     common = workload.common
     folder = folder / "raw" / workload.name
     folder.mkdir(parents=True)
     return Stage(
-        lab=lab,
-        server=hosts.get(common.server) or lab.edge,
-        client=hosts.get(common.client) or lab.edge,
+        server=lab.host(common.server),
+        client=lab.host(common.client),
         folder=folder,
-        clock=clock,
+        clock=lab.clock,
         port=FIRST_PORT + 20 * number,
         address=f"198.19.{number + 1}.",
         seed=seed,
@@ -116,16 +114,15 @@ def run_workloads(
     folder = tmp_path / "trial"
     folder.mkdir()
     began = time.monotonic()
-    clock = Clock()
     with EmulatedPath.of(**{"seed": str(seed), **path_options}).up(log=folder / "log", wait=True) as lab:
         acts = {
-            workload.name: Act(workload, _stage(lab, workload, folder, clock, number, seed))
+            workload.name: Act(workload, _stage(lab, workload, folder, number, seed))
             for number, workload in enumerate(workloads)
         }
         for act in acts.values():
             act.session = act.workload.open(act.stage)
             act.thread = threading.Thread(target=act.play, args=(acts,), daemon=True)
-        clock.begin(lab.begin())
+        lab.begin()
         for act in acts.values():
             assert act.thread is not None
             act.thread.start()

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from wavebed.errors import WavebedError
+from wavebed.lab.memory import MemoryLab, Program
 from wavebed.workload import call as call_module
 from wavebed.workload import read_workload
 from wavebed.workload import video as video_module
 from wavebed.workload import web as web_module
-from wavebed.workload.model import Clock, Stage
+from wavebed.workload.model import Stage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from wavebed.lab.memory import MemoryProcess
+    from wavebed.lab.protocol import Host
     from wavebed.workload.call import Call
     from wavebed.workload.video import Video
     from wavebed.workload.web import Web
@@ -31,7 +33,8 @@ class Silent:
     comes_up = True
     sandbox = "on"
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, host: Host, *_: object) -> None:
+        self.clock = host.clock
         self.told: list[object] = []
         self.closed = 0
         self.made.append(self)
@@ -40,7 +43,7 @@ class Silent:
         self.told.append(message)
 
     def hear(self, timeout_s: float) -> dict[str, Any]:
-        time.sleep(min(timeout_s, 0.02))
+        self.clock.sleep(timeout_s)
         raise TimeoutError
 
     def await_ready(self) -> None:
@@ -76,10 +79,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def stage(folder: Path) -> Stage:
-    clock = Clock()
-    clock.begin(0)
-    host = SimpleNamespace(name="server", run=lambda *_, **__: None)
-    return Stage(cast("Any", None), cast("Any", host), cast("Any", host), folder, clock, 20000, "198.19.1.", 1, 5.0)
+    lab = MemoryLab({"ip": Program()})
+    lab.begin()
+    return Stage(lab.host("server"), lab.host("client"), folder, lab.clock, 20000, "198.19.1.", 1, 5.0)
 
 
 def video(folder: Path) -> Video:
@@ -142,12 +144,51 @@ def test_a_page_whose_trace_has_no_page_has_failed(server: Server, tmp_path: Pat
 def test_a_call_whose_ends_are_silent_heeds_the_word_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = cast("Call", read_workload({"kind": "call"}))
     monkeypatch.setattr(workload, "settings", dict)
-    session = call_module.CallSession(workload, stage(tmp_path))
-    session._agents = {"server": cast("Any", Silent()), "client": cast("Any", Silent())}
+    place = stage(tmp_path)
+    session = call_module.CallSession(workload, place)
+    session._agents = {name: cast("Any", Silent(place.client)) for name in ("server", "client")}
     session.stop()
-    began = time.monotonic()
     with pytest.raises(WavebedError, match="stopped before"):
         session.run()
-    assert time.monotonic() - began < 2
+    assert place.clock.now_s() < 1
     assert [agent.closed for agent in Silent.made] == [1, 1]
     assert session.report({}).status == "failed"
+
+
+@pytest.mark.usefixtures("server")
+def test_a_call_whose_ends_never_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = cast("Call", read_workload({"kind": "call"}))
+    place = stage(tmp_path)
+    session = call_module.CallSession(workload, place)
+    session._agents = {name: cast("Any", Silent(place.client)) for name in ("server", "client")}
+    with pytest.raises(WavebedError, match="the client's end of the call: no answer within 10 s"):
+        session.run()
+    assert place.clock.now_s() == pytest.approx(10)
+
+
+def test_a_call_lasts_as_long_as_it_should_and_leaves_what_both_ends_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def browser(process: MemoryProcess) -> int:
+        process.read_line()
+        for message in ({"sandbox": "on"}, {"ready": True}):
+            process.host.clock.sleep(2.0)
+            process.write(json.dumps(message) + "\n")
+        while (told := json.loads(process.read_line()))["do"] != "finish":
+            process.write(json.dumps({"value": told["do"]}) + "\n")
+        process.write(json.dumps({"result": {"finished": process.host.clock.now_s()}}) + "\n")
+        return 0
+
+    workload = cast("Call", read_workload({"kind": "call", "duration": "100s"}))
+    workload.film = tmp_path / "film"
+    monkeypatch.setattr(workload, "settings", dict)
+    lab = MemoryLab({Path(sys.executable).name: browser})
+    session = workload.open(
+        Stage(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 200.0)
+    )
+    lab.begin()
+    session.run()
+    assert [process.returncode for process in lab.started] == [0, 0]
+    for end in ("server", "client"):
+        said = json.loads((tmp_path / f"{end}.json").read_text())
+        assert said["result"]["finished"] == pytest.approx(100)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wavebed.lab.confine import Confined, confined_user, confinement_rules, module_path, program_files, take_back
 from wavebed.path import confine
-from wavebed.path.confine import Confined, confined_user, confinement_rules, module_path, program_files, take_back
 from wavebed.workload.raw import create, open_to_all, read_end
 
 

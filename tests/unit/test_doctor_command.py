@@ -16,7 +16,7 @@ from wavebed.cli import doctor_checks, main
 from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
 from wavebed.extras import EXTRAS, PACKAGES
 from wavebed.forward.programs import PROGRAMS
-from wavebed.workload import KINDS, kind_of, tools
+from wavebed.workload import KINDS, kind_of, read_workload, tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,10 +212,6 @@ def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> N
     assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in of_other_machines}
 
 
-def _values(kind: str, **changed: object) -> dict[str, object]:
-    return {key.name: key.default for key in kind_of(kind).keys} | changed
-
-
 @pytest.mark.parametrize(
     ("kind", "changed", "needed"),
     [
@@ -229,12 +225,12 @@ def _values(kind: str, **changed: object) -> dict[str, object]:
     ],
 )
 def test_a_workload_needs_what_its_keys_say(kind: str, changed: dict[str, object], needed: Sequence[str]) -> None:
-    values = _values(kind, **changed)
-    assert [program.name for program in kind_of(kind).programs if program.is_needed(values)] == needed
+    given = {"site": "google"} | changed if kind == "web" else changed
+    assert read_workload({"kind": kind, **given}).needed_programs() == needed
 
 
-def test_every_key_that_decides_on_a_program_exists() -> None:
+def test_every_option_that_decides_on_a_program_exists() -> None:
     for kind in KINDS:
-        keys = {key.name for key in kind_of(kind).keys}
-        assert {program.key for program in kind_of(kind).programs if program.key} <= keys
+        options = kind_of(kind).options_type.__struct_fields__
+        assert {program.option for program in kind_of(kind).programs if program.option} <= set(options)
     assert {kind_of(kind).extra for kind in KINDS} <= {"", *EXTRAS}

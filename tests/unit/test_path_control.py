@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.errors import UserError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.path import control
-from wavebed.path.control import Connection, LaboratoryGoneError, LaboratoryHungError, Running, connect_to, running
+from wavebed.path.control import Connection, Running, connect_to, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

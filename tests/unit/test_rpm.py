@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.errors import WavebedError
+from wavebed.lab.memory import MemoryLab, Program, Script
 from wavebed.workload import rpm
-from wavebed.workload.model import Clock, Span, Stage
-from wavebed.workload.rpm import Exchange, RpmProber, foreign_rpm, read_exchanges, rpm_metrics, rpm_series, trimmed_mean
+from wavebed.workload.model import Span, Stage
+from wavebed.workload.rpm import (
+    EVERY_S,
+    Exchange,
+    RpmProber,
+    foreign_rpm,
+    read_exchanges,
+    rpm_metrics,
+    rpm_series,
+    trimmed_mean,
+)
 from wavebed.workload.serve import Certificate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -79,20 +89,47 @@ def test_a_failed_exchange_is_missing_in_the_series() -> None:
     assert list(series[1].value) == [41, None]
 
 
-def test_a_curl_that_says_nonsense_ends_the_probing_with_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = SimpleNamespace(wait=lambda _: 0, returncode=0, output=lambda: ("nonsense", ""))
-    host = cast("Any", SimpleNamespace(name="server", start=lambda *_, **__: process))
+CURL_SAID = {"time_namelookup": 0.001, "time_connect": 0.041, "time_appconnect": 0.091, "time_starttransfer": 0.151}
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], tuple[RpmProber, MemoryLab]]:
+    """Return what begins to probe in a laboratory with this curl."""
     monkeypatch.setattr(rpm, "start_web_server", lambda *_: SimpleNamespace(stop=lambda: None))
-    clock = Clock()
-    clock.begin(0)
-    stage = Stage(cast("Any", None), host, host, tmp_path, clock, 20000, "198.19.1.", 1, 5.0)
-    prober = RpmProber(stage, 20000, Certificate(tmp_path / "pem", "c2hhMjU2"))
-    prober.start()
-    until = time.monotonic() + 10
-    while prober._error is None and time.monotonic() < until:
-        time.sleep(0.01)
+
+    def begun(curl: Script) -> tuple[RpmProber, MemoryLab]:
+        lab = MemoryLab({"curl": curl})
+        lab.begin()
+        stage = Stage(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 5.0)
+        prober = RpmProber(stage, 20000, Certificate(tmp_path / "pem", "c2hhMjU2"))
+        prober.start()
+        return prober, lab
+
+    return begun
+
+
+def test_an_exchange_begins_every_quarter_of_a_second(begin: Callable[[Script], tuple[RpmProber, MemoryLab]]) -> None:
+    prober, lab = begin(Program(0.151, output=json.dumps(CURL_SAID)))
+    lab.clock.sleep(10.1)
+    prober.end()
+    found = prober.exchanges()
+    assert [each.start_s for each in found] == pytest.approx([number * EVERY_S for number in range(len(found))])
+    assert len(found) == 40  # the one that ran at the end is left out
+
+
+def test_one_that_takes_longer_is_followed_at_once(begin: Callable[[Script], tuple[RpmProber, MemoryLab]]) -> None:
+    prober, lab = begin(Program(2.0, output=json.dumps(CURL_SAID)))
+    lab.clock.sleep(7.0)
+    prober.end()
+    assert [each.start_s for each in prober.exchanges()] == pytest.approx([0, 2, 4], abs=0.06)
+
+
+def test_a_curl_that_says_nonsense_ends_the_probing_with_a_reason(
+    begin: Callable[[Script], tuple[RpmProber, MemoryLab]],
+) -> None:
+    prober, lab = begin(Program(0.1, output="nonsense"))
+    prober.look()
+    lab.clock.sleep(1.0)
     with pytest.raises(WavebedError, match="rpm: Expecting value"):
         prober.look()
     with pytest.raises(WavebedError, match="rpm: Expecting value"):

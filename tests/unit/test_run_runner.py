@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import io
+import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed import output
+from wavebed.cli.run import perform
 from wavebed.errors import WavebedError
+from wavebed.lab.memory import MemoryLab, Program
 from wavebed.result.load import load_run
 from wavebed.result.model import TrialRecord
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
 from wavebed.run.scenario import read_plan
+from wavebed.run.trial import run_trial
 from wavebed.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -89,3 +95,21 @@ def test_the_trials_of_a_run_that_did_not_end_are_those_that_are_there(
     assert run.record.ended is None
     assert list(run.trials["folder"]) == ["0001-as-described"]
     assert run.trial("0001-as-described").checks[0].name == "the only run on this machine"
+
+
+def test_a_run_ends_with_status_1_if_one_workload_failed_at_its_limit_and_says_that_the_others_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = {"endless": Program(None), "short": Program(10.0)}
+    monkeypatch.setattr("wavebed.run.runner.run_trial", partial(run_trial, start=lambda *_: MemoryLab(programs)))
+    tables = "".join(f'[[workload]]\nkind = "command"\nname = "{name}"\nrun = ["{name}"]\n' for name in programs)
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(f'[path]\nrate = "1mbit"\n{tables}')
+    options = argparse.Namespace(command="run", output=tmp_path / "run", json=True)
+    assert perform(read_plan(scenario, trials=2), options) == 1
+    assert json.loads(capsys.readouterr().out)["trials"] == 2
+    for folder in load_run(tmp_path / "run").trials["folder"]:
+        trial = json.loads((tmp_path / "run/trials" / folder / "trial.json").read_text())
+        assert trial["verdict"] == "failed"
+        assert any("endless: stopped at its limit of 60 s" in reason for reason in trial["reasons"])
+        assert {each["name"]: each["status"] for each in trial["workloads"]} == {"endless": "failed", "short": "ok"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,7 +22,10 @@ from wavebed.scene.geometry import (
     present,
     spans_of,
 )
-from wavebed.scene.model import Box, Obstacle, Scene, Screen, Track, Vector
+from wavebed.scene.model import Box, Obstacle, Scene, Screen, Track
+
+if TYPE_CHECKING:
+    from wavebed.scene.tables import Vector
 
 BASE = load("kau-e5g-1")
 

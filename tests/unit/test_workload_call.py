@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.config.problems import Problem
+from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.call_report import call_outcome
 from wavebed.workload.call_video import camera_film
-from wavebed.workload.model import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,8 @@ BEGIN_MS = 1_000_000.0
 ENDS = {"cpu": 0.0, "bandwidth": 0.0, "none": 4.0, "other": 0.0}
 
 
-def clock() -> Clock:
-    made = Clock()
+def clock() -> MachineClock:
+    made = MachineClock()
     made.begin(0)
     made._unix_minus_monotonic_ns = round(BEGIN_MS * 1e6)
     return made

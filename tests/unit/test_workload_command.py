@@ -9,14 +9,14 @@ from wavebed.workload import read_workload
 
 
 def test_a_program_is_an_array_and_a_line_is_for_the_shell() -> None:
-    assert read_workload({"kind": "command", "run": ["a", "b c"]}).values["run"] == ["a", "b c"]
-    assert read_workload({"kind": "command", "run": "a | b"}).values["run"] == ["sh", "-c", "a | b"]
+    assert read_workload({"kind": "command", "run": ["a", "b c"]}).options.run == ["a", "b c"]
+    assert read_workload({"kind": "command", "run": "a | b"}).options.run == ["sh", "-c", "a | b"]
 
 
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({}, "run: is missing: write what runs on the client"),
+        ({}, "run: is missing: write run = "),
         ({"run": []}, "run: an array is not a command"),
         ({"run": 3}, "run: 3 is not a command"),
         ({"run": ["a", 3]}, "run: 3 is not text: write each argument"),

@@ -11,6 +11,7 @@ import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
+from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.irtt import read_irtt
 from wavebed.workload.latency_windows import (
@@ -22,7 +23,7 @@ from wavebed.workload.latency_windows import (
     variation_metrics,
     window_of,
 )
-from wavebed.workload.model import Clock, Span
+from wavebed.workload.model import Span
 from wavebed.workload.ping import read_ping, summary_line
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ rtt min/avg/max/mdev = 50.000/76.600/101.000/24.300 ms
 """
 
 
-def clock(zero_unix_s: float = 1000.0) -> Clock:
-    made = Clock()
+def clock(zero_unix_s: float = 1000.0) -> MachineClock:
+    made = MachineClock()
     made.begin(0)
     made._unix_minus_monotonic_ns = round(zero_unix_s * 1e9)
     return made

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wavebed.config.problems import Problem
+from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.media.content import Content
 from wavebed.workload.media.ladder import LADDERS
-from wavebed.workload.model import Clock
 from wavebed.workload.video import Video
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import Playback, read
@@ -55,7 +55,7 @@ def _record(**changes: Any) -> Any:
 
 
 def _read(**changes: Any) -> Playback:
-    clock = Clock()
+    clock = MachineClock()
     clock.begin(4_000_000_000)
     return read(_record(**changes), clock, STUDY.representations)
 
@@ -209,9 +209,9 @@ def test_the_page_holds_the_player_and_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("duration", "0s", "duration: is out of range: write a time from 1s"),
+        ("duration", "0s", "duration: .0s. is out of range: write a time from 1s"),
         ("segment", "1.01s", "segment: is not a segment"),
-        ("buffer", "301s", "buffer: is out of range"),
+        ("buffer", "301s", "buffer: .301s. is out of range"),
         ("abr", "fast", "abr: 'fast' is not a choice"),
         ("protocol", "h3", "protocol: "),
         ("bitrate", "1mbit", "bitrate: unknown key"),

@@ -1,4 +1,4 @@
-//! How long each wait of a laboratory may take. Python's are in `wavebed/path/limits.py` and stand above these: whoever
+//! How long each wait of a laboratory may take. Python's are in `wavebed/lab/limits.py` and stand above these: whoever
 //! waits for the laboratory waits longer than the laboratory waits inside.
 
 use std::time::Duration;

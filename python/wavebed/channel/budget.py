@@ -24,7 +24,8 @@ from wavebed.scene.model import Box
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Carrier, Interval, Obstacle, Propagation, Scene, Station
+    from wavebed.scene.model import Carrier, Interval, Obstacle, Scene, Station
+    from wavebed.scene.tables import Propagation
 
     Floats = NDArray[np.float64]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from wavebed.channel.adaptation.bler import waterfall
 from wavebed.channel.adaptation.wifi import FIRST_DATA_MCS

@@ -75,10 +75,10 @@ def _users() -> dict[str, list[str]]:
 
 
 def _condition(program: Program) -> str:
-    if not program.key:
+    if not program.option:
         return ""
     values = " or ".join(str(value).lower() if isinstance(value, bool) else f'"{value}"' for value in program.values)
-    return f" ({program.key} = {values})"
+    return f" ({program.option} = {values})"
 
 
 def extra_checks() -> list[Check]:

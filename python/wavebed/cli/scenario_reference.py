@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
-from typing import TYPE_CHECKING
 
+from wavebed.config.table import fields, markdown_table
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
-from wavebed.path.schema import AIR_KEYS, DEFAULT_SYSCTLS, HOST_KEYS, LINK_KEYS, PATH_KEYS, SEGMENT_KEYS
-from wavebed.run.scenario import RUN_KEYS
+from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.run.scenario import RunTable
 from wavebed.workload import KINDS, kind_of
-from wavebed.workload.keys import COMMON_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from wavebed.path.schema import Key
-    from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.keys import Common
 
 __all__ = ["reference_page"]
 
@@ -27,13 +21,13 @@ def reference_page() -> str:
     text = (resources.files("wavebed.cli") / "scenario_reference.md.in").read_text(encoding="utf-8")
     sysctls = "".join(f"| `{name}` | `{value}` |\n" for name, value in DEFAULT_SYSCTLS.items())
     parts = {
-        "link keys": _table(LINK_KEYS),
-        "air keys": _table(AIR_KEYS),
-        "path keys": _table(PATH_KEYS),
-        "segment keys": _table(SEGMENT_KEYS),
-        "host keys": _table(HOST_KEYS),
-        "run keys": _workload_table(RUN_KEYS),
-        "common workload keys": _workload_table(COMMON_KEYS),
+        "link keys": markdown_table(LinkTable),
+        "air keys": markdown_table(AirTable),
+        "path keys": markdown_table(PathTable),
+        "segment keys": markdown_table(SegmentTable),
+        "host keys": markdown_table(HostTable),
+        "run keys": markdown_table(RunTable),
+        "common workload keys": markdown_table(Common),
         "kinds of workloads": "\n".join(_kind(name) for name in KINDS),
         "limits": ", ".join(f"{kind} {packets} packets" for kind, packets in LEAST_LIMIT_PACKETS.items()),
         "sysctls": f"| setting | value |\n|---|---|\n{sysctls}",
@@ -43,31 +37,10 @@ def reference_page() -> str:
     return text
 
 
-def _table(keys: Mapping[str, Key]) -> str:
-    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
-    for key in keys.values():
-        write = key.write.replace("|", "\\|")
-        lines.append(f"| `{key.name}` | `{write}` | {key.default} | {key.meaning} |")
-    return "\n".join(lines) + "\n"
-
-
-def _workload_table(keys: Sequence[WorkloadKey]) -> str:
-    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
-    for key in keys:
-        write = key.write.replace("|", "\\|")
-        default = "none" if key.default is None else f"`{_toml(key.default)}`"
-        lines.append(f"| `{key.name}` | `{write}` | {default} | {key.meaning} |")
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _kind(name: str) -> str:
     kind = kind_of(name)
     text = f"### {name}\n\n{kind.summary} See [{name}](../workloads/{name}.md).\n\n"
-    return text + (_workload_table(kind.keys) if kind.keys else "")
+    return text + (markdown_table(kind.options_type) if fields(kind.options_type) else "")
 
 
 if __name__ == "__main__":

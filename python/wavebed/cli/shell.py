@@ -59,7 +59,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _rules() -> dict[str, Json]:
-    from wavebed.path.confine import confinement_rules
+    from wavebed.lab.confine import confinement_rules
 
     return confinement_rules()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from wavebed.config.problems import Problem, at, choose, described
+from wavebed.config.reader import reader
 from wavebed.config.units import Limit, parse_limit
 from wavebed.config.values import boolean, field, number, size_bytes, table, table_of, time_ns, word
 
@@ -35,6 +36,7 @@ class Queue(Struct, frozen=True):
     quantum_bytes: int | None = None
 
 
+@reader("KIND[:LIMIT]", {"type": ["string", "object"]})
 def queue(value: object) -> Queue:
     """Read ``KIND``, ``KIND:LIMIT`` or ``{kind = …, limit = …, …}``."""
     value = table_of(value)

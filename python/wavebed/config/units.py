@@ -22,6 +22,7 @@ __all__ = [
     "MAX_TIME_NS",
     "Limit",
     "argument",
+    "format_frequency",
     "format_limit",
     "format_rate",
     "format_share",
@@ -290,12 +291,19 @@ def format_rate(rate_bps: int) -> str:
 
 def format_time(time_ns: int) -> str:
     """Write nanoseconds so that `parse_time` reads the same number back."""
-    return _format(time_ns, TIME_UNITS)
+    return _format(time_ns, TIME_UNITS) if time_ns else "0s"
 
 
 def format_size(size_bytes: int) -> str:
-    """Write bytes (powers of 1000) so that `parse_size` reads the same number back."""
+    """Write bytes so that `parse_size` reads the same number back, in MiB where they are whole."""
+    if size_bytes and size_bytes % 2**20 == 0:
+        return f"{size_bytes >> 20}mib"
     return _format(size_bytes, {name: SIZE_UNITS[name] for name in ("b", "kb", "mb", "gb")})
+
+
+def format_frequency(frequency_hz: int) -> str:
+    """Write hertz so that `parse_frequency` reads the same number back."""
+    return _format(frequency_hz, FREQUENCY_UNITS)
 
 
 def format_share(share: float) -> str:

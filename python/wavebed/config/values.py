@@ -6,17 +6,26 @@ command line a table is written as TOML writes it inline: ``--loss '{model = "gi
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from wavebed.config import units
 from wavebed.config.problems import Problem, at, choose, described, unknown_key
-from wavebed.config.units import parse_rate, parse_share, parse_size, parse_time
+from wavebed.config.reader import Reader, reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from wavebed.config.data import Json
+    from wavebed.config.reader import Schema
 
 __all__ = [
+    "RATE_SCHEMA",
+    "SHARE_SCHEMA",
+    "SIZE_SCHEMA",
+    "TIME_SCHEMA",
     "Table",
     "boolean",
     "field",
@@ -24,13 +33,16 @@ __all__ = [
     "name",
     "number",
     "quantity",
+    "quantity_schema",
     "rate_bps",
+    "seconds",
     "share",
     "size_bytes",
     "table",
     "table_of",
     "text",
     "time_ns",
+    "time_text",
     "word",
 ]
 
@@ -51,7 +63,9 @@ def table_of(text: object) -> object:
     return value
 
 
-def quantity(parse: Callable[[str], _Value], example: str) -> Callable[[object], _Value]:
+def quantity(
+    parse: Callable[[str], _Value], example: str, write: str, schema: Schema, raw: Callable[[_Value], Json]
+) -> Reader[_Value]:
     """Make a parser of quantities accept anything, and refuse what is not text."""
 
     def read(value: object) -> _Value:
@@ -59,16 +73,46 @@ def quantity(parse: Callable[[str], _Value], example: str) -> Callable[[object],
             raise Problem(f"{described(value)} has no unit: write text such as {example}")
         return parse(value)
 
-    return read
+    return Reader(read, write, schema, raw)
 
 
-rate_bps = quantity(parse_rate, '"100mbit"')
-time_ns = quantity(parse_time, '"10ms"')
-size_bytes = quantity(parse_size, '"64kb"')
-share = quantity(parse_share, '"0.01%"')
+def quantity_schema(names: Iterable[str], *, signed: bool = False) -> Schema:
+    """Return the JSON Schema of a number and one of these units, in small letters."""
+    sign = "[+-]?" if signed else ""
+    return {"type": "string", "pattern": rf"^\s*{sign}[0-9]+(\.[0-9]+)?({'|'.join(names)})\s*$"}
 
 
-def number(least: int, most: int) -> Callable[[object], int]:
+RATE_SCHEMA = quantity_schema(units.RATE_UNITS)
+TIME_SCHEMA = quantity_schema(units.TIME_UNITS)
+SIZE_SCHEMA = quantity_schema(units.SIZE_UNITS)
+SHARE_SCHEMA = quantity_schema("%")
+
+rate_bps = quantity(units.parse_rate, '"100mbit"', "RATE", RATE_SCHEMA, units.format_rate)
+time_ns = quantity(units.parse_time, '"10ms"', "TIME", TIME_SCHEMA, units.format_time)
+size_bytes = quantity(units.parse_size, '"64kb"', "SIZE", SIZE_SCHEMA, units.format_size)
+share = quantity(units.parse_share, '"0.01%"', "SHARE", SHARE_SCHEMA, units.format_share)
+
+
+def seconds(least_s: float = 0.0, most_s: float = math.inf) -> Reader[float]:
+    """Make a reader of times within bounds, in seconds."""
+
+    def read(value: object) -> float:
+        time_s = time_ns(value) / 1e9
+        if least_s <= time_s <= most_s:
+            return time_s
+        if most_s < math.inf:
+            raise Problem(f"{value!r} is out of range: write a time from {time_text(least_s)} to {time_text(most_s)}")
+        raise Problem(f"{value!r} is too short: write at least {time_text(least_s)}")
+
+    return Reader(read, "TIME", TIME_SCHEMA, time_text)
+
+
+def time_text(time_s: float) -> str:
+    """Write seconds as a time with its unit."""
+    return units.format_time(round(time_s * 1e9))
+
+
+def number(least: int, most: int) -> Reader[int]:
     """Make a reader of whole numbers within bounds."""
 
     def read(value: object) -> int:
@@ -80,14 +124,15 @@ def number(least: int, most: int) -> Callable[[object], int]:
             raise Problem(f"{value} is out of range: write a whole number from {least} to {most}")
         return value
 
-    return read
+    return Reader(read, "N", {"type": "integer", "minimum": least, "maximum": most})
 
 
-def word(*choices: str) -> Callable[[object], str]:
+def word(*choices: str) -> Reader[str]:
     """Make a reader of one of a few words."""
-    return lambda value: choose(value, choices)
+    return Reader(lambda value: choose(value, choices), "|".join(choices), {"enum": list(choices)})
 
 
+@reader("true|false", {"type": "boolean"})
 def boolean(value: object) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):
@@ -95,6 +140,7 @@ def boolean(value: object) -> bool:
     return value
 
 
+@reader("TEXT", {"type": "string", "minLength": 1})
 def text(value: object) -> str:
     """Read text that is not empty and is on one line."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
@@ -102,6 +148,7 @@ def text(value: object) -> str:
     return value
 
 
+@reader("NAME", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"})
 def name(value: object) -> str:
     """Read the name of a segment or a laboratory."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", value, re.ASCII):
@@ -112,6 +159,7 @@ def name(value: object) -> str:
     return value
 
 
+@reader("FILE", {"type": "string", "minLength": 1}, str)
 def file_path(value: object) -> FilePath:
     """Read the name of a file."""
     if not isinstance(value, str) or not value or "\0" in value:

@@ -12,8 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
+from wavebed.config.table import read_present
 from wavebed.path.model import PatternFile, ScenePattern
-from wavebed.path.schema import AIR_KEYS, RadioChoice
+from wavebed.path.tables import AirTable, RadioChoice
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
 from wavebed.spec.link import Constant
@@ -42,7 +43,7 @@ class SceneChoice(Struct, frozen=True):
 
 
 class Air(Struct):
-    """The keys of `AIR_KEYS` while the values of one segment are collected."""
+    """The keys of `AirTable` while the values of one segment are collected."""
 
     scene: SceneChoice | None = None
     mode: tuple[str, str] | None = None
@@ -52,18 +53,17 @@ class Air(Struct):
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None) -> None:
         """Lay one source's values above those that are there; see `wavebed.path.layers.Links.lay`."""
-        read = {key: at(place(key), AIR_KEYS[key].read, given[key]) for key in AIR_KEYS if key in given}
-        if "scene" in read:
-            self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), cast("str", read["scene"]))
+        read = read_present(AirTable, given, place)
+        if read.scene is not None:
+            self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), read.scene)
             self.mode, self.radio, self.device, self.device_given = None, [], None, False
-        if "mode" in read:
-            self.mode = (cast("str", read["mode"]), place("mode"))
-        if "radio" in read:
-            choice = cast("RadioChoice", read["radio"])
-            replaces = choice.off or choice.preset is not None
-            self.radio = [*([] if replaces else self.radio), (choice, place("radio"))]
-        if "device" in read:
-            self.device, self.device_given = cast("DeviceSettings | None", read["device"]), True
+        if "mode" in given:
+            self.mode = (read.mode, place("mode"))
+        if read.radio is not None:
+            replaces = read.radio.off or read.radio.preset is not None
+            self.radio = [*([] if replaces else self.radio), (read.radio, place("radio"))]
+        if "device" in given:
+            self.device, self.device_given = read.device, True
 
     def pattern(self, direction: str) -> ScenePattern | None:
         """Return what drives a link of the scene; ``None`` without a scene."""

@@ -12,12 +12,12 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import at, unknown_key
+from wavebed.config.table import fields
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
-from wavebed.path.layers import DIRECTED_KEYS, link_key
 from wavebed.path.scenario import read_path
-from wavebed.path.schema import AIR_KEYS, LINK_KEYS, PATH_KEYS
+from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -142,9 +142,10 @@ def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
         key.replace("_", "-"): os.fspath(value) if isinstance(value, os.PathLike) else value
         for key, value in options.items()
     }
+    known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable))
     for key in named:
-        if link_key(key) is None and key not in PATH_KEYS and key not in AIR_KEYS:
-            raise unknown_key(key, (*PATH_KEYS, *LINK_KEYS, *AIR_KEYS), DIRECTED_KEYS)
+        if link_key(key) is None and key not in known:
+            raise unknown_key(key, known, DIRECTED)
     traces = Traces()
     try:
         return read_path(scenario, named, traces)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, cast
 
 from wavebed._core import find_core
-from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.path.limits import LIMITS
+from wavebed.errors import MachineError, UserError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.limits import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,15 +28,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["Connection", "LaboratoryGoneError", "LaboratoryHungError", "Running", "connect_to", "running"]
-
-
-class LaboratoryGoneError(WavebedError):
-    """The laboratory ended while it was spoken to."""
-
-
-class LaboratoryHungError(WavebedError):
-    """The laboratory did not answer in time."""
+__all__ = ["Connection", "Running", "connect_to", "running"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,15 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
-from wavebed.path.control import Connection, LaboratoryGoneError
+from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.path.control import Connection
 from wavebed.path.launch import clean_environment
 from wavebed.path.process import Pump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.path.limits import Limits
+    from wavebed.lab.limits import Limits
 
 __all__ = ["Core"]
 

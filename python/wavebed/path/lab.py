@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.path.confine import Confined, confinement_rules, hand_over
-from wavebed.path.control import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.clock import MachineClock
+from wavebed.lab.confine import Confined, confinement_rules, hand_over
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.protocol import Host, Lab
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
-from wavebed.path.limits import LIMITS, Limits
 from wavebed.path.live import apply_change, change_request
 from wavebed.path.process import LabProcess, Pump, pipe_or
 
@@ -24,18 +26,21 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wavebed.config.data import Json
+    from wavebed.lab.protocol import Redirect
     from wavebed.path.control import Connection
     from wavebed.path.laboratory import LabPlan
     from wavebed.spec.network import Network
 
 __all__ = ["LabHost", "Laboratory"]
 
+_TCP_SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
+_UDP_SOCKETS = ("/proc/net/udp", "/proc/net/udp6")
 _STATE = 3
-_LISTEN = "0A"
-Redirect = int | IO[bytes] | IO[str] | None
+_OPEN = ("0A", "07")
+"""TCP that listens, UDP without a peer."""
 
 
-class LabHost:
+class LabHost(Host):
     """A host of a running laboratory.
 
     Parameters
@@ -49,6 +54,7 @@ class LabHost:
     def __init__(self, laboratory: Laboratory, name: str) -> None:
         self.laboratory = laboratory
         self.name = name
+        self.clock = laboratory.clock
 
     def start(
         self,
@@ -197,8 +203,13 @@ class LabHost:
             raise subprocess.CalledProcessError(status, process.args, output, errors)
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
-    def wait_for_port(self, port: int, timeout: float = 10.0) -> None:
+    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
         """Wait until a program on this host accepts TCP connections on `port`, without making one.
+
+        Parameters
+        ----------
+        udp : bool
+            Whether a program that has bound the UDP port will do as well.
 
         Raises
         ------
@@ -206,11 +217,11 @@ class LabHost:
             If none does within `timeout` seconds.
         """
         end = time.monotonic() + timeout
+        argv = ["cat", *_TCP_SOCKETS, *(_UDP_SOCKETS if udp else ())]
         while time.monotonic() < end:
-            argv = ["cat", "/proc/net/tcp", "/proc/net/tcp6"]
             tables = self.run(argv, capture_output=True, timeout=self.laboratory.limits.answer_s, confined=True).stdout
             for row in map(str.split, tables.splitlines()):
-                if len(row) > _STATE and row[_STATE] == _LISTEN and row[1].endswith(f":{port:04X}"):
+                if len(row) > _STATE and row[_STATE] in _OPEN and row[1].endswith(f":{port:04X}"):
                     return
             time.sleep(0.01)
         raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
@@ -222,7 +233,7 @@ def _descriptor(given: Redirect, default: int) -> int:
     return given if isinstance(given, int) else given.fileno()
 
 
-class Laboratory:
+class Laboratory(Lab):
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
     `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
@@ -254,6 +265,7 @@ class Laboratory:
     ) -> None:
         self.name = plan.name
         self.limits = limits
+        self.clock = MachineClock()
         self._processes: list[LabProcess] = []
         self.confined_user: int | None = None
         """The user that confined programs are on this machine; ``None``: the one who made the laboratory."""
@@ -278,12 +290,12 @@ class Laboratory:
     @property
     def server(self) -> LabHost:
         """The server."""
-        return self._hosts["server"]
+        return self.host("server")
 
     @property
     def client(self) -> LabHost:
         """The client."""
-        return self._hosts["client"]
+        return self.host("client")
 
     @property
     def edge(self) -> LabHost:
@@ -294,9 +306,19 @@ class Laboratory:
         UserError
             If the path has none.
         """
-        if "edge" not in self._hosts:
-            raise UserError("edge: this path has no edge host: add [path.edge] to the scenario")
-        return self._hosts["edge"]
+        return self.host("edge")
+
+    def host(self, name: str) -> LabHost:
+        """Return a host by its name.
+
+        Raises
+        ------
+        UserError
+            If the path has none of this name.
+        """
+        if name not in self._hosts:
+            raise UserError(f"{name}: this path has no {name} host: add [path.{name}] to the scenario")
+        return self._hosts[name]
 
     def adopt(self, process: LabProcess) -> None:
         """Remember a process, to let go of it when the laboratory ends."""
@@ -339,6 +361,7 @@ class Laboratory:
         with self.connect() as connection:
             zero_ns = connection.ask({"do": "begin"})["zero_ns"]
         assert isinstance(zero_ns, int), "time zero is a number"
+        self.clock.begin(zero_ns)
         return zero_ns
 
     @property
@@ -415,8 +438,11 @@ class Laboratory:
         end = time.monotonic() + self.limits.start_s
         try:
             with self.connect() as connection:
-                user = connection.ask({"do": "show"}, limit_s=self.limits.start_s)["confined_user"]
+                shown = connection.ask({"do": "show"}, limit_s=self.limits.start_s)
+            user, zero_ns = shown["confined_user"], shown["zero_ns"]
             self.confined_user = user if isinstance(user, int) else None
+            if isinstance(zero_ns, int):
+                self.clock.begin(zero_ns)
         except LaboratoryHungError:
             raise LaboratoryHungError(
                 f"laboratory {self.name!r} did not start within {self.limits.start_s:g} s: see wavebed doctor"

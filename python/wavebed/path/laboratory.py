@@ -64,7 +64,7 @@ class LabPlan(Struct, frozen=True):
     sample : bool
         Whether connections and processors are sampled into `log_dir`.
     confine : mapping or None
-        How confined programs are confined, by `wavebed.path.confine.confinement_rules`; ``None``: none can be.
+        How confined programs are confined, by `wavebed.lab.confine.confinement_rules`; ``None``: none can be.
     confined : bool
         Whether `command` and `background` are confined.
     """

@@ -6,29 +6,25 @@ overrides an earlier one in both directions. A rate replaces a trace, and a trac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
+from wavebed.config.table import fields, of_values
 from wavebed.path.air import Air, check_link, with_link_keys
-from wavebed.path.model import Delay, Link, Loss, PatternFile, Rate, ScenePattern
-from wavebed.path.schema import LINK_KEYS
-from wavebed.spec.link import Reorder, TokenBucket
+from wavebed.path.model import Link, PatternFile, ScenePattern
+from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
+from wavebed.spec.link import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
-    from wavebed.config.queue import Queue
-    from wavebed.path.model import TraceEnd
     from wavebed.path.traces import Traces
 
-__all__ = ["DIRECTED_KEYS", "DIRECTIONS", "Entry", "Links", "link_key"]
-
-DIRECTIONS = ("down", "up")
-_Value = TypeVar("_Value")
+__all__ = ["Entry", "Links"]
 
 
 class Entry(Struct, frozen=True):
@@ -47,20 +43,6 @@ class Entry(Struct, frozen=True):
     value: object
     place: str
     both: bool
-
-
-def link_key(name: str) -> tuple[str, tuple[str, ...]] | None:
-    """Split ``up-rate`` into the key and its directions; ``None`` if it is no key of a link."""
-    if name in LINK_KEYS:
-        return name, DIRECTIONS
-    direction, _, key = name.partition("-")
-    if direction in DIRECTIONS and key in LINK_KEYS:
-        return key, (direction,)
-    return None
-
-
-DIRECTED_KEYS = tuple(f"{direction}-{key}" for direction in DIRECTIONS for key in LINK_KEYS)
-"""Keys of a link for one direction."""
 
 
 class Links:
@@ -102,10 +84,10 @@ class Links:
                 found = link_key(name)
                 if found is None or (len(found[1]) == 2) != both:
                     continue
-                key, directions = found
-                value = _rooted(at(place(name), LINK_KEYS[key].read, raw), base)
+                field, directions = found
+                value = _rooted(at(place(name), field.key.reader, raw), base)
                 for direction in directions:
-                    step[direction][key] = Entry(value, place(name), both)
+                    step[direction][field.name] = Entry(value, place(name), both)
             for direction in DIRECTIONS:
                 self._lay_step(direction, step[direction])
 
@@ -161,7 +143,7 @@ class Links:
     def _check_needs(self, links: Mapping[str, Link]) -> None:
         for direction in DIRECTIONS:
             for key, entry in self._entries[direction].items():
-                needs = LINK_KEYS[key].needs
+                needs = fields(LinkTable)[key].key.needs
                 able = DIRECTIONS if entry.both else (direction,)
                 if needs and not any(_has(needs, self._entries[each], links[each]) for each in able):
                     raise Problem(f"acts on a {needs}, and there is none: {_REMEDIES[needs]}", entry.place)
@@ -195,55 +177,55 @@ def _rooted(value: object, base: FilePath | None) -> object:
     return value
 
 
-def _get(entries: Mapping[str, Entry], key: str, default: _Value) -> _Value:
-    return cast("_Value", entries[key].value) if key in entries else default
-
-
 def _build(
     entries: Mapping[str, Entry],
     scene: ScenePattern | None,
     trace_columns: Callable[[PatternFile], frozenset[str]],
 ) -> Link:
-    rate: Rate | None = _get(entries, "rate", None)
+    given = of_values(LinkTable, {name: entry.value for name, entry in entries.items()})
+    rate = given.rate
     if rate is None and scene is not None:
-        rate = replace(scene, end=_get(entries, "trace-end", "repeat"), start_ns=_get(entries, "start-at", 0))
-    delay: Delay | None = _get(entries, "delay", None)
-    loss: Loss | None = _get(entries, "loss", None)
+        rate = replace(scene, end=given.trace_end, start_ns=given.start_at_ns)
+    delay, loss = given.delay, given.loss
     _check_pattern(entries, "delay", "delay_s", trace_columns)
     _check_pattern(entries, "loss", "loss", trace_columns)
-    sampled = _get(entries, "rate-mode", "live") == "sampled"
-    queue = cast("Queue | None", _get(entries, "queue", None))
-    if sampled and isinstance(rate, TokenBucket):
-        raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
-    if sampled and queue is not None and queue.kind not in ("droptail", "infinite"):
-        rule = f"{queue.kind} does not fit rate-mode sampled, which fixes departures on arrival"
-        raise Problem(f"{rule}: write droptail or infinite", entries["queue"].place)
-    if "trace" in entries:
-        rate = trace = _trace(entries)
+    sampled = given.rate_mode == "sampled"
+    if sampled:
+        _check_sampled(given, entries)
+    if given.trace is not None:
+        rate = trace = PatternFile(given.trace, given.trace_format, given.trace_end, given.start_at_ns)
         columns = at(entries["trace"].place, trace_columns, trace)
         if not columns & {"rate_bps", "bytes"}:
             raise Problem("the trace has no rate: give it as the pattern of delay or loss", entries["trace"].place)
         if sampled and "bytes" in columns:
             raise Problem("opportunities cannot be sampled: use a trace of rates", entries["rate-mode"].place)
         if "bytes" in columns:
-            _check_opportunities(entries)
+            _check_opportunities(given, entries)
         delay = trace if delay is None and "delay_s" in columns else delay
         loss = trace if loss is None and "loss" in columns else loss
     return Link(
         rate=rate,
         sampled=sampled,
-        overhead_bytes=_get(entries, "overhead", 0),
-        outage=_get(entries, "outage", "hold"),
-        queue=queue,
-        queue_unit=_get(entries, "queue-unit", "packet"),
+        overhead_bytes=given.overhead_bytes,
+        outage=given.outage,
+        queue=given.queue,
+        queue_unit=given.queue_unit,
         delay=delay,
         loss=loss,
-        loss_unit=_get(entries, "loss-unit", "packet"),
-        loss_at=_get(entries, "loss-at", "exit"),
-        duplicate=cast("float | None", _get(entries, "duplicate", None)),
-        reorder=cast("Reorder | None", _get(entries, "reorder", None)),
-        corrupt=cast("float | None", _get(entries, "corrupt", None)),
+        loss_unit=given.loss_unit,
+        loss_at=given.loss_at,
+        duplicate=given.duplicate,
+        reorder=given.reorder,
+        corrupt=given.corrupt,
     )
+
+
+def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:
+    if isinstance(given.rate, TokenBucket):
+        raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
+    if given.queue is not None and given.queue.kind not in ("droptail", "infinite"):
+        rule = f"{given.queue.kind} does not fit rate-mode sampled, which fixes departures on arrival"
+        raise Problem(f"{rule}: write droptail or infinite", entries["queue"].place)
 
 
 def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
@@ -252,10 +234,10 @@ def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
         raise Problem(f"is {rate.value.burst_bytes}b: write at least the MTU, {mtu}b", f"{rate.place}.burst")
 
 
-def _check_opportunities(entries: Mapping[str, Entry]) -> None:
-    if _get(entries, "trace-end", "") == "hold":
+def _check_opportunities(given: LinkTable, entries: Mapping[str, Entry]) -> None:
+    if given.trace_end == "hold":
         raise Problem("no opportunity lasts: write repeat or stop", entries["trace-end"].place)
-    if _get(entries, "outage", "") == "drop":
+    if given.outage == "drop":
         raise Problem("opportunities have no rate that could be zero: remove outage", entries["outage"].place)
 
 
@@ -268,14 +250,3 @@ def _check_pattern(
     columns = at(entry.place, trace_columns, entry.value)
     if column not in columns:
         raise Problem(f"the pattern has no column {column!r}, but {', '.join(sorted(columns))}: add it", entry.place)
-
-
-def _trace(entries: Mapping[str, Entry]) -> PatternFile:
-    file: FilePath = cast("FilePath", entries["trace"].value)
-    end: TraceEnd = _get(entries, "trace-end", "repeat")
-    return PatternFile(
-        file=file,
-        format=cast("str | None", _get(entries, "trace-format", None)),
-        end=end,
-        start_ns=_get(entries, "start-at", 0),
-    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.path.layers import DIRECTIONS
-from wavebed.path.schema import AIR_KEYS, LINK_KEYS, PATH_KEYS
+from wavebed.config.table import fields
+from wavebed.path.tables import DIRECTIONS, AirTable, LinkTable, PathTable
 
 if TYPE_CHECKING:
     import argparse
+
+    from wavebed.config.table import Field
 
 __all__ = ["add_path_options", "path_options"]
 
@@ -29,19 +31,21 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--scenario", metavar="FILE", type=FilePath, help="a whole path from a file; the options below override it"
     )
-    for key in LINK_KEYS.values():
-        summary = f"{key.meaning} (default: {key.default})".replace("`", "").replace("%", "%%")
-        group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, metavar=key.write, help=summary)
+    for name, field in fields(LinkTable).items():
+        group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
         for direction in DIRECTIONS:
-            shown = f"the same, {direction}link only" if key.name in _SHOWN_BY_DIRECTION else argparse.SUPPRESS
-            name = f"{direction}-{key.name}"
-            group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=key.write, help=shown)
-    for key in (*AIR_KEYS.values(), *PATH_KEYS.values()):
-        summary = f"{key.meaning} (default: {key.default})".replace("`", "").replace("%", "%%")
-        if key.write == "true|false":
-            group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, action="store_const", const=True, help=summary)
+            shown = f"the same, {direction}link only" if name in _SHOWN_BY_DIRECTION else argparse.SUPPRESS
+            directed = f"{direction}-{name}"
+            group.add_argument(f"--{directed}", dest=_PREFIX + directed, metavar=field.write, help=shown)
+    for name, field in (fields(AirTable) | fields(PathTable)).items():
+        if field.write == "true|false":
+            group.add_argument(f"--{name}", dest=_PREFIX + name, action="store_const", const=True, help=_help(field))
         else:
-            group.add_argument(f"--{key.name}", dest=_PREFIX + key.name, metavar=key.write, help=summary)
+            group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
+
+
+def _help(field: Field) -> str:
+    return f"{field.key.meaning} (default: {field.default_text})".replace("`", "").replace("%", "%%")
 
 
 def path_options(args: argparse.Namespace) -> dict[str, object]:

@@ -9,7 +9,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.path.control import LaboratoryGoneError
+from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.protocol import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ class Pump:
         return b"".join(self._chunks).decode(errors="replace")
 
 
-class LabProcess:
+class LabProcess(Process):
     """A process that runs on a host, as `subprocess.Popen` is one that runs here.
 
     Parameters

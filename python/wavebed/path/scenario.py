@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, at, described, unknown_key
-from wavebed.config.values import name as read_name
+from wavebed.config.table import fields, read_present, read_table
 from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
-from wavebed.path.layers import DIRECTED_KEYS, Links, link_key
-from wavebed.path.model import Host, Join, PathModel, Segment
-from wavebed.path.schema import (
-    AIR_KEYS,
-    DEFAULT_JOIN,
-    DEFAULT_MTU,
-    DEFAULT_SEED,
+from wavebed.path.layers import Links
+from wavebed.path.model import Host, PathModel, Segment
+from wavebed.path.tables import (
     DEFAULT_SYSCTLS,
-    HOST_KEYS,
-    LINK_KEYS,
-    PATH_KEYS,
-    SEGMENT_KEYS,
+    DIRECTED,
+    HOSTS,
+    AirTable,
+    EdgeTable,
+    HostTable,
+    LinkTable,
+    PathTable,
+    SegmentTable,
+    link_key,
 )
-from wavebed.path.values import join as read_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
 MAX_SEGMENTS = 64
 TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
-HOSTS = ("server", "edge", "client")
 
 
 def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: Traces) -> PathModel:
@@ -145,34 +144,29 @@ class _Reader:
 
     def read(self) -> PathModel:
         self._check_keys()
-        mtu = cast("int", self._of_path("mtu", DEFAULT_MTU))
-        segments = self._segments(mtu)
+        table = read_present(
+            PathTable,
+            {**self.given, **self.options},
+            lambda key: f"--{key}" if key in self.options else self.place(key),
+        )
+        segments = self._segments(table.mtu)
         edge_after = self._edge_after([segment.name for segment in segments])
-        nat = cast("bool", self._of_path("nat", False))
-        hosts = [self._host(name, nat=nat) for name in HOSTS if name != "edge" or edge_after is not None]
         return PathModel(
-            hosts=tuple(hosts),
+            hosts=tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None),
             segments=segments,
             edge_after=edge_after,
-            join=cast("Join", self._of_path("join", read_join(DEFAULT_JOIN))),
-            seed=cast("int", self._of_path("seed", DEFAULT_SEED)),
-            mtu=mtu,
-            nat=nat,
-            packet_memory_bytes=cast("int | None", self._of_path("packet-memory", None)),
+            join=table.join,
+            seed=table.seed,
+            mtu=table.mtu,
+            nat=table.nat,
+            packet_memory_bytes=table.packet_memory_bytes,
         )
 
     def _check_keys(self) -> None:
-        known = (*PATH_KEYS, *LINK_KEYS, *AIR_KEYS, "segment", *HOSTS)
+        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "segment", *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
-                raise unknown_key(key, known, DIRECTED_KEYS).below(self.place())
-
-    def _of_path(self, key: str, default: object) -> object:
-        if key in self.options:
-            return at(f"--{key}", PATH_KEYS[key].read, self.options[key])
-        if key in self.given:
-            return at(self.place(key), PATH_KEYS[key].read, self.given[key])
-        return default
+                raise unknown_key(key, known, DIRECTED).below(self.place())
 
     def _segments(self, mtu: int) -> tuple[Segment, ...]:
         if "segment" not in self.given:
@@ -197,7 +191,7 @@ class _Reader:
         if not 1 <= len(tables) <= MAX_SEGMENTS:
             raise Problem(f"there are {len(tables)}: write 1 to {MAX_SEGMENTS}", self.place("segment"))
         for key in self.given:
-            if link_key(key) is not None or key in AIR_KEYS:
+            if link_key(key) is not None or key in fields(AirTable):
                 raise Problem("belongs to a segment when there are [[path.segment]]: move it there", self.place(key))
         sketches: list[tuple[str, str, Links]] = []
         for index, table in enumerate(tables, 1):
@@ -206,20 +200,18 @@ class _Reader:
 
     def _sketch(self, index: int, table: Mapping[str, object], taken: list[str]) -> tuple[str, str, Links]:
         where = f"segment[{index}]"
-        for key in ("name", "kind"):
-            if key not in table:
-                raise Problem(f"is missing: write {key} = {SEGMENT_KEYS[key].write}", self.place(where, key))
-        name = at(self.place(where, "name"), read_name, table["name"])
-        if name in taken:
-            raise Problem(f"{name!r} is taken by another segment: choose another", self.place(where, "name"))
-        kind = at(self.place(where, "kind"), SEGMENT_KEYS["kind"].read, table["kind"])
-        known = (*SEGMENT_KEYS, *LINK_KEYS, *AIR_KEYS)
+        keys = fields(SegmentTable)
+        own = {key: value for key, value in table.items() if key in keys}
+        known = (*keys, *fields(LinkTable), *fields(AirTable))
         for key in table:
             if key not in known and link_key(key) is None:
-                raise unknown_key(key, known, DIRECTED_KEYS).below(self.place(where))
+                raise unknown_key(key, known, DIRECTED).below(self.place(where))
+        segment = at(self.place(where), lambda given: read_table(SegmentTable, given, "[[path.segment]]"), own)
+        if segment.name in taken:
+            raise Problem(f"{segment.name!r} is taken by another segment: choose another", self.place(where, "name"))
         links = Links()
         links.lay(table, lambda key: self.place(where, key), self.base)
-        return name, cast("str", kind), links
+        return segment.name, segment.kind, links
 
     def _edge_after(self, names: list[str]) -> int | None:
         if "edge" not in self.given:
@@ -239,37 +231,13 @@ class _Reader:
             )
         return names.index(cast("str", after)) + 1
 
-    def _host(self, name: str, *, nat: bool) -> Host:
+    def _host(self, name: str, path: PathTable) -> Host:
         given = self.given.get(name, {})
-        if not isinstance(given, dict):
-            raise Problem(f"{described(given)} is not a table: write [path.{name}]", self.place(name))
-        known = (*HOST_KEYS, "after") if name == "edge" else tuple(HOST_KEYS)
-        for key in given:
-            if key not in known:
-                raise unknown_key(key, known).below(self.place(name))
-        if nat and name == "server":
+        model = EdgeTable if name == "edge" else HostTable
+        table = at(self.place(name), lambda host: read_table(model, host, f"[path.{name}]"), given)
+        if path.nat and name == "server":
             if given:
                 raise Problem("with nat the server is this machine: remove what would change it", self.place(name))
             return Host(name)
-        control = self._of_path("congestion-control", None)
-        if "congestion-control" in given and "congestion-control" not in self.options:
-            where = self.place(name, "congestion-control")
-            control = at(where, HOST_KEYS["congestion-control"].read, given["congestion-control"])
-        sysctls = self._sysctls(name, given.get("sysctl", {}))
-        return Host(name, cast("str | None", control), DEFAULT_SYSCTLS | sysctls)
-
-    def _sysctls(self, host: str, given: object) -> dict[str, str]:
-        where = (host, "sysctl")
-        if not isinstance(given, dict):
-            raise Problem(f"{described(given)} is not a table: write [path.{host}.sysctl]", self.place(*where))
-        sysctls = {}
-        for key, value in given.items():
-            place = self.place(*where, f'"{key}"')
-            if not key.startswith("net.") or "/" in key or ".." in key or not key.isprintable():
-                raise Problem("is no setting of a network namespace: write net.… in quotes", place)
-            if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
-                raise Problem(f"{described(value)} is neither text nor a whole number: write one of them", place)
-            if key == "net.ipv4.tcp_congestion_control":
-                raise Problem("cannot be set in a namespace: use the key congestion-control", place)
-            sysctls[key] = str(value)
-        return sysctls
+        own = None if "congestion-control" in self.options else table.congestion_control
+        return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl)

@@ -1,17 +1,26 @@
-"""Read one value of a link or a path; see `wavebed.config.values`."""
+"""The values of a link or a path that have several forms; see `wavebed.config.values`."""
 
 from __future__ import annotations
 
-from wavebed.config.problems import Problem, at, described
-from wavebed.config.units import parse_time
+from pathlib import Path as FilePath
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from wavebed.config.problems import Problem, at, choose, described
+from wavebed.config.reader import Schema, reader
+from wavebed.config.table import Key, read_table, table_schema
+from wavebed.config.units import format_time, parse_time
 from wavebed.config.values import (
+    RATE_SCHEMA,
+    SHARE_SCHEMA,
+    SIZE_SCHEMA,
+    TIME_SCHEMA,
     boolean,
-    field,
     file_path,
     rate_bps,
     share,
     size_bytes,
-    table,
     table_of,
     text,
     time_ns,
@@ -21,13 +30,59 @@ from wavebed.path.model import DistributedDelay, Join, PatternFile, Rate, TraceE
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
 from wavebed.spec.network import LEAST_PACKET_MEMORY_BYTES, MOST_JOIN_NS
 
-__all__ = ["SHAPES", "TRACE_ENDS", "UNITS", "delay", "join", "loss", "packet_memory", "pattern", "rate", "reorder"]
+__all__ = ["TRACE_END", "delay", "join", "loss", "packet_memory", "pattern", "rate", "reorder"]
 
-SHAPES = ("uniform", "normal", "pareto", "paretonormal")
-TRACE_ENDS: tuple[TraceEnd, ...] = ("repeat", "hold", "stop")
-UNITS = ("packet", "superpacket")
+TRACE_END = word("repeat", "hold", "stop")
+_MODELS = ("gilbert-elliott", "four-state")
 
 
+class _Bucket(Struct, frozen=True, kw_only=True):
+    token_bucket_bps: Annotated[int, Key(rate_bps, "rate at which tokens come")]
+    burst_bytes: Annotated[int, Key(size_bytes, "size of the bucket, which starts full")]
+
+
+class _Pattern(Struct, frozen=True, kw_only=True):
+    pattern: Annotated[FilePath, Key(file_path, "a pattern or trace")]
+    format: Annotated[str | None, Key(text, "its format", absent="found from the content")] = None
+    end: Annotated[TraceEnd, Key(TRACE_END, "what follows its end")] = "repeat"
+    start_at_ns: Annotated[int, Key(time_ns, "where in it the laboratory's time begins")] = 0
+
+
+class _Distribution(Struct, frozen=True, kw_only=True):
+    distribution: Annotated[str, Key(word("uniform", "normal", "pareto", "paretonormal"), "its shape")]
+    mean_ns: Annotated[int, Key(time_ns, "mean")]
+    spread_ns: Annotated[int, Key(time_ns, "how far the shape reaches: see docs/models/delay.md")]
+    correlation: Annotated[float, Key(share, "of one packet's delay with the one before")] = 0.0
+    reorder: Annotated[bool, Key(boolean, "whether packets may overtake each other")] = False
+
+
+class _GilbertElliott(Struct, frozen=True, kw_only=True):
+    model: Annotated[Literal["gilbert-elliott"], Key(word("gilbert-elliott"), "two states")]
+    p: Annotated[float, Key(share, "from good to bad, for each packet")]
+    r: Annotated[float, Key(share, "from bad to good")]
+    good_loss: Annotated[float, Key(share, "loss in the good state")] = 0.0
+    bad_loss: Annotated[float, Key(share, "loss in the bad state")] = 1.0
+
+
+class _FourState(Struct, frozen=True, kw_only=True):
+    model: Annotated[Literal["four-state"], Key(word("four-state"), "four states, as in netem")]
+    p13: Annotated[float, Key(share, "from good reception to burst loss")]
+    p31: Annotated[float, Key(share, "from burst loss to good reception")]
+    p23: Annotated[float, Key(share, "from reception within a burst to burst loss")]
+    p32: Annotated[float, Key(share, "from burst loss to reception within a burst")]
+    p14: Annotated[float, Key(share, "from good reception to a single loss")]
+
+
+class _Reorder(Struct, frozen=True, kw_only=True):
+    share: Annotated[float, Key(share, "share of the segments that are held back")]
+    delay_ns: Annotated[int, Key(time_ns, "for how long")]
+
+
+def _either(*schemas: Schema) -> Schema:
+    return {"anyOf": [dict(schema) for schema in schemas]}
+
+
+@reader("SIZE", SIZE_SCHEMA)
 def packet_memory(value: object) -> int:
     """Read a memory size that some packets fit in."""
     size = size_bytes(value)
@@ -38,28 +93,23 @@ def packet_memory(value: object) -> int:
 
 def pattern(value: object) -> PatternFile:
     """Read ``{pattern = FILE, format, end, start-at}``."""
-    given = table(value, ("pattern",), ("format", "end", "start-at"))
-    end = field(given, "end", word(*TRACE_ENDS), "repeat")
-    return PatternFile(
-        file=at("pattern", file_path, given["pattern"]),
-        format=at("format", text, given["format"]) if "format" in given else None,
-        end=next(known for known in TRACE_ENDS if known == end),
-        start_ns=field(given, "start-at", time_ns, 0),
-    )
+    given = read_table(_Pattern, value, "{pattern = FILE}")
+    return PatternFile(given.pattern, given.format, given.end, given.start_at_ns)
 
 
+@reader("RATE", lambda: _either(RATE_SCHEMA, table_schema(_Bucket)))
 def rate(value: object) -> Rate:
     """Read a rate: ``"10gbit"`` or ``{token-bucket = "100mbit", burst = "64kb"}``."""
     value = table_of(value)
-    if isinstance(value, dict):
-        given = table(value, ("token-bucket", "burst"))
-        burst_bytes = at("burst", size_bytes, given["burst"])
-        if burst_bytes < 1:
-            raise Problem("a bucket of nothing passes nothing: write at least one packet, such as 1500b", "burst")
-        return TokenBucket(at("token-bucket", rate_bps, given["token-bucket"]), burst_bytes)
-    return Constant(rate_bps(value))
+    if not isinstance(value, dict):
+        return Constant(rate_bps(value))
+    given = read_table(_Bucket, value, "{token-bucket = RATE, burst = SIZE}")
+    if given.burst_bytes < 1:
+        raise Problem("a bucket of nothing passes nothing: write at least one packet, such as 1500b", "burst")
+    return TokenBucket(given.token_bucket_bps, given.burst_bytes)
 
 
+@reader("TIME", lambda: _either(TIME_SCHEMA, table_schema(_Distribution), table_schema(_Pattern)))
 def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
     """Read a one-way delay: a time, a distribution or a pattern."""
     value = table_of(value)
@@ -67,16 +117,14 @@ def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
         return ConstantDelay(time_ns(value))
     if "pattern" in value:
         return pattern(value)
-    given = table(value, ("distribution", "mean", "spread"), ("correlation", "reorder"))
-    return DistributedDelay(
-        shape=at("distribution", word(*SHAPES), given["distribution"]),
-        mean_ns=at("mean", time_ns, given["mean"]),
-        spread_ns=at("spread", time_ns, given["spread"]),
-        correlation=field(given, "correlation", share, 0.0),
-        reorder=field(given, "reorder", boolean, False),
-    )
+    given = read_table(_Distribution, value, "{distribution = SHAPE, mean = TIME, spread = TIME}")
+    return DistributedDelay(given.distribution, given.mean_ns, given.spread_ns, given.correlation, given.reorder)
 
 
+@reader(
+    "SHARE",
+    lambda: _either(SHARE_SCHEMA, table_schema(_GilbertElliott), table_schema(_FourState), table_schema(_Pattern)),
+)
 def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile:
     """Read a loss: a share, a model or a pattern."""
     value = table_of(value)
@@ -86,28 +134,28 @@ def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFil
         return pattern(value)
     if "model" not in value:
         raise Problem('is missing: write model = "gilbert-elliott" or "four-state", or pattern = FILE', "model")
-    if at("model", word("gilbert-elliott", "four-state"), value["model"]) == "four-state":
-        given = table(value, ("model", "p13", "p31", "p23", "p32", "p14"))
-        found = {key: at(key, share, given[key]) for key in ("p13", "p31", "p23", "p32", "p14")}
-        for left, right in (("p13", "p14"), ("p31", "p32")):
-            if found[left] + found[right] > 1:
-                raise Problem(f"{left} and {right} are together more than 100%: they leave the same state", left)
-        return FourState(**found)
-    given = table(value, ("model", "p", "r"), ("good-loss", "bad-loss"))
-    return GilbertElliott(
-        p=at("p", share, given["p"]),
-        r=at("r", share, given["r"]),
-        good_loss=field(given, "good-loss", share, 0.0),
-        bad_loss=field(given, "bad-loss", share, 1.0),
-    )
+    if at("model", lambda model: choose(model, _MODELS), value["model"]) == "gilbert-elliott":
+        two = read_table(_GilbertElliott, value, "{model = …}")
+        return GilbertElliott(two.p, two.r, two.good_loss, two.bad_loss)
+    four = read_table(_FourState, value, "{model = …}")
+    for left, right, together in (("p13", "p14", four.p13 + four.p14), ("p31", "p32", four.p31 + four.p32)):
+        if together > 1:
+            raise Problem(f"{left} and {right} are together more than 100%: they leave the same state", left)
+    return FourState(p13=four.p13, p31=four.p31, p23=four.p23, p32=four.p32, p14=four.p14)
 
 
+@reader("{share = SHARE, delay = TIME}", lambda: table_schema(_Reorder))
 def reorder(value: object) -> Reorder:
     """Read ``{share = "1%", delay = "1ms"}``."""
-    given = table(table_of(value), ("share", "delay"))
-    return Reorder(at("share", share, given["share"]), at("delay", time_ns, given["delay"]))
+    given = read_table(_Reorder, table_of(value), "{share = SHARE, delay = TIME}")
+    return Reorder(given.share, given.delay_ns)
 
 
+def _show_join(join: Join) -> str:
+    return join.kind if join.time_ns is None else format_time(join.time_ns)
+
+
+@reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_join)
 def join(value: object) -> Join:
     """Read ``off``, ``slot`` or a time."""
     if value in ("off", "slot"):

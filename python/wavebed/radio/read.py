@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wavebed.spec.radio import Harq
 
 __all__ = [
+    "DEVICE_KEYS",
     "RADIO_KEYS",
     "WIFI_KEYS",
     "buffer_limited",
@@ -57,7 +58,7 @@ RADIO_KEYS = (
 WIFI_KEYS = ("buffer", "aggregate-bytes", "aggregate-frames", "overhead-time", "retries", "overhead", "bler")
 """Keys of the table of an 802.11ad radio."""
 
-_DEVICE_KEYS = ("packets-per-second", "down-packets-per-second", "up-packets-per-second", "queue")
+DEVICE_KEYS = ("packets-per-second", "down-packets-per-second", "up-packets-per-second", "queue")
 _MAX_PACKETS_PER_S = 10**9
 
 
@@ -178,7 +179,7 @@ def device_settings(table: Table, place: str = "") -> DeviceSettings:
 
 
 def _device(table: Table) -> DeviceSettings:
-    _check_keys(table, _DEVICE_KEYS)
+    _check_keys(table, DEVICE_KEYS)
     rate = number(1, _MAX_PACKETS_PER_S)
     both = at("packets-per-second", rate, table["packets-per-second"]) if "packets-per-second" in table else None
     found = {

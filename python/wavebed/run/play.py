@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Clock, Schedule, Session, Workload
+    from wavebed.lab.protocol import Clock, Lab
+    from wavebed.workload.model import AnyWorkload, Schedule, Session
 
 __all__ = ["Act", "HungError", "open_all", "outcomes", "perform", "settle"]
 
@@ -45,11 +45,13 @@ class Act:
         Set when it begins and when it has ended, or never will begin.
     asked : threading.Event
         Set when it was asked to end: if it has not begun by then, it never will.
+    thread : threading.Event or None
+        The end of the thread that runs it; ``None`` if there is none.
     limited : bool
         Whether it was stopped at its limit.
     """
 
-    workload: Workload
+    workload: AnyWorkload
     stage: Stage
     session: Session | None = None
     problem: str = ""
@@ -57,7 +59,7 @@ class Act:
     end_s: float | None = None
     limited: bool = False
     asked_s: float | None = None
-    thread: threading.Thread | None = None
+    thread: threading.Event | None = None
     asked: threading.Event = field(default_factory=threading.Event)
     started: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
@@ -72,7 +74,7 @@ class Act:
     def ask_to_stop(self) -> None:
         """Ask it once to end."""
         if self.asked_s is None and self.session is not None:
-            self.asked_s = time.monotonic()
+            self.asked_s = self.stage.clock.monotonic_s()
             self.asked.set()
             try:
                 self.session.stop()
@@ -80,35 +82,28 @@ class Act:
                 self.problem = self.problem or _told(error)
 
 
-def open_all(workloads: Sequence[Workload], lab: Laboratory, clock: Clock, raw: Path, seed: int) -> list[Act]:
+def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[Act]:
     """Open every workload, side by side: browsers take seconds. One that does not open has its `problem`."""
-    hosts = {"server": lab.server, "client": lab.client}
-    if any("edge" in (workload.common.server, workload.common.client) for workload in workloads):
-        hosts["edge"] = lab.edge
     acts = []
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
         folder.mkdir(parents=True)
         stage = Stage(
-            lab=lab,
-            server=hosts[workload.common.server],
-            client=hosts[workload.common.client],
+            server=lab.host(workload.common.server),
+            client=lab.host(workload.common.client),
             folder=folder,
-            clock=clock,
+            clock=lab.clock,
             port=FIRST_PORT + PORTS_EACH * number,
             address=f"198.19.{number + 1}.",
             seed=seed,
             limit_s=workload.common.limit_s,
         )
         acts.append(Act(workload, stage))
-    # Daemons, so that after Ctrl-C nobody waits for browsers: the laboratory ends under them.
-    threads = [threading.Thread(target=_open, args=(act,), name=act.workload.name, daemon=True) for act in acts]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + OPEN_S
-    for act, thread in zip(acts, threads, strict=True):
-        thread.join(max(0.0, end - time.monotonic()))
-        if thread.is_alive():
+    # After Ctrl-C nobody waits for browsers: the laboratory ends under them.
+    opened = [lab.clock.start(partial(_open, act), act.workload.name) for act in acts]
+    end_s = lab.clock.monotonic_s() + OPEN_S
+    for act, is_open in zip(acts, opened, strict=True):
+        if not lab.clock.wait(is_open, max(0.0, end_s - lab.clock.monotonic_s())):
             act.problem = f"did not open within {OPEN_S:g} s"
             act.over.set()
     return acts
@@ -133,15 +128,15 @@ def _told(error: Exception) -> str:
     return f"a fault of wavebed: {type(error).__name__}: {error}"
 
 
-def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[], None]) -> None:
+def perform(acts: Sequence[Act], lab: Lab, look: Callable[[], None]) -> None:
     """Run the workloads that were opened; return when all have ended.
 
     Parameters
     ----------
     acts : sequence of Act
         Their clock has begun.
-    is_alive : callable
-        Whether the laboratory still runs; when it does not, this returns.
+    lab : Lab
+        Where they run; when it has ended, this returns.
     look : callable
         Called a few times a second.
 
@@ -154,12 +149,11 @@ def perform(acts: Sequence[Act], is_alive: Callable[[], bool], look: Callable[[]
     wake = threading.Event()
     for act in acts:
         if act.session is not None:
-            act.thread = threading.Thread(target=_play, args=(act, by_name, wake), name=act.workload.name, daemon=True)
-            act.thread.start()
+            act.thread = lab.clock.start(partial(_play, act, by_name, wake), act.workload.name)
     while not all(act.over.is_set() for act in acts):
-        wake.wait(LOOK_EVERY_S)
+        lab.clock.wait(wake, LOOK_EVERY_S)
         wake.clear()
-        if not is_alive():
+        if not lab.is_alive():
             _blame_laboratory(acts)
             return
         _hold_to_limits(acts)
@@ -173,10 +167,10 @@ def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
         left_s = act.workload.common.start_s
         other = acts.get(act.workload.common.after or "")
         if other is not None:
-            other.over.wait()
+            clock.wait(other.over)
         else:
             left_s -= clock.now_s()
-        if act.asked.wait(max(0.0, left_s)):
+        if clock.wait(act.asked, max(0.0, left_s)):
             act.problem = act.problem or "all others had ended before its start"
             return
         act.start_s = clock.now_s()
@@ -194,26 +188,27 @@ def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
 def _hold_to_limits(acts: Sequence[Act]) -> None:
     others_over = all(act.over.is_set() for act in acts if not act.workload.endless)
     for act in acts:
+        clock = act.stage.clock
         if act.over.is_set():
             continue
         if act.workload.endless and others_over:
             act.ask_to_stop()
-        elif act.start_s is not None and act.stage.clock.now_s() - act.start_s > act.workload.common.limit_s:
+        elif act.start_s is not None and clock.now_s() - act.start_s > act.workload.common.limit_s:
             act.limited = act.limited or act.asked_s is None
             act.ask_to_stop()
-        if act.asked_s is not None and time.monotonic() - act.asked_s > STOP_GRACE_S + act.workload.tail_s:
+        if act.asked_s is not None and clock.monotonic_s() - act.asked_s > STOP_GRACE_S + act.workload.tail_s:
             raise HungError(f"{act.workload.name}: did not end within {STOP_GRACE_S:.0f} s of being asked to")
 
 
-def settle(acts: Sequence[Act]) -> None:
+def settle(acts: Sequence[Act], clock: Clock) -> None:
     """Wait for what still runs, now that the laboratory is gone under it; what has not begun never will."""
-    end = time.monotonic() + STOP_GRACE_S
+    end_s = clock.monotonic_s() + STOP_GRACE_S
     _blame_laboratory(acts)
     for act in acts:
         act.asked.set()
     for act in acts:
         if act.thread is not None:
-            act.thread.join(max(0.0, end - time.monotonic()))
+            clock.wait(act.thread, max(0.0, end_s - clock.monotonic_s()))
 
 
 def _blame_laboratory(acts: Sequence[Act]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.run.play import Act
 
 __all__ = ["Estimate", "Live", "duration_text", "show_text"]
@@ -75,7 +75,7 @@ class Live:
         if not self._terminal:
             self._said = time.monotonic()
 
-    def look(self, head: str, left_s: float, lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(self, head: str, left_s: float, lab: Lab, acts: Sequence[Act]) -> None:
         """Say how far the trial is, if it is time to."""
         every = REFRESH_EVERY_S if self._terminal else PLAIN_EVERY_S
         if time.monotonic() - self._said < every:
@@ -114,7 +114,7 @@ def show_text(
     Parameters
     ----------
     show : dict
-        What `Laboratory.show` returned.
+        What `Lab.show` returned.
     before : tuple or None
         The counters of the last time.
     """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from wavebed.config.table import raw_values
 from wavebed.errors import WavebedError
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.run.order import Slot
-    from wavebed.run.scenario import Arm, Plan
-    from wavebed.workload.model import Workload
+    from wavebed.run.scenario import Plan
+    from wavebed.workload.model import AnyWorkload
 
 __all__ = ["Resolved", "Resolver", "read_spec"]
 
@@ -175,13 +176,12 @@ def _spec(plan: Plan, slot: Slot, network: Network, origins: Mapping[str, Patter
         seed=slot.seed,
         network=network,
         patterns=dict(origins),
-        workloads=tuple(_workload_spec(workload, slot.arm) for workload in slot.arm.workloads),
+        workloads=tuple(_workload_spec(workload) for workload in slot.arm.workloads),
     )
 
 
-def _workload_spec(workload: Workload, arm: Arm) -> WorkloadSpec:
-    common, given = workload.common, arm.tables[workload.name]
-    options = {key.name: given.get(key.name, key.default) for key in workload.keys}
+def _workload_spec(workload: AnyWorkload) -> WorkloadSpec:
+    common = workload.common
     return WorkloadSpec(
         name=common.name,
         kind=workload.kind,
@@ -190,7 +190,7 @@ def _workload_spec(workload: Workload, arm: Arm) -> WorkloadSpec:
         limit_ns=round(common.limit_s * 1e9),
         server=common.server,
         client=common.client,
-        options=cast("dict[str, Json]", options),
+        options=raw_values(workload.options),
     )
 
 

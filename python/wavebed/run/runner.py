@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import Laboratory
+    from wavebed.lab.protocol import Lab
     from wavebed.run.play import Act
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Arm, Plan
-    from wavebed.workload.model import Workload
+    from wavebed.workload.model import AnyWorkload
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -107,7 +107,7 @@ def run_plan(
     return Outcome(record, page)
 
 
-def _prepare(workload: Workload, cache: Path) -> None:
+def _prepare(workload: AnyWorkload, cache: Path) -> None:
     try:
         workload.prepare(cache)
     except OSError as error:
@@ -143,7 +143,7 @@ def _one(
     began = time.monotonic()
     head = f"trial {slot.number} of {place.count} ({slot.arm.name}, seed {slot.seed})"
 
-    def look(lab: Laboratory, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, acts: Sequence[Act]) -> None:
         neighbours.look()
         live.look(head, estimate.left_s(time.monotonic() - began), lab, acts)
 

@@ -6,11 +6,16 @@ Everything is read before anything runs, so that a mistake in the last treatment
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
+from wavebed.config.table import Key, read_table
+from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.path.scenario import read_document, read_path_of
@@ -20,7 +25,7 @@ from wavebed.run.change import changed, key_parts
 from wavebed.secret import HIDDEN
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
-from wavebed.workload.keys import Common, WorkloadKey, read_values
+from wavebed.workload.keys import read_common
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,27 +34,33 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.model import PathModel
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
-    from wavebed.workload.model import Workload
+    from wavebed.workload.model import AnyWorkload
 
-__all__ = ["AS_DESCRIBED", "RUN_KEYS", "Arm", "Plan", "StoredTrial", "plan_of_spec", "read_plan"]
+__all__ = ["AS_DESCRIBED", "Arm", "Plan", "RunTable", "StoredTrial", "plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
 MAX_TRIALS = 10_000
 MAX_WORKLOADS = 32
 
-RUN_KEYS: tuple[WorkloadKey, ...] = (
-    WorkloadKey("trials", values.number(1, MAX_TRIALS), "N", 1, "trials of each treatment; each has a seed of its own"),
-    WorkloadKey(
-        "seed",
-        values.number(0, MOST_SEED),
-        "N",
-        None,
-        "seed of the first trial, without it that of the path; the next trial has one more, and so on",
-    ),
-)
 _OF_THE_RUN = "run"
 _SEED = ("path", "seed")
+
+
+class RunTable(Struct, frozen=True, kw_only=True):
+    """``[run]``."""
+
+    trials: Annotated[
+        int, Key(values.number(1, MAX_TRIALS), "trials of each treatment; each has a seed of its own")
+    ] = 1
+    seed: Annotated[
+        int | None,
+        Key(
+            values.number(0, MOST_SEED),
+            "seed of the first trial; the next trial has one more, and so on",
+            absent="that of the path",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +83,12 @@ class Arm:
         With the seed of the scenario; a trial has its own.
     workloads : tuple of Workload
         In the order of the scenario.
-    tables : mapping
-        The table of each workload as it was written, by name.
     """
 
     name: str
     changes: Mapping[str, object]
     path: PathModel | StoredTrial
-    workloads: tuple[Workload, ...]
-    tables: Mapping[str, Mapping[str, object]]
+    workloads: tuple[AnyWorkload, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +148,17 @@ def read_plan(
     traces = Traces()
     try:
         document = changed(document, overrides)
-        run = _run_table(document)
+        run = at(
+            "run", lambda table: read_table(RunTable, table, "[run] on a line of its own"), document.get("run", {})
+        )
         arms = _arms(document, overrides, scenario, only, traces)
         path_seed = cast("PathModel", arms[0].path).seed
     except Problem as problem:
         raise UserError(f"{scenario}: {problem}") from None
     finally:
         traces.close()
-    first = next(cast("int", given) for given in (seed, run["seed"], path_seed) if given is not None)
-    count = trials if trials is not None else cast("int", run["trials"])
+    first = next(given for given in (seed, run.seed, path_seed) if given is not None)
+    count = trials if trials is not None else run.trials
     if first + count - 1 > MOST_SEED:
         raise UserError(
             f"{scenario}: run.seed: {first} and the {count - 1} after it pass {MOST_SEED}: write a lower one"
@@ -180,8 +190,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
         workloads = tuple(at(f"workloads.{each.name}", _workload_of, each) for each in spec.workloads)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-    tables = {each.name: each.options for each in spec.workloads}
-    arm = Arm(spec.treatment.name, spec.treatment.changes, stored, workloads, tables)
+    arm = Arm(spec.treatment.name, spec.treatment.changes, stored, workloads)
     return Plan(
         scenario=file,
         text="",
@@ -195,20 +204,26 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
     )
 
 
-def _workload_of(spec: WorkloadSpec) -> Workload:
+def _workload_of(spec: WorkloadSpec) -> AnyWorkload:
     if HIDDEN in repr(spec.options):
         raise Problem(f"a secret was left out of the results ({HIDDEN}): resolve the scenario that has it", "options")
     kind = at("kind", kind_of, spec.kind)
-    common = Common(spec.name, spec.start_ns / 1e9, spec.after, spec.limit_ns / 1e9, spec.server, spec.client)
+    common = {
+        "kind": spec.kind,
+        "name": spec.name,
+        "start": format_time(spec.start_ns),
+        "after": spec.after,
+        "limit": format_time(spec.limit_ns),
+        "server": spec.server,
+        "client": spec.client,
+    }
     given = {key: value for key, value in spec.options.items() if value is not None}
-    return kind(common, at("options", lambda options: read_values(options, kind.keys), given))
+    options = at("options", lambda options: read_table(kind.options_type, options, "options"), given)
+    return kind(read_common({key: value for key, value in common.items() if value is not None}), options)
 
 
-def _run_table(document: Mapping[str, object]) -> dict[str, object]:
-    table = document.get("run", {})
-    if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write [run] on a line of its own", "run")
-    return at("run", lambda given: read_values(given, RUN_KEYS), table)
+def _read_run(table: object) -> RunTable:
+    return read_table(RunTable, table, "[run] on a line of its own")
 
 
 def _arms(
@@ -261,7 +276,7 @@ def _arm(
     document = changed(document, changes)
     path = read_path_of(document, scenario, {}, traces)
     hosts = {host.name for host in path.hosts}
-    workloads: list[Workload] = []
+    workloads: list[AnyWorkload] = []
     for index, table in enumerate(_tables(document, "workload"), 1):
         workload = at(f"workload[{index}]", read_workload, table)
         if workload.name == PATH_WORKLOAD:
@@ -288,11 +303,10 @@ def _arm(
         raise Problem(
             f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
         )
-    tables = {workload.name: table for workload, table in zip(workloads, _tables(document, "workload"), strict=True)}
-    return Arm(name, dict(changes), path, tuple(chosen), tables)
+    return Arm(name, dict(changes), path, tuple(chosen))
 
 
-def _let_go_on(workloads: Sequence[Workload], limited: Collection[str]) -> None:
+def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:
     """Let what is endless, and was given no limit, go on for as long as the others may."""
     others = [workload for workload in workloads if not workload.endless]
     longest_s = sum(other.common.start_s + other.common.limit_s + other.tail_s for other in others)
@@ -301,7 +315,7 @@ def _let_go_on(workloads: Sequence[Workload], limited: Collection[str]) -> None:
             workload.common = replace(workload.common, limit_s=max(workload.common.limit_s, longest_s))
 
 
-def _chosen(workloads: Sequence[Workload], only: Sequence[str]) -> list[Workload]:
+def _chosen(workloads: Sequence[AnyWorkload], only: Sequence[str]) -> list[AnyWorkload]:
     names = [workload.name for workload in workloads]
     for name in only:
         if name not in names:
@@ -317,7 +331,7 @@ def _chosen(workloads: Sequence[Workload], only: Sequence[str]) -> list[Workload
     return chosen
 
 
-def _check_order(workloads: Sequence[Workload]) -> None:
+def _check_order(workloads: Sequence[AnyWorkload]) -> None:
     after = {workload.name: workload.common.after for workload in workloads}
     endless = {workload.name for workload in workloads if workload.endless}
     for name, first in after.items():

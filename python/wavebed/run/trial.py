@@ -10,22 +10,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.lab.confine import take_back
+from wavebed.lab.errors import LaboratoryHungError
+from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
-from wavebed.path.confine import take_back
-from wavebed.path.control import LaboratoryHungError
-from wavebed.path.lab import Laboratory
-from wavebed.path.laboratory import LabPlan, random_name
-from wavebed.path.limits import LIMITS, Limits
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
+from wavebed.run.backend import in_namespaces
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
 from wavebed.run.whole import partial_check
 from wavebed.spec.link import plain
-from wavebed.workload.model import Clock, Event, Outcome
+from wavebed.workload.model import Event, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.config.data import Json
+    from wavebed.lab.protocol import Lab
     from wavebed.result.model import Check
+    from wavebed.run.backend import StartLab
     from wavebed.run.capacity import Steps
     from wavebed.run.order import Slot
     from wavebed.run.play import Act
@@ -48,9 +49,10 @@ def run_trial(
     slot: Slot,
     resolved: Resolved,
     partial: Path,
-    look: Callable[[Laboratory, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[Act]], None],
     of_machine: Callable[[], Sequence[Check]] = tuple,
     limits: Limits = LIMITS,
+    start: StartLab = in_namespaces,
 ) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
@@ -68,6 +70,8 @@ def run_trial(
         Called when it has ended: conditions of its validity that do not lie in the trial.
     limits : Limits
         How long each wait for the laboratory may take.
+    start : callable
+        Makes the laboratory.
 
     Raises
     ------
@@ -79,9 +83,7 @@ def run_trial(
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
-    plan = LabPlan(name=random_name(), seed=slot.seed, log_dir=log, wait=True, sample=True)
-    course = _perform(slot, resolved, plan, raw, look, limits)
-    settle(course.acts)
+    course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits)
     raw.mkdir(exist_ok=True)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
@@ -135,20 +137,19 @@ class _Course:
 
 def _perform(
     slot: Slot,
-    resolved: Resolved,
-    plan: LabPlan,
+    start: Callable[[], Lab],
     raw: Path,
-    look: Callable[[Laboratory, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[Act]], None],
     limits: Limits,
 ) -> _Course:
     """Make the laboratory, run the workloads, and end it."""
     course = _Course()
     try:
-        lab = Laboratory(resolved.network, plan, resolved.descriptors, limits)
+        lab = start()
     except LaboratoryHungError as error:
         course.problem = str(error)
         return course
-    pulse = _Pulse(lab, limits)
+    pulse = _Pulse(lab, limits.look_s)
 
     def watch() -> None:
         pulse.look()
@@ -156,27 +157,27 @@ def _perform(
 
     try:
         with lab:
-            clock = Clock()
-            course.acts = open_all(slot.arm.workloads, lab, clock, raw, slot.seed)
-            clock.begin(lab.begin())
+            course.acts = open_all(slot.arm.workloads, lab, raw, slot.seed)
+            lab.begin()
             try:
-                perform(course.acts, lab.is_alive, watch)
+                perform(course.acts, lab, watch)
             finally:
-                course.end_s = clock.now_s()
+                course.end_s = lab.clock.now_s()
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem
     course.summary, course.messages = lab.summary or {}, lab.messages
+    settle(course.acts, lab.clock)
     return course
 
 
 class _Pulse:
     """Asks a laboratory every few seconds whether it still answers; one that does not is killed."""
 
-    def __init__(self, lab: Laboratory, limits: Limits) -> None:
+    def __init__(self, lab: Lab, every_s: float) -> None:
         self._lab = lab
-        self._every_s = limits.look_s
-        self._next_s = time.monotonic() + self._every_s
+        self._every_s = every_s
+        self._next_s = lab.clock.monotonic_s() + every_s
 
     def look(self) -> None:
         """Ask, if it is time to.
@@ -186,9 +187,9 @@ class _Pulse:
         WavebedError
             If it does not answer.
         """
-        if time.monotonic() >= self._next_s:
+        if self._lab.clock.monotonic_s() >= self._next_s:
             self._lab.show()
-            self._next_s = time.monotonic() + self._every_s
+            self._next_s = self._lab.clock.monotonic_s() + self._every_s
 
 
 def _take_back(raw: Path) -> str:

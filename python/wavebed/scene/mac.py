@@ -22,6 +22,8 @@ def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> Ma
     Problem
         If the table is wrong.
     """
+    if table is None:
+        table = {}
     if not isinstance(table, dict):
         raise Problem(f"{described(table)} is not a table: write [radio] on a line of its own", "radio")
     return mac_settings(

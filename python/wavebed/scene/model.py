@@ -8,10 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from wavebed.scene.tables import Array, ReferenceChain, Timers
+from wavebed.scene.values import Share
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.radio.model import DeviceSettings, MacSettings, Technology
+    from wavebed.scene.tables import ObstacleKind, Propagation, Vector
 
 __all__ = [
     "Array",
@@ -29,15 +33,9 @@ __all__ = [
     "Station",
     "Timers",
     "Track",
-    "Vector",
 ]
 
-Vector: TypeAlias = tuple[float, float, float]
 Mode: TypeAlias = Literal["3gpp", "reference"]
-Propagation: TypeAlias = Literal["umi", "uma", "inh", "inh-open", "free-space"]
-ObstacleKind: TypeAlias = Literal[
-    "building", "person", "car", "bus", "tree", "metal", "glass", "irr-glass", "cardboard", "concrete", "box"
-]
 
 
 class Interval(NamedTuple):
@@ -62,33 +60,6 @@ class Track:
 
     time_s: tuple[float, ...]
     position_m: tuple[Vector, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """A planar antenna array.
-
-    Parameters
-    ----------
-    rows, columns : int
-        Elements; the array gain is 10·lg(rows·columns) dB.
-    element : str
-        ``3gpp`` (TR 38.901 Table 7.3-1: 8 dBi, 65°) or ``isotropic`` (0 dBi).
-    azimuth_deg, elevation_deg : float or None
-        Where the panel looks; ``None``: it always faces the other end (several panels, or a dish that turns).
-    tracking_error_deg : float
-        Standard deviation of the beam's pointing error in each plane.
-    update_s : float
-        How often the beam is chosen anew; between, it points where the other end was.
-    """
-
-    rows: int = 1
-    columns: int = 1
-    element: Literal["3gpp", "isotropic"] = "isotropic"
-    azimuth_deg: float | None = None
-    elevation_deg: float | None = None
-    tracking_error_deg: float = 0.0
-    update_s: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,65 +203,6 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """From `time_s` on, others use this share (0 to 1) of the cell."""
-
-    time_s: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Timers:
-    """What decides that a link has failed, and how it comes back.
-
-    Parameters
-    ----------
-    out_of_sync_db, in_sync_db : float
-        Q_out and Q_in as SINR (10 % and 2 % BLER of a hypothetical PDCCH, TS 38.133 8.1.1).
-    n310, n311 : int
-        Consecutive indications out of and in sync (TS 38.331 5.3.10).
-    t310_s, t311_s : float
-        Radio link failure after T310; re-establishment within T311.
-    indication_s : float
-        Time between indications.
-    reestablish_s : float
-        How long re-establishment takes once a cell is found.
-    beam_failure_instances : int
-        beamFailureInstanceMaxCount (TS 38.321 5.17); 0: no beam recovery.
-    beam_recovery_s : float
-        How long beam failure recovery takes.
-    beam_recovery_limit_s : float
-        Recovery that has found no beam by then is a radio link failure (random access problem, TS 38.331 5.3.10.3).
-    handover_offset_db, time_to_trigger_s : float
-        Event A3 (TS 38.331 5.5.4.4): how much stronger another station is, and for how long, before the link moves.
-    handover_s : float
-        Interruption of a handover between stations.
-    fallback_s, return_s : float
-        Interruption when the link moves to the fallback carrier, and back.
-    return_hysteresis_s : float
-        How long the carrier must be good before the link returns to it.
-    """
-
-    out_of_sync_db: float = -8.0
-    in_sync_db: float = -6.0
-    n310: int = 1
-    n311: int = 1
-    t310_s: float = 1.0
-    t311_s: float = 10.0
-    indication_s: float = 0.02
-    reestablish_s: float = 0.1
-    beam_failure_instances: int = 4
-    beam_recovery_s: float = 0.02
-    beam_recovery_limit_s: float = 0.2
-    handover_offset_db: float = 3.0
-    time_to_trigger_s: float = 0.16
-    handover_s: float = 0.05
-    fallback_s: float = 0.07
-    return_s: float = 0.076
-    return_hysteresis_s: float = 0.32
-
-
-@dataclass(frozen=True, slots=True)
 class Fallback:
     """The carrier that the link falls back to: LTE or sub-6 GHz NR.
 
@@ -306,31 +218,6 @@ class Fallback:
     station: Station
     propagation: Propagation
     share: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceChain:
-    """What mode ``reference`` needs and mode ``3gpp`` does not: how the study's traffic ran through its simulator.
-
-    Parameters
-    ----------
-    offered_bps : float
-        UDP traffic offered.
-    rlc_buffer_bytes : int
-        The RLC buffer that fills and drains.
-    threshold_db : float
-        The SINR that splits time into LOS and NLOS.
-    constant_bps : float or None
-        Where the study used a constant rate (its LTE cell), that rate.
-    outage_within_m : float or None
-        An obstacle in the direct path that the handset passes nearer than this takes the link away; ``None``: never.
-    """
-
-    offered_bps: float = 1.001e9
-    rlc_buffer_bytes: int = 20 * 2**20
-    threshold_db: float = 20.0
-    constant_bps: float | None = None
-    outage_within_m: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

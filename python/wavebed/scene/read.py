@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, described
+from wavebed.config.table import read_table
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
-from wavebed.scene.carrier import read_carrier
+from wavebed.scene.carrier import resolved
 from wavebed.scene.checks import check
 from wavebed.scene.mac import read_device, read_radio
-from wavebed.scene.model import Array, Fallback, Handset, ReferenceChain, Scene, Station, Timers
+from wavebed.scene.model import Fallback, Handset, Scene, Station
 from wavebed.scene.obstacles import read_obstacles
-from wavebed.scene.schema import (
-    ARRAY_KEYS,
-    FALLBACK_KEYS,
-    HANDSET_KEYS,
-    REFERENCE_KEYS,
-    SCENE_KEYS,
-    STATION_KEYS,
-    TIMER_KEYS,
-    fields,
-)
+from wavebed.scene.tables import SceneTable, StationTable
 from wavebed.scene.way import read_way
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wavebed.scene.model import Array, Timers
+    from wavebed.scene.tables import FallbackTable, HandsetTable
+
 __all__ = ["read_scene"]
 MAX_STATIONS = 16
 MAX_STEPS = 20_000_000
-_TABLES = ("carrier", "station", "handset", "obstacle", "fallback", "timers", "reference", "radio", "device")
 
 
 def read_scene(file: Path) -> Scene:
@@ -48,43 +42,41 @@ def read_scene(file: Path) -> Scene:
 
 
 def _scene(document: dict[str, object], file: Path) -> Scene:
-    found = fields(document, SCENE_KEYS, "a scene", _TABLES)
-    tables = {name: found.pop(name, None) for name in _TABLES}
-    for name in ("carrier", "station", "handset"):
-        if tables[name] is None:
-            raise Problem(f"is missing: add [{'[station]' if name == 'station' else name}]", name)
-    if found["duration_s"] / found["step_s"] > MAX_STEPS:
+    table = read_table(SceneTable, document, "a scene")
+    duration_s = table.duration_s
+    if duration_s / table.step_s > MAX_STEPS:
         raise Problem(f"has more than {MAX_STEPS} steps: write a shorter one, or a longer step", "duration")
-    duration_s = found["duration_s"]
-    carrier = at("carrier", read_carrier, tables["carrier"])
-    fallback = _optional("fallback", tables["fallback"], _fallback)
+    carrier = at("carrier", resolved, table.carrier)
+    fallback = None if table.fallback is None else at("fallback", _fallback, table.fallback)
     scene = Scene(
         name=file.stem,
+        title=table.title,
+        anchor=table.anchor,
         source=file,
+        duration_s=duration_s,
+        step_s=table.step_s,
+        propagation=table.propagation,
         carrier=carrier,
-        draws_los=found.pop("line_of_sight") == "drawn",
-        stations=_stations(tables["station"]),
-        handset=at("handset", lambda table: _handset(table, duration_s), tables["handset"]),
+        draws_los=table.line_of_sight == "drawn",
+        stations=_stations(table.station),
+        handset=at("handset", lambda handset: _handset(handset, duration_s), table.handset),
         obstacles=at(
-            "obstacle", lambda table: read_obstacles(table, carrier.frequency_hz, duration_s), tables["obstacle"] or []
+            "obstacle", lambda obstacles: read_obstacles(obstacles, carrier.frequency_hz, duration_s), table.obstacle
         ),
+        reflection_loss_db=table.reflection_loss_db,
+        others=table.others,
         fallback=fallback,
-        timers=at("timers", _timers, tables["timers"] if tables["timers"] is not None else {}),
-        reference=_optional("reference", tables["reference"], _reference),
-        radio=read_radio(tables["radio"] if tables["radio"] is not None else {}, carrier, fallback),
-        device=read_device(tables["device"]),
-        **found,
+        timers=at("timers", _checked_timers, table.timers),
+        reference=table.reference,
+        radio=read_radio(table.radio, carrier, fallback),
+        device=read_device(table.device),
+        fitted=table.fitted,
     )
     check(scene)
     return scene
 
 
-def _optional(name: str, table: object, read: Any) -> Any:
-    return None if table is None else at(name, read, table)
-
-
-def _array(table: object) -> Array:
-    array = Array(**fields(table, ARRAY_KEYS, "array = { rows = 8, columns = 8 }"))
+def _checked_array(array: Array) -> Array:
     for key, angle_deg, most in (
         ("elevation", array.elevation_deg, 90),
         ("tracking-error", array.tracking_error_deg, 45),
@@ -96,10 +88,18 @@ def _array(table: object) -> Array:
     return array
 
 
-def _station(table: object) -> Station:
-    found = fields(table, STATION_KEYS, "[[station]] above each one")
-    found["array"] = at("array", _array, found["array"])
-    return Station(**found)
+def _station(table: StationTable) -> Station:
+    return Station(
+        name=table.name,
+        position_m=table.position_m,
+        power_dbm=table.power_dbm,
+        noise_figure_db=table.noise_figure_db,
+        array=at("array", _checked_array, table.array),
+    )
+
+
+def _read_station(table: object) -> Station:
+    return _station(read_table(StationTable, table, "[[station]] above each one"))
 
 
 def _stations(tables: object) -> tuple[Station, ...]:
@@ -107,7 +107,7 @@ def _stations(tables: object) -> tuple[Station, ...]:
         raise Problem(f"{described(tables)} is not an array of tables: write [[station]] above each one", "station")
     if not 1 <= len(tables) <= MAX_STATIONS:
         raise Problem(f"there are {len(tables)}: write 1 to {MAX_STATIONS}", "station")
-    stations = tuple(at(f"station.{index}", _station, table) for index, table in enumerate(tables))
+    stations = tuple(at(f"station.{index}", _read_station, table) for index, table in enumerate(tables))
     names = [station.name for station in stations]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -115,31 +115,25 @@ def _stations(tables: object) -> tuple[Station, ...]:
     return stations
 
 
-def _handset(table: object, duration_s: float) -> Handset:
-    found = fields(table, HANDSET_KEYS, "[handset] on a line of its own")
-    start, way = found.pop("start"), found.pop("way")
-    found["array"] = at("array", _array, found["array"])
-    return Handset(track=at("way", lambda legs: read_way(legs, start, duration_s), way), **found)
+def _handset(table: HandsetTable, duration_s: float) -> Handset:
+    return Handset(
+        track=at("way", lambda legs: read_way(legs, table.start_m, duration_s), table.way),
+        power_dbm=table.power_dbm,
+        noise_figure_db=table.noise_figure_db,
+        array=at("array", _checked_array, table.array),
+        hold=table.hold,
+        heading_deg=table.heading_deg,
+    )
 
 
-def _fallback(table: object) -> Fallback:
-    found = fields(table, FALLBACK_KEYS, "[fallback] on a line of its own", ("carrier", "station"))
-    for name in ("carrier", "station"):
-        if name not in found:
-            raise Problem(f"is missing: add [fallback.{name}]", name)
-    found["carrier"] = at("carrier", read_carrier, found["carrier"])
-    if found["carrier"].technology == "802.11ad":
+def _fallback(table: FallbackTable) -> Fallback:
+    carrier = at("carrier", resolved, table.carrier)
+    if carrier.technology == "802.11ad":
         raise Problem("an 802.11ad link is nothing to fall back to: write nr or lte", "carrier.technology")
-    found["station"] = at("station", _station, found["station"])
-    return Fallback(**found)
+    return Fallback(carrier, at("station", _station, table.station), table.propagation, table.share)
 
 
-def _timers(table: object) -> Timers:
-    timers = Timers(**fields(table, TIMER_KEYS, "[timers] on a line of its own"))
+def _checked_timers(timers: Timers) -> Timers:
     if timers.in_sync_db < timers.out_of_sync_db:
         raise Problem("is below out-of-sync: write the same or more", "in-sync")
     return timers
-
-
-def _reference(table: object) -> ReferenceChain:
-    return ReferenceChain(**fields(table, REFERENCE_KEYS, "[reference] on a line of its own"))

@@ -9,54 +9,86 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from wavebed.config import units
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.units import parse_angle, parse_frequency, parse_gain, parse_power, parse_rate, parse_speed
-from wavebed.config.values import boolean, name, number, quantity, share, size_bytes, text, time_ns, word
-from wavebed.scene.model import Share
+from wavebed.config.reader import Reader, reader
+from wavebed.config.values import (
+    RATE_SCHEMA,
+    SHARE_SCHEMA,
+    TIME_SCHEMA,
+    number,
+    quantity,
+    quantity_schema,
+    seconds,
+    share,
+    text,
+)
+from wavebed.config.values import rate_bps as _rate_bps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wavebed.config.data import Json
+    from wavebed.config.reader import Schema
+
 __all__ = [
     "MAX_COORDINATE_M",
+    "Share",
     "above_ground_m",
     "angle_deg",
-    "boolean",
     "frame",
     "frequency_hz",
     "gain_db",
     "level_db",
     "metres",
-    "name",
-    "number",
     "others",
     "periods",
     "power_dbm",
     "rate_bps",
-    "seconds",
-    "share",
-    "size_bytes",
     "speed_m_s",
     "symbols",
-    "text",
     "texts",
     "title",
     "vector",
-    "word",
 ]
 
 MAX_COORDINATE_M = 100_000.0
 MAX_ENTRIES = 1000
 _SLOTS_OF_A_FRAME = 160  # 20 ms, the longest TDD period of TS 38.213 11.1 with both patterns, at 120 kHz
 
-speed_m_s = quantity(parse_speed, '"1.5m/s"')
-power_dbm = quantity(parse_power, '"30dbm"')
-level_db = quantity(parse_gain, '"-8db"')
-angle_deg = quantity(parse_angle, '"65deg"')
-_hertz = quantity(parse_frequency, '"28ghz"')
-_bits = quantity(parse_rate, '"100mbit"')
+
+class Share(Struct, frozen=True):
+    """From `time_s` on, others use this share (0 to 1) of the cell."""
+
+    time_s: float
+    share: float
 
 
+_RATIO_SCHEMA = quantity_schema(("db",), signed=True)
+_FREQUENCY_SCHEMA = quantity_schema(units.FREQUENCY_UNITS)
+
+
+def _with_unit(unit: str) -> Callable[[float], str]:
+    return lambda value: f"{value:g}{unit}"
+
+
+def _numbers(*lengths: int) -> Schema:
+    number: Json = {"type": "number"}
+    return {"type": "array", "items": number, "minItems": min(lengths), "maxItems": max(lengths)}
+
+
+speed_m_s = quantity(
+    units.parse_speed, '"1.5m/s"', "SPEED", quantity_schema(units.SPEED_UNITS, signed=True), _with_unit("m/s")
+)
+power_dbm = quantity(units.parse_power, '"30dbm"', "POWER", quantity_schema(("dbm",), signed=True), _with_unit("dbm"))
+level_db = quantity(units.parse_gain, '"-8db"', "RATIO", _RATIO_SCHEMA, _with_unit("db"))
+angle_deg = quantity(units.parse_angle, '"65deg"', "ANGLE", quantity_schema(("deg",), signed=True), _with_unit("deg"))
+_hertz = quantity(units.parse_frequency, '"28ghz"', "FREQUENCY", _FREQUENCY_SCHEMA, units.format_frequency)
+
+
+@reader("TEXT", {"type": "string", "minLength": 1, "maxLength": 400})
 def title(value: object) -> str:
     """Read text of at most 400 characters on one line."""
     read = text(value)
@@ -65,11 +97,13 @@ def title(value: object) -> str:
     return read
 
 
+@reader("[TEXT, …]", {"type": "array", "items": {"type": "string", "minLength": 1}})
 def texts(value: object) -> tuple[str, ...]:
     """Read an array of texts."""
     return tuple(title(entry) for entry in _array(value, 'text such as ["others: …"]'))
 
 
+@reader("FREQUENCY", _FREQUENCY_SCHEMA, lambda frequency_hz: units.format_frequency(round(frequency_hz)))
 def frequency_hz(value: object) -> float:
     """Read a frequency or bandwidth above zero."""
     read = _hertz(value)
@@ -78,31 +112,21 @@ def frequency_hz(value: object) -> float:
     return float(read)
 
 
+@reader("RATE", RATE_SCHEMA, lambda rate_bps: units.format_rate(round(rate_bps)))
 def rate_bps(value: object) -> float:
     """Read a rate above zero."""
-    read = _bits(value)
+    read = _rate_bps(value)
     if read == 0:
         raise Problem(f"{value!r} is nothing: write more than 0bit")
     return float(read)
 
 
+@reader("RATIO", quantity_schema(("db",)), _with_unit("db"))
 def gain_db(value: object) -> float:
     """Read a loss or a noise figure, which is not negative."""
     read = level_db(value)
     if read < 0:
         raise Problem(f"{value!r} is negative: write 0db or more")
-    return read
-
-
-def seconds(least_s: float = 0.0) -> Callable[[object], float]:
-    """Make a reader of times of at least `least_s`."""
-
-    def read(value: object) -> float:
-        time_s = time_ns(value) / 1e9
-        if time_s < least_s:
-            raise Problem(f"{value!r} is too short: write at least {least_s * 1000:g}ms")
-        return time_s
-
     return read
 
 
@@ -116,6 +140,7 @@ def _coordinate(value: object) -> float:
     return float(value)
 
 
+@reader("METRES", {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_COORDINATE_M})
 def metres(value: object) -> float:
     """Read a size: a bare number of metres above zero."""
     size = _coordinate(value)
@@ -124,6 +149,7 @@ def metres(value: object) -> float:
     return size
 
 
+@reader("METRES", {"type": "number", "minimum": 0, "maximum": MAX_COORDINATE_M})
 def above_ground_m(value: object) -> float:
     """Read a height above the ground, which may be zero."""
     height = _coordinate(value)
@@ -132,7 +158,7 @@ def above_ground_m(value: object) -> float:
     return height
 
 
-def vector(*lengths: int) -> Callable[[object], tuple[float, ...]]:
+def vector(*lengths: int) -> Reader[tuple[float, ...]]:
     """Make a reader of places with one of these numbers of coordinates."""
     form = " or ".join("[x, y, z]" if length == 3 else "[x, y]" for length in lengths)
 
@@ -141,9 +167,10 @@ def vector(*lengths: int) -> Callable[[object], tuple[float, ...]]:
             raise Problem(f"{described(value)} is not a place: write metres as {form}")
         return tuple(at(axis, _coordinate, part) for axis, part in zip("xyz", value, strict=False))
 
-    return read
+    return Reader(read, form, _numbers(*lengths))
 
 
+@reader("SLOTS or fdd", {"type": "string", "pattern": "^(fdd|[DSU]+)$"}, lambda frame: frame or "fdd")
 def frame(value: object) -> str:
     """Read ``fdd`` (an empty frame) or the slots of a TDD period."""
     if value == "fdd":
@@ -158,6 +185,7 @@ def frame(value: object) -> str:
     return value
 
 
+@reader("[DOWN, GUARD, UP]", _numbers(3), list)
 def symbols(value: object) -> tuple[int, int, int]:
     """Read the downlink, guard and uplink symbols of a special slot."""
     form = "write downlink, guard and uplink symbols that sum to 14, as in [10, 2, 2]"
@@ -177,6 +205,11 @@ def _array(value: object, example: str) -> list[object]:
     return value
 
 
+_TIMES: Schema = {"type": "array", "items": {"type": "array", "items": dict(TIME_SCHEMA), "minItems": 2, "maxItems": 2}}
+_SHARES: Schema = {"type": "array", "items": {"type": "array", "prefixItems": [dict(TIME_SCHEMA), dict(SHARE_SCHEMA)]}}
+
+
+@reader('[["7s", "8s"], …]', _TIMES)
 def periods(value: object) -> tuple[tuple[float, float], ...]:
     """Read times of presence: pairs of times, in order, that do not overlap."""
     example = 'pairs of times such as [["7s", "8s"]]'
@@ -196,6 +229,11 @@ def periods(value: object) -> tuple[tuple[float, float], ...]:
     return tuple(read)
 
 
+@reader(
+    'SHARE or [["0s", SHARE], …]',
+    {"anyOf": [dict(SHARE_SCHEMA), dict(_SHARES)]},
+    lambda steps: units.format_share(steps[0].share),
+)
 def others(value: object) -> tuple[Share, ...]:
     """Read what others use of a cell: one share, or pairs of time and share."""
     if isinstance(value, str):

@@ -6,22 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.values import table
+from wavebed.config.values import seconds, table
 from wavebed.scene import values
 from wavebed.scene.model import Track
+from wavebed.scene.tables import LEG_FORMS
 
 if TYPE_CHECKING:
-    from wavebed.scene.model import Vector
+    from wavebed.scene.tables import Vector
 
-__all__ = ["LEG_FORMS", "read_way"]
-
-LEG_FORMS = (
-    ('{ stay = "2s" }', "stand still for a time"),
-    ('{ stay-until = "10s" }', "stand still until a moment of the scene"),
-    ('{ go-to = [75, 44.8], speed = "1.5m/s" }', "go straight to a place at a speed"),
-    ('{ go-to = [75, 44.8], until = "32s" }', "go straight to a place, evenly, so as to be there at a moment"),
-)
-"""The legs of a way and what they mean, for the reader and the reference page."""
+__all__ = ["read_way"]
 
 MAX_LEGS = 1000
 _SLACK_S = 1e-9
@@ -44,7 +37,7 @@ def read_way(value: object, start_m: Vector, duration_s: float) -> Track:
     Problem
         If a leg is wrong.
     """
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise Problem(f"{described(value)} is not an array of legs: write [{LEG_FORMS[0][0]}, {LEG_FORMS[2][0]}]")
     if len(value) > MAX_LEGS:
         raise Problem(f"has {len(value)} legs: write at most {MAX_LEGS}")
@@ -67,7 +60,7 @@ def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
     leg = table(value, (), ("stay", "stay-until", "go-to", "speed", "until"))
     keys = set(leg)
     if keys == {"stay"}:
-        return now_s + at("stay", values.seconds(), leg["stay"]), here_m
+        return now_s + at("stay", seconds(), leg["stay"]), here_m
     if keys == {"stay-until"}:
         return _moment("stay-until", leg["stay-until"], now_s), here_m
     if keys not in ({"go-to", "speed"}, {"go-to", "until"}):
@@ -86,7 +79,7 @@ def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
 
 
 def _moment(key: str, value: object, now_s: float) -> float:
-    moment_s = at(key, values.seconds(), value)
+    moment_s = at(key, seconds(), value)
     if moment_s <= now_s:
         raise Problem(f"{value!r} is not after {now_s:.6g} s, when the leg begins: write a later time", key)
     return moment_s

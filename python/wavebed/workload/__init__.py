@@ -6,12 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, at, choose
-from wavebed.workload.keys import COMMON_KEYS, read_common, read_values
+from wavebed.config.table import fields, read_table
+from wavebed.workload.keys import Common, read_common
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.workload.model import Workload
+    from wavebed.workload.model import AnyWorkload
 
 __all__ = ["KINDS", "kind_of", "read_workload"]
 
@@ -28,7 +29,7 @@ KINDS = {
 """The class of each kind of workload; imported when it is needed."""
 
 
-def kind_of(name: str) -> type[Workload]:
+def kind_of(name: str) -> type[AnyWorkload]:
     """Return the class of a kind of workload.
 
     Raises
@@ -37,10 +38,10 @@ def kind_of(name: str) -> type[Workload]:
         If there is no such kind.
     """
     module, _, attribute = KINDS[choose(name, KINDS)].partition(":")
-    return cast("type[Workload]", getattr(import_module(module), attribute))
+    return cast("type[AnyWorkload]", getattr(import_module(module), attribute))
 
 
-def read_workload(table: Mapping[str, object]) -> Workload:
+def read_workload(table: Mapping[str, object]) -> AnyWorkload:
     """Return the workload that a ``[[workload]]`` table describes.
 
     Raises
@@ -52,6 +53,5 @@ def read_workload(table: Mapping[str, object]) -> Workload:
         raise Problem(f"is missing: write one of {', '.join(KINDS)}", "kind")
     kind = at("kind", lambda value: kind_of(choose(value, KINDS)), table["kind"])
     common = read_common(table)
-    names = [key.name for key in COMMON_KEYS]
-    own = {name: value for name, value in table.items() if name not in names}
-    return kind(common, read_values(own, kind.keys, ignore=names))
+    own = {name: value for name, value in table.items() if name not in fields(Common)}
+    return kind(common, read_table(kind.options_type, own, "[[workload]]", also=fields(Common)))

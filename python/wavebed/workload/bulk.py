@@ -6,13 +6,17 @@ import signal
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem
-from wavebed.path.confine import Confined
+from wavebed.config.reader import reader
+from wavebed.config.table import Key
+from wavebed.lab.confine import Confined
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
-from wavebed.workload.keys import Common, WorkloadKey
+from wavebed.workload.keys import Common
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
@@ -41,6 +45,7 @@ _DIRECTIONS = {"down": ("down",), "up": ("up",), "both": ("down", "up")}
 _OPTIONS = {"down": ["-R"], "up": [], "both": ["--bidir"]}
 
 
+@reader("TIME", values.TIME_SCHEMA, "{}s".format)
 def _duration_s(value: object) -> int:
     nanoseconds = values.time_ns(value)
     seconds, rest = divmod(nanoseconds, _SECOND_NS)
@@ -49,59 +54,69 @@ def _duration_s(value: object) -> int:
     return seconds
 
 
-class Bulk(Workload):
+class BulkOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a bulk transfer."""
+
+    duration_s: Annotated[int, Key(_duration_s, "how long it sends; whole seconds")] = 10
+    streams: Annotated[int, Key(values.number(1, _MAX_STREAMS), "how many streams in each direction")] = 1
+    direction: Annotated[
+        Literal["down", "up", "both"],
+        Key(values.word(*_DIRECTIONS), "down is from the server to the client"),
+    ] = "down"
+    congestion_control: Annotated[
+        str | None, Key(values.name, "that of these streams", absent="that of the host which sends")
+    ] = None
+    protocol: Annotated[Literal["tcp", "udp"], Key(values.word("tcp", "udp"), "the transport")] = "tcp"
+    rate_bps: Annotated[int | None, Key(values.rate_bps, "of each UDP stream, in bits of payload")] = None
+
+
+class Bulk(Workload[BulkOptions]):
     """Streams in one direction or both for a while."""
 
     kind = "bulk"
     summary = "bulk transfer of TCP streams, or UDP at a rate, by iperf3"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey("duration", _duration_s, "TIME", "10s", "how long it sends; whole seconds"),
-        WorkloadKey("streams", values.number(1, _MAX_STREAMS), "N", 1, "how many streams in each direction"),
-        WorkloadKey(
-            "direction", values.word(*_DIRECTIONS), "down|up|both", "down", "down is from the server to the client"
-        ),
-        WorkloadKey(
-            "congestion-control",
-            values.name,
-            "NAME",
-            None,
-            "that of these streams; by default that of the host which sends",
-        ),
-        WorkloadKey("protocol", values.word("tcp", "udp"), "tcp|udp", "tcp", "the transport"),
-        WorkloadKey("rate", values.rate_bps, "RATE", None, "of each UDP stream, in bits of payload"),
-    )
+    options_type = BulkOptions
     programs: ClassVar[Sequence[Program]] = (Program("iperf3"),)
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        self.duration_s = cast("int", values["duration"])
-        self.direction = cast("str", values["direction"])
-        self.control = cast("str | None", values["congestion-control"])
-        self.is_udp = values["protocol"] == "udp"
-        self.rate_bps = cast("int | None", values["rate"])
-        if self.is_udp and not self.rate_bps:
+    def __init__(self, common: Common, options: BulkOptions) -> None:
+        super().__init__(common, options)
+        if self.is_udp and not options.rate_bps:
             raise Problem("is missing: UDP needs the rate of a stream, such as 10mbit", "rate")
-        if not self.is_udp and self.rate_bps is not None:
+        if not self.is_udp and options.rate_bps is not None:
             raise Problem("is for UDP: remove it, or write protocol = udp", "rate")
-        if self.is_udp and self.control is not None:
+        if self.is_udp and options.congestion_control is not None:
             raise Problem("is for TCP: remove it, or write protocol = tcp", "congestion-control")
+
+    @property
+    def is_udp(self) -> bool:
+        """Whether the transport is UDP."""
+        return self.options.protocol == "udp"
 
     def expected_s(self) -> float:
         """Return its duration and a little for the handshakes."""
-        return min(self.common.limit_s, self.duration_s + 0.5)
+        return min(self.common.limit_s, self.options.duration_s + 0.5)
 
     def client_options(self) -> list[str]:
         """Return iperf3's options for what it does."""
-        options = ["-t", str(self.duration_s), "-P", str(self.values["streams"]), *_OPTIONS[self.direction]]
+        options = [
+            "-t",
+            str(self.options.duration_s),
+            "-P",
+            str(self.options.streams),
+            *_OPTIONS[self.options.direction],
+        ]
         if self.is_udp:
-            options += ["-u", "-b", str(self.rate_bps)]
-        if self.control is not None:
-            options += ["-C", self.control]
+            options += ["-u", "-b", str(self.options.rate_bps)]
+        if self.options.congestion_control is not None:
+            options += ["-C", self.options.congestion_control]
         return options
 
     def needs(self) -> Confined:
         """Return what iperf3 needs at both ends: some congestion controls are for the network's administrator."""
-        is_free = self.control is None or self.control in _ALLOWED.read_text(encoding="ascii").split()
+        is_free = (
+            self.options.congestion_control is None
+            or self.options.congestion_control in _ALLOWED.read_text(encoding="ascii").split()
+        )
         return Confined(capabilities=() if is_free else ("net_admin",))
 
     def open(self, stage: Stage) -> Session:
@@ -148,7 +163,7 @@ class _BulkSession(Session):
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
         ends = {name: _read(self._stage, name) for name in ("client", "server")}
-        flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.direction]]
+        flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
         start_s = self._first_s(ends["client"], flows)
         series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
         failure, doubts = self._failed(ends["client"], flows)
@@ -162,9 +177,9 @@ class _BulkSession(Session):
 
     def _missing(self, flows: Sequence[_Flows]) -> str:
         """Return what was planned and did not arrive; empty if all did."""
-        streams = cast("int", self._workload.values["streams"])
+        streams = self._workload.options.streams
         for flow in flows:
-            short = shortfall(flow.received, streams, self._workload.duration_s)
+            short = shortfall(flow.received, streams, self._workload.options.duration_s)
             if short:
                 return f"the receiver counted only {short} {flow.towards}"
         return ""
@@ -194,7 +209,7 @@ class _BulkSession(Session):
         # It says some errors and then ends with 0.
         if (self._status != 0 or client.error) and not self._asked.is_set():
             return f"iperf3: {client.error or last_line(self._stage.folder / 'client.log') or 'it said nothing'}", []
-        wanted = self._workload.control
+        wanted = self._workload.options.congestion_control
         doubts: list[str] = []
         for flow in flows:
             if not any(each.bytes for stream in flow.received for each in stream):

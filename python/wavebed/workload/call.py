@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
+
+from msgspec import Struct
 
 from wavebed.config.problems import Problem
-from wavebed.config.values import number, rate_bps
+from wavebed.config.reader import Reader
+from wavebed.config.table import Key
+from wavebed.config.values import number, rate_bps, seconds
 from wavebed.errors import WavebedError
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
 from wavebed.workload.call_video import camera_film
-from wavebed.workload.keys import WorkloadKey
-from wavebed.workload.latency_process import time_between
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import open_to_all
 from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, Stage
 
@@ -37,7 +38,7 @@ _ANSWER_S = 10.0
 _FINISH_S = 4.0
 
 
-def _even(least: int, most: int) -> Callable[[object], int]:
+def _even(least: int, most: int) -> Reader[int]:
     read = number(least, most)
 
     def read_even(value: object) -> int:
@@ -46,31 +47,33 @@ def _even(least: int, most: int) -> Callable[[object], int]:
             raise Problem(f"{given} is odd: pictures have an even number of pixels each way")
         return given
 
-    return read_even
+    return Reader(read_even, "PIXELS", {**read.schema(), "multipleOf": 2})
 
 
-KEYS = (
-    WorkloadKey("duration", time_between("2s", "3600s"), "TIME", "10s", "how long the call lasts"),
-    WorkloadKey("width", _even(160, 1920), "PIXELS", 640, "width of the picture that each end sends"),
-    WorkloadKey("height", _even(90, 1080), "PIXELS", 360, "height of the picture that each end sends"),
-    WorkloadKey("fps", number(5, 60), "N", 30, "pictures per second that each camera gives"),
-    WorkloadKey("max-bitrate", rate_bps, "RATE", None, "most that each end sends of video; Chromium's own by default"),
-)
+class CallOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a call."""
+
+    duration_s: Annotated[float, Key(seconds(2, 3600), "how long the call lasts")] = 10.0
+    width: Annotated[int, Key(_even(160, 1920), "width of the picture that each end sends")] = 640
+    height: Annotated[int, Key(_even(90, 1080), "height of the picture that each end sends")] = 360
+    fps: Annotated[int, Key(number(5, 60), "pictures per second that each camera gives")] = 30
+    max_bitrate_bps: Annotated[
+        int | None, Key(rate_bps, "most that each end sends of video", absent="Chromium's own")
+    ] = None
 
 
-class Call(Workload):
+class Call(Workload[CallOptions]):
     """Both ends of a video call, as their browsers count it."""
 
     kind: ClassVar[str] = "call"
     summary: ClassVar[str] = "a WebRTC call between two Chromium"
-    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    options_type = CallOptions
     programs: ClassVar[Sequence[Program]] = (Program("chromium"),)
     extra = "web"
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        self.duration_s = cast("int", values["duration"]) / 1e9
-        self.fps = cast("int", values["fps"])
+    def __init__(self, common: Common, options: CallOptions) -> None:
+        super().__init__(common, options)
+        self.duration_s = options.duration_s
         self.film: Path | None = None
 
     def expected_s(self) -> float:
@@ -79,7 +82,7 @@ class Call(Workload):
 
     def prepare(self, cache: Path) -> None:
         """Make the film that the cameras see."""
-        self.film = camera_film(cache, cast("int", self.values["width"]), cast("int", self.values["height"]), self.fps)
+        self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
         open_to_all(self.film)
 
     def open(self, stage: Stage) -> Session:
@@ -104,10 +107,10 @@ class Call(Workload):
                 # Addresses of this host as they are: names by multicast DNS would not resolve in a laboratory.
                 "--disable-features=WebRtcHideLocalIpsWithMdns",
             ],
-            "width": cast("int", self.values["width"]),
-            "height": cast("int", self.values["height"]),
-            "fps": self.fps,
-            "bitrate": cast("int | None", self.values["max-bitrate"]),
+            "width": self.options.width,
+            "height": self.options.height,
+            "fps": self.options.fps,
+            "bitrate": self.options.max_bitrate_bps,
             "every": EVERY_MS,
         }
 
@@ -139,17 +142,18 @@ class CallSession(Session):
 
     def run(self) -> None:
         """Call, talk for the duration, hang up."""
-        end = time.monotonic() + self._workload.duration_s
+        clock = self._stage.clock
+        end_s = clock.monotonic_s() + self._workload.duration_s
         try:
             answer = self._ask("client", "answer", self._offer)
             self._ask("server", "accept", answer)
-            self._stopped_early = self._stop.wait(max(0.0, end - time.monotonic()))
+            self._stopped_early = clock.wait(self._stop, max(0.0, end_s - clock.monotonic_s()))
             for agent in self._agents.values():
                 agent.tell({"do": "finish"})
-            over = time.monotonic() + _FINISH_S
+            over_s = clock.monotonic_s() + _FINISH_S
             for name in self._agents:
                 try:
-                    said = self._hear(name, max(0.0, over - time.monotonic()))
+                    said = self._hear(name, max(0.0, over_s - clock.monotonic_s()))
                 except TimeoutError as error:
                     raise WavebedError(f"the {name}'s end of the call: {error}") from None
                 file = self._stage.folder / f"{name}.json"
@@ -169,12 +173,12 @@ class CallSession(Session):
             if not file.exists():
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
             ends[name] = cast("dict[str, dict[str, Json]]", json.loads(output_of(file)))["result"]
-        outcome = call_outcome(ends["server"], ends["client"], self._workload.fps, self._stage.clock)
+        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._stage.clock)
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
 
-    def _agent(self, end: str, host: LabHost, settings: Mapping[str, Json]) -> Agent:
+    def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
         folder = self._stage.folder / end
         folder.mkdir(exist_ok=True)
         assert self._workload.film is not None, "it was prepared"
@@ -182,8 +186,9 @@ class CallSession(Session):
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})
-        over = time.monotonic() + _ANSWER_S
-        while time.monotonic() < over:
+        clock = self._stage.clock
+        over_s = clock.monotonic_s() + _ANSWER_S
+        while clock.monotonic_s() < over_s:
             with suppress(TimeoutError):
                 return self._hear(end, LOOK_EVERY_S)["value"]
             if self._stop.is_set():

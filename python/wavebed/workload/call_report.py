@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Clock
+    from wavebed.lab.protocol import Clock
 
 __all__ = ["EVERY_MS", "Direction", "call_outcome", "read_direction"]
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, described
+from wavebed.config.reader import reader
+from wavebed.config.table import Key
 from wavebed.errors import WavebedError
-from wavebed.path.confine import Confined
-from wavebed.workload.keys import WorkloadKey
+from wavebed.lab.confine import Confined
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.parsers import PARSERS, parse_nothing
 from wavebed.workload.raw import create
@@ -18,9 +21,8 @@ from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wavebed.workload.keys import Common
     from wavebed.workload.model import Metric, Schedule, Stage, Status
 
 __all__ = ["Command"]
@@ -30,6 +32,10 @@ _LAST_WORDS_S = 1.0
 _PORT = "{port}"
 
 
+@reader(
+    '["PROGRAM", "ARGUMENT"]|"LINE"',
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]},
+)
 def _command(value: object) -> list[str]:
     """Read a program and its arguments, or a line for the shell."""
     if isinstance(value, str):
@@ -44,35 +50,28 @@ def _command(value: object) -> list[str]:
     return list(value)
 
 
-class Command(Workload):
+class CommandOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a command."""
+
+    run: Annotated[list[str], Key(_command, "what runs on the client")]
+    server_run: Annotated[list[str] | None, Key(_command, "what runs on the server, from before")] = None
+    parser: Annotated[str, Key(values.word(*PARSERS), "what makes metrics of standard output")] = "none"
+    may_be_stopped: Annotated[bool, Key(values.boolean, "whether what it printed until its limit counts")] = False
+    confined: Annotated[
+        bool,
+        Key(
+            values.boolean,
+            "false: as the user who runs wavebed, with that user's files, variables and privileges",
+        ),
+    ] = True
+
+
+class Command(Workload[CommandOptions]):
     """A program on the client, which starts at its moment; another on the server, which is up before."""
 
     kind = "command"
     summary = "any program, its output parsed or kept"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey("run", _command, '["PROGRAM", "ARGUMENT"]|"LINE"', None, "what runs on the client"),
-        WorkloadKey(
-            "server-run", _command, '["PROGRAM", "ARGUMENT"]|"LINE"', None, "what runs on the server, from before"
-        ),
-        WorkloadKey(
-            "parser", values.word(*PARSERS), "|".join(PARSERS), "none", "what makes metrics of standard output"
-        ),
-        WorkloadKey(
-            "may-be-stopped", values.boolean, "true|false", False, "whether what it printed until its limit counts"
-        ),
-        WorkloadKey(
-            "confined",
-            values.boolean,
-            "true|false",
-            True,
-            "false: as the user who runs wavebed, with that user's files, variables and privileges",
-        ),
-    )
-
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        if values["run"] is None:
-            raise Problem('is missing: write what runs on the client, such as ["ping", "-c", "3", "{server}"]', "run")
+    options_type = CommandOptions
 
     def expected_s(self) -> float:
         """Return its limit: how long a program takes is its own affair."""
@@ -109,7 +108,7 @@ class _CommandSession(Session):
         self._status: int | None = None
         self._was_stopped = False
         self._server: RunningServer | None = None
-        command = cast("list[str] | None", workload.values["server-run"])
+        command = workload.options.server_run
         if command is None:
             return
         output, log = stage.folder / "server.out", stage.folder / "server.err"
@@ -123,7 +122,7 @@ class _CommandSession(Session):
 
     def run(self) -> None:
         stage = self._stage
-        argv = filled_in(cast("list[str]", self._workload.values["run"]), stage)
+        argv = filled_in(self._workload.options.run, stage)
         with create(stage.folder / "stdout") as output, create(stage.folder / "stderr") as errors:
             client = stage.client.start(argv, stdout=output, stderr=errors, cwd=stage.folder, confined=self._needs())
         self._failure = wait_for_end(client, self._asked, self._server_failure)
@@ -136,7 +135,7 @@ class _CommandSession(Session):
             end_within(self._server.process, 0.001)
 
     def _needs(self) -> Confined | bool:
-        return Confined(write=[self._stage.folder]) if self._workload.values["confined"] else False
+        return Confined(write=[self._stage.folder]) if self._workload.options.confined else False
 
     def _server_failure(self) -> str | None:
         """Return a line if the server's program has failed; one that has ended well has done its work."""
@@ -155,7 +154,7 @@ class _CommandSession(Session):
         reason = ""
         if self._was_stopped:
             reason = f"stopped at its limit of {self._stage.limit_s:g} s"
-            if not self._workload.values["may-be-stopped"]:
+            if not self._workload.options.may_be_stopped:
                 return Outcome("failed", f"{reason}: raise limit, or write may-be-stopped = true")
             status = "partial"
         elif self._status != 0:
@@ -173,10 +172,10 @@ class _CommandSession(Session):
         return f"{self._program()} {how}: {words}"
 
     def _program(self) -> str:
-        command = cast("list[str]", self._workload.values["run"])
+        command = self._workload.options.run
         return "the shell" if command[:2] == ["sh", "-c"] else command[0]
 
     def _metrics(self) -> list[Metric]:
-        parser = PARSERS[cast("str", self._workload.values["parser"])]
+        parser = PARSERS[self._workload.options.parser]
         # An output that is only kept may be of any size.
         return [] if parser is parse_nothing else parser(output_of(self._stage.folder / "stdout"))

@@ -6,13 +6,16 @@ import json
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from wavebed.config import values
+from msgspec import Struct
+
+from wavebed.config import units, values
 from wavebed.config.problems import Problem
+from wavebed.config.reader import reader
+from wavebed.config.table import Key
 from wavebed.errors import UserError
 from wavebed.workload.drafts import drafted
-from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
@@ -36,6 +39,7 @@ _TIMED_OUT = 28
 _HOSTS = ("client", "edge", "server")
 
 
+@reader("SIZE", values.SIZE_SCHEMA, units.format_size)
 def _size(value: object) -> int:
     size = values.size_bytes(value)
     if size < 1:
@@ -43,21 +47,22 @@ def _size(value: object) -> int:
     return size
 
 
-class Download(Workload):
+class DownloadOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a download."""
+
+    size_bytes: Annotated[int, Key(_size, "bytes of the file; they are not stored")] = 2_000_000
+    protocol: Annotated[
+        Literal["http/1.1", "h2"],
+        Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS"),
+    ] = "http/1.1"
+
+
+class Download(Workload[DownloadOptions]):
     """`size` bytes of a file that takes no space on the disk, once."""
 
     kind = "download"
     summary = "a file from nginx to curl over one connection"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey("size", _size, "SIZE", "2mb", "bytes of the file; they are not stored"),
-        WorkloadKey(
-            "protocol",
-            values.word("http/1.1", "h2"),
-            "http/1.1|h2",
-            "http/1.1",
-            "HTTP/1.1 without TLS, or HTTP/2 with TLS",
-        ),
-    )
+    options_type = DownloadOptions
     programs: ClassVar[Sequence[Program]] = (
         Program("nginx"),
         Program("curl"),
@@ -70,12 +75,12 @@ class Download(Workload):
     @property
     def size_bytes(self) -> int:
         """Bytes of the file."""
-        return cast("int", self.values["size"])
+        return self.options.size_bytes
 
     @property
     def protocol(self) -> Protocol:
         """The version of HTTP."""
-        return cast("Protocol", self.values["protocol"])
+        return self.options.protocol
 
     def expected_s(self) -> float:
         """Return what the file takes at a guessed rate."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wavebed.workload.model import Clock
+    from wavebed.lab.protocol import Clock
 
 __all__ = ["LEAST_LENGTH", "irtt_client", "irtt_server", "read_irtt"]
 

@@ -1,137 +1,52 @@
-"""The keys of a ``[[workload]]`` table: those that all have, and those of each kind."""
+"""The keys of a ``[[workload]]`` table that workloads of all kinds have."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from wavebed.config import values
-from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.table import Key, fields, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
-__all__ = ["COMMON_KEYS", "Common", "WorkloadKey", "read_common", "read_values"]
-
-DEFAULT_LIMIT = "60s"
+__all__ = ["Common", "NoOptions", "read_common"]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadKey:
-    """One key of a kind of workload.
+class Common(Struct, frozen=True, kw_only=True):
+    """What every workload says: when it runs, for how long at most, and between which hosts."""
 
-    Parameters
-    ----------
-    name : str
-        The key in a scenario.
-    read : callable
-        Reads what TOML gave, or raises `wavebed.config.problems.Problem`; `wavebed.path.values` has readers of times
-        (``time_ns``), sizes, rates, shares, numbers, words.
-    write : str
-        What to write, for people.
-    default : object
-        What it is without it, as TOML gives it: it is read too. ``None``: the value is ``None`` without it.
-    meaning : str
-        What it does.
-    """
-
-    name: str
-    read: Callable[[object], object]
-    write: str
-    default: object
-    meaning: str
+    kind: Annotated[str, Key(values.text, "what it is; the kinds have sections of their own below", write="NAME")]
+    name: Annotated[str, Key(values.name, "its name, by which results go", absent="that of its kind")] = ""
+    start_s: Annotated[
+        float,
+        Key(values.seconds(), "when it starts: after time zero of the pattern, or after the end of `after`"),
+    ] = 0.0
+    after: Annotated[str | None, Key(values.name, "the workload that must have ended before it starts")] = None
+    limit_s: Annotated[float, Key(values.seconds(), "longest time that it may run")] = 60.0
+    server: Annotated[Literal["server", "edge"], Key(values.word("server", "edge"), "the host that serves")] = "server"
+    client: Annotated[Literal["client", "edge"], Key(values.word("client", "edge"), "the host at the other end")] = (
+        "client"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
-    """The keys that every workload has.
-
-    Parameters
-    ----------
-    name : str
-        Its name: that of its kind by default.
-    start_s : float
-        When it starts: seconds since time zero, or since the end of `after`.
-    after : str or None
-        The workload that it waits for.
-    limit_s : float
-        Longest time that it may run.
-    server, client : str
-        The hosts at its two ends.
-    """
-
-    name: str
-    start_s: float
-    after: str | None
-    limit_s: float
-    server: str
-    client: str
-
-
-def _host(*names: str) -> Callable[[object], str]:
-    return lambda value: choose(value, names)
-
-
-COMMON_KEYS: tuple[WorkloadKey, ...] = (
-    WorkloadKey("kind", values.text, "NAME", None, "what it is; the kinds have sections of their own below"),
-    WorkloadKey("name", values.name, "NAME", None, "its name, by which results go; that of its kind by default"),
-    WorkloadKey(
-        "start",
-        values.time_ns,
-        "TIME",
-        "0s",
-        "when it starts: after time zero of the pattern, or after the end of `after`",
-    ),
-    WorkloadKey("after", values.name, "NAME", None, "the workload that must have ended before it starts"),
-    WorkloadKey("limit", values.time_ns, "TIME", DEFAULT_LIMIT, "longest time that it may run"),
-    WorkloadKey("server", _host("server", "edge"), "server|edge", "server", "the host that serves"),
-    WorkloadKey("client", _host("client", "edge"), "client|edge", "client", "the host at the other end"),
-)
-
-
-def read_values(
-    table: Mapping[str, object], keys: Sequence[WorkloadKey], *, ignore: Sequence[str] = ()
-) -> dict[str, object]:
-    """Return the value of every key of `keys`; keys in `ignore` are left to others.
-
-    Raises
-    ------
-    Problem
-        If a key is unknown or a value is wrong.
-    """
-    known = [key.name for key in keys]
-    for name in table:
-        if name not in known and name not in ignore:
-            raise unknown_key(name, [*known, *ignore])
-    found: dict[str, object] = {}
-    for key in keys:
-        if key.name in table:
-            found[key.name] = at(key.name, key.read, table[key.name])
-        else:
-            found[key.name] = None if key.default is None else key.read(key.default)
-    return found
+class NoOptions(Struct, frozen=True):
+    """The options of a kind that has none."""
 
 
 def read_common(table: Mapping[str, object]) -> Common:
-    """Return the common keys of a ``[[workload]]`` table.
+    """Return the common keys of a ``[[workload]]`` table; the others are left alone.
 
     Raises
     ------
     Problem
         If one is missing or wrong.
     """
-    names = [key.name for key in COMMON_KEYS]
-    given = read_values({name: value for name, value in table.items() if name in names}, COMMON_KEYS)
-    if given["kind"] is None:
-        raise Problem("is missing: write the kind of workload", "kind")
-    if given["server"] == given["client"]:
-        raise Problem(f"{described(given['client'])} is at both ends: write two hosts", "client")
-    name = given["name"] or at("name", values.name, given["kind"])
-    return Common(
-        name=cast("str", name),
-        start_s=cast("int", given["start"]) / 1e9,
-        after=cast("str | None", given["after"]),
-        limit_s=cast("int", given["limit"]) / 1e9,
-        server=cast("str", given["server"]),
-        client=cast("str", given["client"]),
-    )
+    common = read_table(Common, {name: table[name] for name in fields(Common) if name in table}, "[[workload]]")
+    if common.server == common.client:
+        raise Problem(f"{described(common.client)} is at both ends: write two hosts", "client")
+    return common if common.name else replace(common, name=at("name", values.name, common.kind))

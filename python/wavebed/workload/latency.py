@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from wavebed.config.values import boolean, word
+from msgspec import Struct
+
+from wavebed.config.table import Key
+from wavebed.config.values import boolean, seconds, word
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.keys import WorkloadKey
-from wavebed.workload.latency_process import OTHERS, Prober, Probing, Watch, duration, start_server, time_between
+from wavebed.workload.latency_process import Prober, Probing, Watch, duration, start_server
 from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
@@ -25,7 +27,7 @@ from wavebed.workload.tools import Program
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
@@ -38,36 +40,37 @@ __all__ = ["Latency"]
 _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
 _PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 
-KEYS = (
-    WorkloadKey("probe", word(*_PROBES), "icmp|udp|both", "icmp", "ICMP echo by ping, or UDP by irtt"),
-    WorkloadKey("interval", time_between("2ms", "10s"), "TIME", "20ms", "least time between two probes of a kind"),
-    WorkloadKey("duration", duration, "others|TIME", OTHERS, "how long; `others`: until all others have ended"),
-    WorkloadKey(
-        "tail", time_between("0s", "60s"), "TIME", "1s", "how much longer it goes on when all others have ended"
-    ),
-    WorkloadKey("rpm", boolean, "true|false", False, "also fresh connections by curl, for round trips per minute"),
-)
+
+class LatencyOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a latency probe."""
+
+    probe: Annotated[Literal["icmp", "udp", "both"], Key(word(*_PROBES), "ICMP echo by ping, or UDP by irtt")] = "icmp"
+    interval_s: Annotated[float, Key(seconds(0.002, 10), "least time between two probes of a kind")] = 0.02
+    duration_s: Annotated[
+        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
+    ] = None
+    tail_s: Annotated[float, Key(seconds(0, 60), "how much longer it goes on when all others have ended")] = 1.0
+    rpm: Annotated[bool, Key(boolean, "also fresh connections by curl, for round trips per minute")] = False
 
 
-class Latency(Workload):
+class Latency(Workload[LatencyOptions]):
     """Delay and loss of probes, idle and loaded."""
 
     kind: ClassVar[str] = "latency"
     summary: ClassVar[str] = "ping and irtt beside the other workloads"
-    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    options_type = LatencyOptions
     programs: ClassVar[Sequence[Program]] = (
         *(Program(name, "probe", (probe, "both")) for probe, name in _PROGRAMS.items()),
         *(Program(name, "rpm", (True,)) for name in ("curl", "nginx", "openssl")),
     )
     is_load: ClassVar[bool] = False
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        self.probes = _PROBES[cast("str", values["probe"])]
+    def __init__(self, common: Common, options: LatencyOptions) -> None:
+        super().__init__(common, options)
+        self.probes = _PROBES[options.probe]
         self.certificate: Certificate | None = None
-        self.interval_s = cast("int", values["interval"]) / 1e9
-        wanted = cast("int | None", values["duration"])
-        self.duration_s = None if wanted is None else wanted / 1e9
+        self.interval_s = options.interval_s
+        self.duration_s = options.duration_s
 
     @property
     def endless(self) -> bool:
@@ -77,7 +80,7 @@ class Latency(Workload):
     @property
     def tail_s(self) -> float:
         """How long it goes on when all others have ended."""
-        return cast("int", self.values["tail"]) / 1e9 if self.endless else 0.0
+        return self.options.tail_s if self.endless else 0.0
 
     def expected_s(self) -> float:
         """Return its duration; that of an endless one is its tail."""
@@ -85,7 +88,7 @@ class Latency(Workload):
 
     def prepare(self, cache: Path) -> None:
         """Make the certificate of the web server that answers fresh connections."""
-        if self.values["rpm"]:
+        if self.options.rpm:
             self.certificate = make_certificate(cache, [self.common.server])
 
     def open(self, stage: Stage) -> Session:
@@ -110,7 +113,7 @@ class LatencySession(Session):
     def __init__(self, workload: Latency, stage: Stage) -> None:
         self._workload = workload
         self._stage = stage
-        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate
@@ -133,7 +136,7 @@ class LatencySession(Session):
             self._rpm.start()
             probers.append(self._rpm)
         try:
-            self._end_s = self._stage.clock.of_monotonic_ns(self._watch.keep(probers))
+            self._end_s = self._watch.keep(probers)
         finally:
             self._end_s = self._end_s or self._stage.clock.now_s()
 

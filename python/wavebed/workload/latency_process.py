@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import threading
-import time
 from typing import TYPE_CHECKING, Protocol
 
 from wavebed.config.problems import Problem, described
-from wavebed.config.values import time_ns
+from wavebed.config.reader import reader
+from wavebed.config.values import TIME_SCHEMA, time_ns, time_text
 from wavebed.errors import WavebedError
-from wavebed.path.confine import Confined
+from wavebed.lab.confine import Confined
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost
-    from wavebed.path.process import LabProcess
+    from wavebed.lab.protocol import Clock, Host, Process
 
-__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server", "time_between"]
+__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server"]
 
 OTHERS = "others"
 """The duration of a workload that goes on until all others have ended."""
@@ -32,13 +32,18 @@ _END_S = 3.0
 _LOOK_S = 0.2
 
 
-def duration(value: object) -> int | None:
-    """Read ``others`` (``None``) or a time, in nanoseconds."""
+@reader(
+    "others|TIME",
+    {"anyOf": [{"const": OTHERS}, dict(TIME_SCHEMA)]},
+    lambda duration_s: OTHERS if duration_s is None else time_text(duration_s),
+)
+def duration(value: object) -> float | None:
+    """Read ``others`` (``None``) or a time, in seconds."""
     if value == OTHERS:
         return None
     if not isinstance(value, str):
         raise Problem(f'{described(value)} is not a duration: write "others" or a time such as "10s"')
-    return time_ns(value)
+    return time_ns(value) / 1e9
 
 
 class Probing(Protocol):
@@ -58,7 +63,7 @@ class Prober:
     ----------
     name : str
         What people call it.
-    host : LabHost
+    host : Host
         Where it runs.
     argv : sequence of str
         Its command line.
@@ -68,12 +73,12 @@ class Prober:
         Whether it writes a file of its own there.
     """
 
-    def __init__(self, name: str, host: LabHost, argv: Sequence[str], folder: Path, *, writes: bool = False) -> None:
+    def __init__(self, name: str, host: Host, argv: Sequence[str], folder: Path, *, writes: bool = False) -> None:
         self.name = name
         self.output = folder / f"{name}.txt"
         self._errors = folder / f"{name}.err"
         with create(self.output) as output, create(self._errors) as errors:
-            self._process: LabProcess = host.start(
+            self._process: Process = host.start(
                 argv, stdout=output, stderr=errors, confined=Confined(write=[folder] if writes else ())
             )
 
@@ -114,13 +119,16 @@ class Watch:
 
     Parameters
     ----------
+    clock : Clock
+        The laboratory's.
     duration_s : float or None
         How long they run; ``None``: until `stop`.
     tail_s : float
         How much longer they run when they were asked to stop.
     """
 
-    def __init__(self, duration_s: float | None, tail_s: float) -> None:
+    def __init__(self, clock: Clock, duration_s: float | None, tail_s: float) -> None:
+        self._clock = clock
         self._duration_s = duration_s
         self._tail_s = tail_s
         self._stop = threading.Event()
@@ -130,8 +138,8 @@ class Watch:
         """Ask for the end."""
         self._stop.set()
 
-    def keep(self, probers: Sequence[Probing]) -> int:
-        """Wait, then end all; return the moment at which they were told to, of CLOCK_MONOTONIC in nanoseconds.
+    def keep(self, probers: Sequence[Probing]) -> float:
+        """Wait, then end all; return when they were told to, seconds since time zero.
 
         Raises
         ------
@@ -143,7 +151,7 @@ class Watch:
             self._wait(probers)
         except WavebedError as error:
             problem = error
-        told_ns = time.monotonic_ns()
+        told_s = self._clock.now_s()
         for prober in probers:
             try:
                 prober.end()
@@ -151,32 +159,22 @@ class Watch:
                 problem = problem or error
         if problem is not None:
             raise problem
-        return told_ns
+        return told_s
 
     def _wait(self, probers: Sequence[Probing]) -> None:
-        end_s = None if self._duration_s is None else time.monotonic() + self._duration_s
-        while not self._stop.is_set() and (end_s is None or time.monotonic() < end_s):
+        now_s = self._clock.monotonic_s
+        end_s = math.inf if self._duration_s is None else now_s() + self._duration_s
+        while not self._stop.is_set() and now_s() < end_s:
             for prober in probers:
                 prober.look()
-            self._stop.wait(_LOOK_S if end_s is None else max(0.0, min(_LOOK_S, end_s - time.monotonic())))
-        self.stopped_early = end_s is not None and time.monotonic() < end_s
-        if end_s is None:
-            time.sleep(self._tail_s)
+            self._clock.wait(self._stop, max(0.0, min(_LOOK_S, end_s - now_s())))
+        if self._duration_s is None:
+            self._clock.sleep(self._tail_s)
+        else:
+            self.stopped_early = now_s() < end_s
 
 
-def time_between(least: str, most: str) -> Callable[[object], int]:
-    """Make a reader of times within bounds, which are written as in a scenario."""
-
-    def read(value: object) -> int:
-        given_ns = time_ns(value)
-        if not time_ns(least) <= given_ns <= time_ns(most):
-            raise Problem(f"{value!r} is out of range: write a time from {least} to {most}")
-        return given_ns
-
-    return read
-
-
-def start_server(name: str, host: LabHost, argv: Sequence[str], port: int, folder: Path) -> None:
+def start_server(name: str, host: Host, argv: Sequence[str], port: int, folder: Path) -> None:
     """Start a server, which ends with the laboratory, and wait until it has `port`.
 
     Raises

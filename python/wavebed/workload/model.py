@@ -8,30 +8,34 @@ them. The life of a session in a trial:
 3. `Session.run`, at its moment, in a thread of its own: returns when the workload is over or was asked to stop.
 4. `Session.stop`, from another thread, when its time is up.
 5. `Session.report`, when the laboratory is gone: files are read, metrics computed.
+
+A session waits by the clock of its laboratory alone (`Stage.clock`), so that it can be tested in virtual time.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from wavebed.config.data import Json
+from wavebed.workload.keys import NoOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost, Laboratory
-    from wavebed.workload.keys import Common, WorkloadKey
+    from wavebed.lab.protocol import Clock, Host
+    from wavebed.workload.keys import Common
     from wavebed.workload.tools import Program
 
 __all__ = [
+    "AnyWorkload",
     "Better",
-    "Clock",
     "Event",
     "Json",
     "Metric",
@@ -169,37 +173,6 @@ class Outcome:
     doubts: Sequence[str] = ()
 
 
-class Clock:
-    """The laboratory's time on this machine's clocks. Time zero is when the pattern begins."""
-
-    def __init__(self) -> None:
-        self._zero_ns: int | None = None
-        self._unix_minus_monotonic_ns = 0
-
-    def begin(self, zero_ns: int) -> None:
-        """Take note of time zero, nanoseconds of CLOCK_MONOTONIC."""
-        self._zero_ns = zero_ns
-        self._unix_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
-
-    @property
-    def zero_ns(self) -> int:
-        """Time zero, nanoseconds of CLOCK_MONOTONIC."""
-        assert self._zero_ns is not None, "the laboratory's time has begun"
-        return self._zero_ns
-
-    def now_s(self) -> float:
-        """Return the seconds since time zero."""
-        return self.of_monotonic_ns(time.monotonic_ns())
-
-    def of_monotonic_ns(self, at_ns: int) -> float:
-        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC."""
-        return (at_ns - self.zero_ns) / 1e9
-
-    def of_unix_s(self, at_s: float) -> float:
-        """Return the seconds since time zero of a moment of the system's clock."""
-        return self.of_monotonic_ns(round(at_s * 1e9) - self._unix_minus_monotonic_ns)
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """When a workload ran, seconds since time zero, and whether it puts load on the path (a ping does not)."""
@@ -219,14 +192,12 @@ class Stage:
 
     Parameters
     ----------
-    lab : Laboratory
-        Running; its time has not begun when the session is opened.
-    server, client : LabHost
+    server, client : Host
         The two ends of the workload: what is served is on `server`.
     folder : pathlib.Path
         Where its raw outputs go; it exists, and all in it is kept, compressed.
     clock : Clock
-        The laboratory's time.
+        The laboratory's time, which has not begun when the session is opened; all waits go by it.
     port : int
         The first of 20 TCP and UDP ports that no other workload uses.
     address : str
@@ -237,9 +208,8 @@ class Stage:
         Longest time that `Session.run` may take; `Session.stop` is called then.
     """
 
-    lab: Laboratory
-    server: LabHost
-    client: LabHost
+    server: Host
+    client: Host
     folder: Path
     clock: Clock
     port: int
@@ -270,20 +240,24 @@ class Session(ABC):
         """Read the raw outputs and return what they say. The laboratory is gone by now."""
 
 
-class Workload(ABC):
+_Options = TypeVar("_Options", bound=Struct)
+
+
+class Workload(ABC, Generic[_Options]):
     """A workload as a scenario describes it.
 
     Parameters
     ----------
     common : Common
         The keys that every workload has.
-    values : mapping
-        The values of its own `keys`, read; those that the scenario does not give have their default.
+    options : Struct
+        Its own keys.
     """
 
     kind: ClassVar[str]
     summary: ClassVar[str]
-    keys: ClassVar[Sequence[WorkloadKey]]
+    options_type: ClassVar[type[Struct]] = NoOptions
+    """The type of its options: a table of a scenario (`wavebed.config.table`)."""
     programs: ClassVar[Sequence[Program]] = ()
     """The programs that it runs on the hosts, or before a trial."""
     extra: ClassVar[str] = ""
@@ -291,9 +265,9 @@ class Workload(ABC):
     is_load: ClassVar[bool] = True
     """Whether it puts load on the path, as seen by those that measure latency under load."""
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
+    def __init__(self, common: Common, options: _Options) -> None:
         self.common = common
-        self.values = values
+        self.options = options
 
     @property
     def name(self) -> str:
@@ -302,7 +276,7 @@ class Workload(ABC):
 
     def needed_programs(self) -> list[str]:
         """Return the names of those of `programs` that it needs with its values."""
-        return [program.name for program in self.programs if program.is_needed(self.values)]
+        return [program.name for program in self.programs if program.is_needed(self.options)]
 
     @property
     def endless(self) -> bool:
@@ -318,7 +292,7 @@ class Workload(ABC):
     def expected_s(self) -> float:
         """Return about how long `Session.run` will take, for the estimate of the time left."""
 
-    def prepare(self, cache: Path) -> None:  # noqa: B027 - most have nothing to prepare
+    def prepare(self, cache: Path) -> None:
         """Make what takes long, once for the run, in `cache` (shared by all runs; write atomically).
 
         Raises
@@ -336,3 +310,7 @@ class Workload(ABC):
         WavebedError
             If one does not start: the trial fails with this line.
         """
+
+
+AnyWorkload: TypeAlias = Workload[Any]
+"""A workload of any kind."""

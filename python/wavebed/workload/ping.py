@@ -11,7 +11,7 @@ from wavebed.workload.latency_windows import Probe
 from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
-    from wavebed.workload.model import Clock
+    from wavebed.lab.protocol import Clock
 
 __all__ = ["ping_command", "read_ping", "summary_line"]
 

@@ -11,7 +11,6 @@ import json
 import signal
 import subprocess
 import threading
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
     from wavebed.workload.model import Span, Stage
     from wavebed.workload.serve import Certificate, RunningServer
 
@@ -98,7 +97,7 @@ class RpmProber:
         self._server: RunningServer = start_web_server(
             stage.server, [VirtualHost(stage.server.name, "*", port, root)], "h2", folder, certificate
         )
-        self._client: LabHost = stage.client
+        self._client: Host = stage.client
         self._clock = stage.clock
         self._output = stage.folder / "rpm.jsonl"
         self._argv = [
@@ -108,11 +107,11 @@ class RpmProber:
         ]  # fmt: skip
         self._over = threading.Event()
         self._error: WavebedError | None = None
-        self._thread = threading.Thread(target=self._probe, daemon=True)
+        self._ended: threading.Event | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self._ended = self._clock.start(self._probe, self.name)
 
     def look(self) -> None:
         """Check that it still works.
@@ -128,7 +127,8 @@ class RpmProber:
     def end(self) -> None:
         """End the exchange that runs, and all."""
         self._over.set()
-        self._thread.join()
+        if self._ended is not None:
+            self._clock.wait(self._ended)
         self._server.stop()
         self.look()
 
@@ -140,9 +140,9 @@ class RpmProber:
         try:
             with create(self._output) as output:
                 while not self._over.is_set():
-                    began = time.monotonic()
+                    next_s = self._clock.monotonic_s() + EVERY_S
                     output.write(json.dumps(self._exchange()).encode() + b"\n")
-                    self._over.wait(max(0.0, began + EVERY_S - time.monotonic()))
+                    self._clock.wait(self._over, max(0.0, next_s - self._clock.monotonic_s()))
         except (WavebedError, OSError, ValueError) as error:
             self._error = error if isinstance(error, WavebedError) else WavebedError(f"rpm: {error}")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["PACKAGES", "Program", "cache_folder", "find", "missing", "version"]
 
@@ -62,19 +62,19 @@ class Program:
     ----------
     name : str
         One of `PACKAGES`.
-    key : str
-        The key of the workload on which it depends; empty: the workload always runs it.
+    option : str
+        The option of the workload on which it depends; empty: the workload always runs it.
     values : sequence
-        The values of that key, as read, for which it runs.
+        The values of that option for which it runs.
     """
 
     name: str
-    key: str = ""
+    option: str = ""
     values: Sequence[object] = ()
 
-    def is_needed(self, given: Mapping[str, object]) -> bool:
-        """Return whether a workload with these values runs it."""
-        return not self.key or given[self.key] in self.values
+    def is_needed(self, options: object) -> bool:
+        """Return whether a workload with these options runs it."""
+        return not self.option or getattr(options, self.option) in self.values
 
 
 def _look_for(name: str) -> str | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem
+from wavebed.config.reader import reader
+from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.workload.browser.remote import Agent
-from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.media.content import MANIFEST, Content, make
-from wavebed.workload.media.ladder import FRAMES_PER_S, Ladder, read_ladder
+from wavebed.workload.media.ladder import FRAMES_PER_S, LADDERS, Ladder, read_ladder
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import create
-from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.serve import Certificate, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import Program, cache_folder, find
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import read
@@ -25,7 +28,6 @@ from wavebed.workload.video_report import outcome_of
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
@@ -43,18 +45,7 @@ ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
 RECORD = "player.json"
 
 
-def _seconds(least_s: float, most_s: float) -> Callable[[object], float]:
-    """Make a reader of times within bounds, in seconds."""
-
-    def read_time(value: object) -> float:
-        time_s = values.time_ns(value) / 1e9
-        if not least_s <= time_s <= most_s:
-            raise Problem(f"is out of range: write a time from {least_s:g}s to {most_s:g}s")
-        return time_s
-
-    return read_time
-
-
+@reader("TIME", values.TIME_SCHEMA, values.time_text)
 def _segment(value: object) -> float:
     time_ns = values.time_ns(value)
     frames = time_ns * FRAMES_PER_S / 1e9
@@ -63,7 +54,31 @@ def _segment(value: object) -> float:
     return time_ns / 1e9
 
 
-class Video(Workload):
+class VideoOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a video."""
+
+    ladder: Annotated[Ladder, Key(read_ladder, "the representations of the video")] = LADDERS["study"]
+    duration_s: Annotated[float, Key(values.seconds(1, 3600), "how much of the video is watched")] = 40.0
+    segment_s: Annotated[float, Key(_segment, "duration of a segment")] = 4.0
+    buffer_s: Annotated[
+        float | None,
+        Key(
+            values.seconds(1, 300),
+            "how much the player keeps in its buffer",
+            absent="dash.js's own: 18 s, and 30 s at the top quality",
+        ),
+    ] = None
+    abr: Annotated[
+        str,
+        Key(values.word(*ABR_RULES), "the player's rule: throughput, BOLA, or between both by the buffer's level"),
+    ] = "dynamic"
+    protocol: Annotated[
+        Literal["http/1.1", "h2"],
+        Key(values.word("http/1.1", "h2"), "how it is fetched: HTTP/1.1 in clear, or HTTP/2 over TLS"),
+    ] = "http/1.1"
+
+
+class Video(Workload[VideoOptions]):
     """A video of a ladder of bitrates, watched to the end."""
 
     kind = "video"
@@ -76,45 +91,14 @@ class Video(Workload):
         Program("npm"),
     )
     extra = "web"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey(
-            "ladder",
-            read_ladder,
-            'study|uhd|[{size = "1280x720", rate = "4.14mbit"}, …]',
-            "study",
-            "the representations of the video",
-        ),
-        WorkloadKey("duration", _seconds(1, 3600), "TIME", "40s", "how much of the video is watched"),
-        WorkloadKey("segment", _segment, "TIME", "4s", "duration of a segment"),
-        WorkloadKey(
-            "buffer",
-            _seconds(1, 300),
-            "TIME",
-            None,
-            "how much the player keeps in its buffer; by default dash.js's own: 18 s, and 30 s at the top quality",
-        ),
-        WorkloadKey(
-            "abr",
-            values.word(*ABR_RULES),
-            "|".join(ABR_RULES),
-            "dynamic",
-            "the player's rule: throughput, BOLA, or between both by the buffer's level",
-        ),
-        WorkloadKey(
-            "protocol",
-            values.word("http/1.1", "h2"),
-            "http/1.1|h2",
-            "http/1.1",
-            "how it is fetched: HTTP/1.1 in clear, or HTTP/2 over TLS",
-        ),
-    )
+    options_type = VideoOptions
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        self.ladder = cast("Ladder", values["ladder"])
-        self.duration_s = cast("float", values["duration"])
-        self.content = Content.of(self.ladder, cast("float", values["segment"]), self.duration_s)
-        self.protocol = cast("Protocol", values["protocol"])
+    def __init__(self, common: Common, options: VideoOptions) -> None:
+        super().__init__(common, options)
+        self.ladder = options.ladder
+        self.duration_s = options.duration_s
+        self.content = Content.of(options.ladder, options.segment_s, options.duration_s)
+        self.protocol = options.protocol
         self.root: Path | None = None
         self.page = ""
         self.certificate: Certificate | None = None
@@ -141,7 +125,7 @@ class Video(Workload):
             "url": url,
             "duration": self.duration_s,
             "picture": 1 / FRAMES_PER_S,
-            "player": player_settings(cast("str", self.values["abr"]), cast("float | None", self.values["buffer"])),
+            "player": player_settings(self.options.abr, self.options.buffer_s),
         }
 
     def open(self, stage: Stage) -> VideoSession:

@@ -13,8 +13,8 @@ from wavebed.workload.qoe import Chunk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wavebed.lab.protocol import Clock
     from wavebed.workload.media.ladder import Representation
-    from wavebed.workload.model import Clock
 
 __all__ = ["Frame", "Interval", "Playback", "Record", "Request", "Switch", "read"]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from wavebed.config.values import word
+from msgspec import Struct
+
+from wavebed.config.table import Key
+from wavebed.config.values import seconds, word
 from wavebed.errors import WavebedError
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.keys import WorkloadKey
-from wavebed.workload.latency_process import OTHERS, Prober, Watch, duration, start_server, time_between
+from wavebed.workload.latency_process import Prober, Watch, duration, start_server
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.percentiles import percentile
@@ -17,7 +19,7 @@ from wavebed.workload.tools import Program
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
@@ -28,37 +30,34 @@ __all__ = ["Voice"]
 _RTP_BYTES = 12
 _DIRECTIONS = ("down", "up")
 
-KEYS = (
-    WorkloadKey("codec", word(*CODECS), "|".join(CODECS), "g711", "whose pace, size, Ie and Bpl"),
-    WorkloadKey("duration", duration, "others|TIME", OTHERS, "how long; `others`: until all others have ended"),
-    WorkloadKey(
-        "tail", time_between("0s", "60s"), "TIME", "1s", "how much longer it goes on when all others have ended"
-    ),
-    WorkloadKey(
-        "jitter-buffer",
-        time_between("0s", "1s"),
-        "TIME",
-        "60ms",
-        "a packet is played this long after the least delay, or is lost as late",
-    ),
-)
+
+class VoiceOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a voice flow."""
+
+    codec: Annotated[str, Key(word(*CODECS), "whose pace, size, Ie and Bpl")] = "g711"
+    duration_s: Annotated[
+        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
+    ] = None
+    tail_s: Annotated[float, Key(seconds(0, 60), "how much longer it goes on when all others have ended")] = 1.0
+    jitter_buffer_s: Annotated[
+        float, Key(seconds(0, 1), "a packet is played this long after the least delay, or is lost as late")
+    ] = 0.06
 
 
-class Voice(Workload):
+class Voice(Workload[VoiceOptions]):
     """A plain voice flow, as a planner rates it."""
 
     kind: ClassVar[str] = "voice"
     summary: ClassVar[str] = "voice packets both ways by irtt, rated by the E-model"
-    keys: ClassVar[Sequence[WorkloadKey]] = KEYS
+    options_type = VoiceOptions
     programs: ClassVar[Sequence[Program]] = (Program("irtt"),)
     is_load: ClassVar[bool] = False
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        self.codec = CODECS[cast("str", values["codec"])]
-        self.buffer_ms = cast("int", values["jitter-buffer"]) / 1e6
-        wanted = cast("int | None", values["duration"])
-        self.duration_s = None if wanted is None else wanted / 1e9
+    def __init__(self, common: Common, options: VoiceOptions) -> None:
+        super().__init__(common, options)
+        self.codec = CODECS[options.codec]
+        self.buffer_ms = options.jitter_buffer_s * 1e3
+        self.duration_s = options.duration_s
 
     @property
     def endless(self) -> bool:
@@ -68,7 +67,7 @@ class Voice(Workload):
     @property
     def tail_s(self) -> float:
         """How long it goes on when all others have ended."""
-        return cast("int", self.values["tail"]) / 1e9 if self.endless else 0.0
+        return self.options.tail_s if self.endless else 0.0
 
     def expected_s(self) -> float:
         """Return its duration; that of an endless one is its tail."""
@@ -86,7 +85,7 @@ class VoiceSession(Session):
     def __init__(self, workload: Voice, stage: Stage) -> None:
         self._workload = workload
         self._stage = stage
-        self._watch = Watch(workload.duration_s, workload.tail_s)
+        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
         self._file = stage.folder / "irtt.json"
         self._end_s = 0.0
 
@@ -96,8 +95,7 @@ class VoiceSession(Session):
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
         command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
         try:
-            end_ns = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
-            self._end_s = stage.clock.of_monotonic_ns(end_ns)
+            self._end_s = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
         except WavebedError:
             self._end_s = stage.clock.now_s()
             raise

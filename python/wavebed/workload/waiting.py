@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.path.process import LabProcess
+    from wavebed.lab.protocol import Process
 
 __all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
 
@@ -27,7 +27,7 @@ MOST_OUTPUT_BYTES = 256 << 20
 
 
 def wait_for_end(
-    process: LabProcess, asked: threading.Event, failure: Callable[[], str | None] = lambda: None
+    process: Process, asked: threading.Event, failure: Callable[[], str | None] = lambda: None
 ) -> str | None:
     """Wait until a program has ended, or it was `asked` to stop, or what it needs has failed.
 
@@ -53,7 +53,7 @@ def wait_for_end(
     return None
 
 
-def end_within(process: LabProcess, seconds: float, number: int = signal.SIGTERM, grace_s: float = 2.0) -> bool:
+def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, grace_s: float = 2.0) -> bool:
     """Wait `seconds` for a program to end by itself; then send it signal `number`, and SIGKILL after `grace_s`.
 
     Returns
@@ -75,7 +75,7 @@ def end_within(process: LabProcess, seconds: float, number: int = signal.SIGTERM
     return False
 
 
-def _send(process: LabProcess, number: int) -> None:
+def _send(process: Process, number: int) -> None:
     # If it has ended in this very moment the laboratory does not know it any more; waiting for it says so.
     with suppress(UserError):
         process.send_signal(number)

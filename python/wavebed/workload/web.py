@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, choose
+from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.confine import Confined
-from wavebed.path.limits import LIMITS
+from wavebed.lab.confine import Confined
+from wavebed.lab.limits import LIMITS
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
-from wavebed.workload.keys import WorkloadKey
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import Program, find
@@ -43,20 +44,27 @@ _HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
 """Without the first, fonts and data of other origins are not used; without the second, pages cannot time them."""
 
 
-class Web(Workload):
+class WebOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a page load."""
+
+    site: Annotated[
+        str,
+        Key(values.text, "a shipped site, such as google, or a file or folder that describes one", write="NAME|FILE"),
+    ]
+    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "how objects are fetched")] = "h2"
+    tls: Annotated[bool, Key(values.boolean, "false: plain text, for HTTP/1.1 only")] = True
+    device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
+    settle_s: Annotated[
+        float, Key(values.seconds(), "how long the screen is recorded after the load event has come")
+    ] = 1.0
+
+
+class Web(Workload[WebOptions]):
     """One visit of a site by a browser that has never been there."""
 
     kind = "web"
     summary = "a page in Chromium, which emulates a phone"
-    keys: ClassVar[Sequence[WorkloadKey]] = (
-        WorkloadKey("site", values.text, "NAME|FILE", None, "a shipped site, or a file or folder that describes one"),
-        WorkloadKey("protocol", values.word(*PROTOCOLS), "|".join(PROTOCOLS), "h2", "how objects are fetched"),
-        WorkloadKey("tls", values.boolean, "true|false", True, "false: plain text, for HTTP/1.1 only"),
-        WorkloadKey("device", values.text, "NAME", "iPhone X", "the phone: one of Playwright's devices"),
-        WorkloadKey(
-            "settle", values.time_ns, "TIME", "1s", "how long the screen is recorded after the load event has come"
-        ),
-    )
+    options_type = WebOptions
     programs: ClassVar[Sequence[Program]] = (
         Program("chromium"),
         Program("ip"),
@@ -70,27 +78,25 @@ class Web(Workload):
     device: Mapping[str, Json]
     certificate: Certificate | None = None
 
-    def __init__(self, common: Common, values: Mapping[str, object]) -> None:
-        super().__init__(common, values)
-        if values["site"] is None:
-            raise Problem("is missing: write the name of a site, such as google, or a file", "site")
-        if not values["tls"] and self.protocol != "http/1.1":
+    def __init__(self, common: Common, options: WebOptions) -> None:
+        super().__init__(common, options)
+        if not options.tls and self.protocol != "http/1.1":
             raise Problem(f'false: browsers speak {self.protocol} with TLS only: write protocol = "http/1.1"', "tls")
 
     @property
     def protocol(self) -> Protocol:
         """How objects are fetched."""
-        return cast("Protocol", self.values["protocol"])
+        return self.options.protocol
 
     @property
     def settle_s(self) -> float:
         """How long the recording goes on after the load event."""
-        return cast("int", self.values["settle"]) / 1e9
+        return self.options.settle_s
 
     @property
     def scheme(self) -> str:
         """Of the page's address."""
-        return "https" if self.values["tls"] else "http"
+        return "https" if self.options.tls else "http"
 
     @property
     def url(self) -> str:
@@ -107,7 +113,7 @@ class Web(Workload):
 
         for program in self.needed_programs():
             find(program)
-        self.built = load_site(cast("str", self.values["site"]), cache)
+        self.built = load_site(self.options.site, cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):
             remedy = "leave tls out" if site.scheme == "https" else 'write protocol = "http/1.1" and tls = false'
@@ -116,9 +122,9 @@ class Web(Workload):
             raise UserError(
                 f"workload {self.name}: {site.name} has {len(site.origins)} origins: {_MOST_ORIGINS} at most"
             )
-        if self.values["tls"]:
+        if self.options.tls:
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
-        self.device = _device(cast("str", self.values["device"]), self.name)
+        self.device = _device(self.options.device, self.name)
 
     def open(self, stage: Stage) -> Session:
         """Start the web server, and the browser with an empty page."""
@@ -144,7 +150,7 @@ class _WebSession(Session):
         self._workload = workload
         self._stage = stage
         self._asked = threading.Event()
-        self._began = self._stopped = 0.0
+        self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
         addresses = self._add_addresses()
         self._server = start_web_server(
@@ -208,7 +214,7 @@ class _WebSession(Session):
         """Say go, and wait for the result; the browser knows the limit too."""
         try:
             if not self._asked.is_set():
-                self._began = time.monotonic()
+                self._began_s = self._stage.clock.monotonic_s()
                 self._agent.tell({"go": True})
                 self._agent.result(self._asked, self._server.failure)
         except WavebedError as error:
@@ -221,7 +227,7 @@ class _WebSession(Session):
     def stop(self) -> None:
         """Have the browser end its recording."""
         if not self._asked.is_set():
-            self._stopped = time.monotonic()
+            self._stopped_s = self._stage.clock.monotonic_s()
             self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
@@ -245,7 +251,7 @@ class _WebSession(Session):
                 "url": workload.url,
                 "site": workload.built.site.name,
                 "protocol": workload.protocol,
-                "device": cast("str", workload.values["device"]),
+                "device": workload.options.device,
                 "browser sandbox": self._agent.sandbox,
                 **details_of(trace, progress, start_s, folder),
             },
@@ -260,7 +266,7 @@ class _WebSession(Session):
         if course.error is not None:
             return "failed", course.error
         if not course.loaded:
-            waited_s = self._stopped - self._began
+            waited_s = self._stopped_s - self._began_s
             if self._asked.is_set() and waited_s < self._stage.limit_s - LOOK_EVERY_S:
                 return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
             return "failed", f"not loaded within {self._stage.limit_s:g} s"

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Obstacle, Track, Vector
+    from wavebed.scene.model import Obstacle, Track
+    from wavebed.scene.tables import Vector
 
     Floats: TypeAlias = NDArray[np.float64]
 

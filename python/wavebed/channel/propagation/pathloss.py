@@ -11,7 +11,7 @@ from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Propagation
+    from wavebed.scene.tables import Propagation
 
 __all__ = ["LIGHT_M_PER_S", "breakpoint_m", "free_space_db", "los_probability", "path_loss_db", "range_warnings"]
 

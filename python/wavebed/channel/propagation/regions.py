@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Propagation
+    from wavebed.scene.tables import Propagation
 
 __all__ = ["SELF_BLOCKING_DB", "region_blocking_db", "self_blocking_db"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Propagation
+    from wavebed.scene.tables import Propagation
 
 __all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db"]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
-from wavebed.path.confine import Confined, module_path, program_files
+from wavebed.lab.confine import Confined, module_path, program_files
 from wavebed.workload.raw import create
 from wavebed.workload.waiting import end_within, last_line
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
 
 __all__ = ["Agent"]
 
@@ -36,7 +34,7 @@ class Agent:
 
     Parameters
     ----------
-    host : LabHost
+    host : Host
         Where it runs.
     module : str
         The module.
@@ -50,7 +48,7 @@ class Agent:
 
     def __init__(
         self,
-        host: LabHost,
+        host: Host,
         module: str,
         settings: Mapping[str, Json],
         folder: Path,
@@ -65,6 +63,7 @@ class Agent:
         self.sandbox = "unknown"
         """``on``, or ``off`` and why: whether pages are in the sandbox of the browser."""
         self._lock = threading.Lock()
+        self._clock = host.clock
         try:
             with create(self._log) as log:
                 self._process = host.start(
@@ -102,10 +101,10 @@ class Agent:
         WavebedError
             If it failed or ended; the line is its own.
         """
-        end = time.monotonic() + timeout_s
+        end_s = self._clock.monotonic_s() + timeout_s
         while b"\n" not in self._rest:
-            left_s = end - time.monotonic()
-            if left_s <= 0 or not select.select([self._output], [], [], left_s)[0]:
+            left_s = end_s - self._clock.monotonic_s()
+            if left_s <= 0 or not self._clock.wait_readable(self._output, left_s):
                 raise TimeoutError(f"{self._name} said nothing for {timeout_s:g} s")
             data = os.read(self._output, 1 << 16)
             if not data:
@@ -130,13 +129,13 @@ class Agent:
         WavebedError
             If it failed or ended; the line is its own. Or if it does not answer within 4 s of being told.
         """
-        end: float | None = None
-        while end is None or time.monotonic() < end:
+        end_s: float | None = None
+        while end_s is None or self._clock.monotonic_s() < end_s:
             with suppress(TimeoutError):
                 return self.hear(LOOK_EVERY_S)
-            if end is None and (asked.is_set() or needed() is not None):
+            if end_s is None and (asked.is_set() or needed() is not None):
                 self.tell({"stop": True})
-                end = time.monotonic() + STOP_GRACE_S
+                end_s = self._clock.monotonic_s() + STOP_GRACE_S
         raise WavebedError(f"{self._name} did not stop when it was told to: what it saw is lost")
 
     def await_ready(self, timeout_s: float = 30.0) -> None:

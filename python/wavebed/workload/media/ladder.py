@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, choose, described
-from wavebed.config.values import rate_bps
+from wavebed.config.reader import Schema, reader
+from wavebed.config.units import format_rate
+from wavebed.config.values import RATE_SCHEMA, rate_bps
 from wavebed.config.values import table as read_table
+
+if TYPE_CHECKING:
+    from wavebed.config.data import Json
 
 __all__ = ["AUDIO_BPS", "FRAMES_PER_S", "LADDERS", "Ladder", "Representation", "read_ladder"]
 
@@ -118,6 +124,30 @@ def _representation(value: object) -> tuple[int, int, int]:
     return *at("size", _size, given["size"]), rate
 
 
+def _raw(ladder: Ladder) -> Json:
+    if ladder.name in LADDERS:
+        return ladder.name
+    return [
+        {"size": f"{each.width}x{each.height}", "rate": format_rate(each.rate_bps)} for each in ladder.representations
+    ]
+
+
+_TABLES: Schema = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"size": {"type": "string", "pattern": "^[0-9]+x[0-9]+$"}, "rate": dict(RATE_SCHEMA)},
+        "required": ["size", "rate"],
+        "additionalProperties": False,
+    },
+}
+
+
+@reader(
+    'study|uhd|[{size = "1280x720", rate = "4.14mbit"}, …]',
+    {"anyOf": [{"enum": list(LADDERS)}, dict(_TABLES)]},
+    _raw,
+)
 def read_ladder(value: object) -> Ladder:
     """Read ``study``, ``uhd`` or an array of ``{size = "1280x720", rate = "4.14mbit"}``.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
 
 __all__ = [
     "PROTOCOLS",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def start_web_server(
-    host: LabHost,
+    host: Host,
     hosts: Sequence[VirtualHost],
     protocol: Protocol,
     folder: Path,
@@ -39,7 +39,7 @@ def start_web_server(
 
     Parameters
     ----------
-    host : LabHost
+    host : Host
         Where it runs. The addresses of `hosts` must be there already.
     hosts : sequence of VirtualHost
         What it serves.

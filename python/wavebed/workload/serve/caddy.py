@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from wavebed.path.confine import Confined
+from wavebed.lab.confine import Confined
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import caddy_literal
 from wavebed.workload.serve.model import RunningServer, VirtualHost
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
     from wavebed.workload.serve.certificate import Certificate
 
 __all__ = ["caddy_configuration", "start_caddy"]
 
 
-def start_caddy(host: LabHost, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate) -> RunningServer:
+def start_caddy(host: Host, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate) -> RunningServer:
     """Start Caddy; see `wavebed.workload.serve.start_web_server`."""
     configuration = folder / "caddy.json"
     configuration.write_text(json.dumps(caddy_configuration(hosts, folder, certificate), indent=1), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost
-    from wavebed.path.process import LabProcess
+    from wavebed.lab.protocol import Host, Process
     from wavebed.workload.site.model import Route
 
 __all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
@@ -24,10 +22,6 @@ PROTOCOLS: tuple[Protocol, ...] = ("http/1.1", "h2", "h3")
 
 START_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.2
-_BOUND_EVERY_S = 0.01
-_STATE = 3
-_WAITING = ("0A", "07")
-"""In /proc/net: TCP that listens, UDP without a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +59,13 @@ class RunningServer:
     ----------
     name : str
         What it is called in messages.
-    process : LabProcess
+    process : Process
         Its process; only the thread that calls the methods here may use it.
     log : pathlib.Path
         What it says goes there.
     """
 
-    def __init__(self, name: str, process: LabProcess, log: Path) -> None:
+    def __init__(self, name: str, process: Process, log: Path) -> None:
         self.name = name
         self.process = process
         self.log = log
@@ -84,7 +78,7 @@ class RunningServer:
         how = f"ended with {status}" if status >= 0 else f"was ended by signal {-status}"
         return f"{self.name} {how}: {self._last_words()}"
 
-    def wait_for_ports(self, host: LabHost, ports: Iterable[int]) -> None:
+    def wait_for_ports(self, host: Host, ports: Iterable[int]) -> None:
         """Wait until it listens on TCP ports, without making a connection.
 
         Raises
@@ -92,23 +86,13 @@ class RunningServer:
         WavebedError
             If it ends first, or does not listen in time.
         """
-        end = time.monotonic() + START_TIMEOUT_S
-        for port in ports:
-            while True:
-                try:
-                    host.wait_for_port(port, _LOOK_EVERY_S)
-                    break
-                except TimeoutError:
-                    failure = self.failure()
-                    if failure is None and time.monotonic() > end:
-                        failure = f"{self.name} does not listen on port {port}: {self._last_words()}"
-                    if failure is not None:
-                        raise WavebedError(failure) from None
-        failure = self.failure()
+        end_s = host.clock.monotonic_s() + START_TIMEOUT_S
+        missing = (self._awaited(host, port, end_s, f"does not listen on port {port}") for port in ports)
+        failure = next((line for line in missing if line is not None), None) or self.failure()
         if failure is not None:
             raise WavebedError(failure)
 
-    def wait_until_bound(self, host: LabHost, port: int) -> None:
+    def wait_until_bound(self, host: Host, port: int) -> None:
         """Wait until something on the host has opened a TCP or UDP port; end it if that does not happen.
 
         Raises
@@ -116,20 +100,26 @@ class RunningServer:
         WavebedError
             If it ends first, or opens nothing in time.
         """
-        end = time.monotonic() + START_TIMEOUT_S
-        files = [f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6")]
+        end_s = host.clock.monotonic_s() + START_TIMEOUT_S
+        late = f"does not open port {port} within {START_TIMEOUT_S:g} s"
+        failure = self._awaited(host, port, end_s, late, udp=True)
+        if failure is not None:
+            self.stop()
+            raise WavebedError(failure)
+
+    def _awaited(self, host: Host, port: int, end_s: float, late: str, *, udp: bool = False) -> str | None:
+        """Wait until a port is open; return a line if the server ends first, or it is `late`."""
         while True:
-            tables = host.run(["cat", *files], capture_output=True, timeout=START_TIMEOUT_S, confined=True).stdout
-            rows = [line.split() for line in tables.splitlines()]
-            if any(len(row) > _STATE and row[_STATE] in _WAITING and row[1].endswith(f":{port:04X}") for row in rows):
-                return
-            failure = self.failure()
-            if failure is None and time.monotonic() > end:
-                failure = f"{self.name} does not open port {port} within {START_TIMEOUT_S:g} s: {self._last_words()}"
-            if failure is not None:
-                self.stop()
-                raise WavebedError(failure)
-            time.sleep(_BOUND_EVERY_S)
+            try:
+                host.wait_for_port(port, _LOOK_EVERY_S, udp=udp)
+            except TimeoutError:
+                failure = self.failure()
+                if failure is None and host.clock.monotonic_s() > end_s:
+                    failure = f"{self.name} {late}: {self._last_words()}"
+                if failure is not None:
+                    return failure
+            else:
+                return None
 
     def stop(self) -> None:
         """End it, if it has not ended by itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.path.confine import Confined
+from wavebed.lab.confine import Confined
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import NGINX_DOLLAR, nginx_literal, nginx_word
 from wavebed.workload.serve.model import RunningServer, VirtualHost
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.path.lab import LabHost
+    from wavebed.lab.protocol import Host
     from wavebed.workload.serve.certificate import Certificate
 
 __all__ = ["nginx_configuration", "start_nginx"]
@@ -46,7 +46,7 @@ _TYPES = {
 
 
 def start_nginx(
-    host: LabHost, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate | None, *, http2: bool
+    host: Host, hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate | None, *, http2: bool
 ) -> RunningServer:
     """Start nginx; see `wavebed.workload.serve.start_web_server`."""
     configuration = folder / "nginx.conf"

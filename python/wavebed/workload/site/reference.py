@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
-from typing import TYPE_CHECKING
 
+from wavebed.config.table import markdown_table
 from wavebed.output import write_output
-from wavebed.workload.site.spec import GROUP_KEYS, MINIMUM_BYTES, MINIMUM_JPEG_BYTES, SITE_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wavebed.workload.keys import WorkloadKey
+from wavebed.workload.site.spec import MINIMUM_BYTES, MINIMUM_JPEG_BYTES, GroupTable, SiteTable
 
 __all__ = ["reference_page"]
-
-_REQUIRED = {"title", "source", "origins", "document", "name", "kind"}
 
 
 def reference_page() -> str:
@@ -25,31 +18,13 @@ def reference_page() -> str:
     least = {**MINIMUM_BYTES, "image (png)": MINIMUM_BYTES["image"], "image (jpeg)": MINIMUM_JPEG_BYTES}
     del least["image"]
     parts = {
-        "site keys": _table(SITE_KEYS),
-        "group keys": _table(GROUP_KEYS),
+        "site keys": markdown_table(SiteTable),
+        "group keys": markdown_table(GroupTable),
         "minimum": ", ".join(f"{kind} {size} bytes" for kind, size in least.items()),
     }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     return text
-
-
-def _table(keys: Sequence[WorkloadKey]) -> str:
-    rows = ["| key | write | default | meaning |", "| --- | --- | --- | --- |"]
-    for key in keys:
-        written = key.write.replace("|", "\\|")
-        rows.append(f"| `{key.name}` | `{written}` | {_default(key)} | {key.meaning} |")
-    return "\n".join(rows) + "\n"
-
-
-def _default(key: WorkloadKey) -> str:
-    if key.name in _REQUIRED:
-        return "required"
-    if key.default is None:
-        return "see there"
-    if isinstance(key.default, bool):
-        return "`true`" if key.default else "`false`"
-    return "none" if key.default == [] else f"`{key.default}`"
 
 
 if __name__ == "__main__":

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
+from wavebed.config.reader import Reader, reader
+from wavebed.config.table import Key, array_schema, read_table
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
-from wavebed.workload.keys import WorkloadKey, read_values
+from wavebed.workload.site.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.workload.site.model import Kind
 
-__all__ = ["DOCUMENT", "GROUP_KEYS", "MINIMUM_BYTES", "SITE_KEYS", "Group", "Spec", "read_spec"]
+__all__ = ["DOCUMENT", "MINIMUM_BYTES", "Group", "GroupTable", "SiteTable", "Spec", "read_spec"]
 
 DOCUMENT = "document"
 """What objects are found in if nothing else is said: the first document."""
@@ -105,12 +108,14 @@ class Spec:
     groups: tuple[Group, ...]
 
 
+@reader('"#RRGGBB"', {"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"})
 def _colour(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", value, re.ASCII):
         raise Problem(f'{described(value)} is not a colour: write one such as "#1a73e8"')
     return value.lower()
 
 
+@reader("NAME", {"type": "string"})
 def _origin(value: object) -> str:
     label = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
     if not isinstance(value, str) or len(value) > 200 or not re.fullmatch(rf"{label}(\.{label})+", value, re.ASCII):
@@ -118,6 +123,7 @@ def _origin(value: object) -> str:
     return value
 
 
+@reader('["NAME", …]', {"type": "array", "items": {"type": "string"}, "minItems": 1})
 def _origins(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise Problem(f'{described(value)} is not an array of names: write origins = ["www.shop.example", …]')
@@ -130,66 +136,61 @@ def _origins(value: object) -> tuple[str, ...]:
     return names
 
 
-def _raw(value: object) -> object:
-    return value
+class GroupTable(Struct, frozen=True, kw_only=True):
+    """``[[objects]]``: objects that are alike."""
+
+    name: Annotated[str, Key(values.name, "what they are called; no two groups have the same name")]
+    kind: Annotated[Kind, Key(values.word(*MINIMUM_BYTES), "what they are; `html`: frames of their own")]
+    count: Annotated[int, Key(values.number(1, MAX_OBJECTS), "how many")] = 1
+    bytes: Annotated[int | None, Key(values.size_bytes, "size of all together; or else `each`")] = None
+    each_bytes: Annotated[int | None, Key(values.size_bytes, "size of each, all alike")] = None
+    spread: Annotated[
+        float, Key(values.share, "how much sizes differ: standard deviation of their natural logarithm")
+    ] = 0.6
+    origin: Annotated[str | None, Key(_origin, "who has them", absent="the first origin")] = None
+    needs: Annotated[
+        str,
+        Key(
+            values.name,
+            "the group that refers to them, evenly in turn; they are found when it has come",
+        ),
+    ] = DOCUMENT
+    load: Annotated[
+        str | None,
+        Key(
+            values.word("blocking", "defer", "async", "eager", "lazy"),
+            "css: `blocking` or `async`; js: `blocking`, `defer` or `async`; image: `eager` or `lazy`",
+            absent="css `blocking`, js `defer`, image `eager`",
+        ),
+    ] = None
+    chain: Annotated[bool, Key(values.boolean, "js: each one inserts the next")] = False
+    above_fold: Annotated[bool, Key(values.boolean, "image: seen without scrolling")] = False
+    shape: Annotated[
+        str | None,
+        Key(values.word(*SHAPES), "image: how large it is shown; a `pixel` is not seen", absent="`card`"),
+    ] = None
+    format: Annotated[str | None, Key(values.word("jpeg", "png"), "image: how it is coded", absent="`jpeg`")] = None
+    cpu_ns: Annotated[int, Key(values.time_ns, "js: how long each keeps the processor busy")] = 0
 
 
-def _seed(value: object) -> int:
-    return values.number(0, 2**32 - 1)(value)
+class SiteTable(Struct, frozen=True, kw_only=True):
+    """The file of a site."""
 
+    title: Annotated[str, Key(values.text, "what people read")]
+    source: Annotated[str, Key(values.text, "where the numbers come from, and which are assumed")]
+    origins: Annotated[tuple[str, ...], Key(_origins, "host names; the first has the first document")]
+    document_bytes: Annotated[int, Key(values.size_bytes, "size of the first document")]
+    layout: Annotated[str, Key(values.word(*LAYOUTS), "how the page is laid out")] = "feed"
+    colour: Annotated[str, Key(_colour, "its main colour")] = "#1a5fb4"
+    seed: Annotated[int, Key(values.number(0, 2**32 - 1), "of sizes, pictures and text")] = 1
+    objects: Annotated[
+        object,
+        Key(
+            Reader(lambda tables: tables, "[[objects]]", lambda: array_schema(GroupTable)),
+            "groups of objects: keys below",
+        ),
+    ] = []
 
-SITE_KEYS: tuple[WorkloadKey, ...] = (
-    WorkloadKey("title", values.text, "TEXT", None, "what people read"),
-    WorkloadKey("source", values.text, "TEXT", None, "where the numbers come from, and which are assumed"),
-    WorkloadKey("origins", _origins, '["NAME", …]', None, "host names; the first has the first document"),
-    WorkloadKey("document", values.size_bytes, "SIZE", None, "size of the first document"),
-    WorkloadKey("layout", values.word(*LAYOUTS), "|".join(LAYOUTS), "feed", "how the page is laid out"),
-    WorkloadKey("colour", _colour, '"#RRGGBB"', "#1a5fb4", "its main colour"),
-    WorkloadKey("seed", _seed, "N", 1, "of sizes, pictures and text"),
-    WorkloadKey("objects", _raw, "[[objects]]", [], "groups of objects: keys below"),
-)
-"""Keys of the top of the file; those without a default are required."""
-
-GROUP_KEYS: tuple[WorkloadKey, ...] = (
-    WorkloadKey("name", values.name, "NAME", None, "what they are called; no two groups have the same name"),
-    WorkloadKey(
-        "kind", values.word(*MINIMUM_BYTES), "|".join(MINIMUM_BYTES), None, "what they are; `html`: frames of their own"
-    ),
-    WorkloadKey("count", values.number(1, MAX_OBJECTS), "N", 1, "how many"),
-    WorkloadKey("bytes", values.size_bytes, "SIZE", None, "size of all together; or else `each`"),
-    WorkloadKey("each", values.size_bytes, "SIZE", None, "size of each, all alike"),
-    WorkloadKey(
-        "spread", values.share, "SHARE", "60%", "how much sizes differ: standard deviation of their natural logarithm"
-    ),
-    WorkloadKey("origin", _origin, "NAME", None, "who has them; the first origin by default"),
-    WorkloadKey(
-        "needs",
-        values.name,
-        "NAME",
-        DOCUMENT,
-        "the group that refers to them (evenly in turn): they are found when it has come; `document`: the first one",
-    ),
-    WorkloadKey(
-        "load",
-        values.word("blocking", "defer", "async", "eager", "lazy"),
-        "blocking|defer|async|eager|lazy",
-        None,
-        "css: `blocking` (default) or `async`; js: `blocking`, `defer` (default) or `async`; image: `eager` (default)"
-        " or `lazy`",
-    ),
-    WorkloadKey("chain", values.boolean, "true|false", False, "js: each one inserts the next"),
-    WorkloadKey("above-fold", values.boolean, "true|false", False, "image: seen without scrolling"),
-    WorkloadKey(
-        "shape",
-        values.word(*SHAPES),
-        "|".join(SHAPES),
-        None,
-        "image: how large it is shown (`card` by default); a `pixel` is not seen",
-    ),
-    WorkloadKey("format", values.word("jpeg", "png"), "jpeg|png", None, "image: `jpeg` by default"),
-    WorkloadKey("cpu", values.time_ns, "TIME", None, "js: how long each keeps the processor busy; nothing by default"),
-)
-"""Keys of ``[[objects]]``."""
 
 _ONLY_FOR = {
     "chain": ("js",),
@@ -215,33 +216,24 @@ def read_spec(file: Path) -> Spec:
         raise UserError(f"{file}: {problem}") from None
 
 
-def _require(found: Mapping[str, object], keys: tuple[WorkloadKey, ...], *names: str) -> None:
-    for key in keys:
-        if key.name in names and found[key.name] is None:
-            raise Problem(f"is missing: write {key.name} = {key.write}", key.name)
-
-
 def _spec(document: dict[str, object], name: str) -> Spec:
-    found = read_values(document, SITE_KEYS)
-    _require(found, SITE_KEYS, "title", "source", "origins", "document")
-    document_bytes = cast("int", found["document"])
-    if document_bytes < MINIMUM_BYTES["html"]:
-        raise Problem(f"has {document_bytes} bytes: write at least {MINIMUM_BYTES['html']}b", "document")
-    origins = cast("tuple[str, ...]", found["origins"])
-    groups = _groups(found["objects"], origins)
+    table = read_table(SiteTable, document, "a site")
+    if table.document_bytes < MINIMUM_BYTES["html"]:
+        raise Problem(f"has {table.document_bytes} bytes: write at least {MINIMUM_BYTES['html']}b", "document")
+    groups = _groups(table.objects, table.origins)
     if sum(group.count for group in groups) >= MAX_OBJECTS:
         raise Problem(f"are more than {MAX_OBJECTS}: write fewer", "objects")
-    if document_bytes + sum(group.bytes for group in groups) > MAX_SITE_BYTES:
+    if table.document_bytes + sum(group.bytes for group in groups) > MAX_SITE_BYTES:
         raise Problem(f"have more than {MAX_SITE_BYTES // 1_000_000} MB together: write less", "objects")
     return Spec(
         name=name,
-        title=cast("str", found["title"]),
-        source=cast("str", found["source"]),
-        seed=cast("int", found["seed"]),
-        layout=cast("str", found["layout"]),
-        colour=cast("str", found["colour"]),
-        origins=origins,
-        document_bytes=document_bytes,
+        title=table.title,
+        source=table.source,
+        seed=table.seed,
+        layout=table.layout,
+        colour=table.colour,
+        origins=table.origins,
+        document_bytes=table.document_bytes,
         groups=groups,
     )
 
@@ -256,34 +248,31 @@ def _groups(tables: object, origins: tuple[str, ...]) -> tuple[Group, ...]:
 
 
 def _reader(above: list[Group], origins: tuple[str, ...]) -> Callable[[object], Group]:
-    def read(table: object) -> Group:
-        if not isinstance(table, dict):
-            raise Problem(f"{described(table)} is not a table: write [[objects]] above each one")
-        found = read_values(table, GROUP_KEYS)
-        _require(found, GROUP_KEYS, "name", "kind")
-        name, kind = cast("str", found["name"]), cast("Kind", found["kind"])
-        if name == DOCUMENT or any(name == other.name for other in above):
-            raise Problem(f"{name!r} is the name of another one: write a name of its own", "name")
+    def read(given: object) -> Group:
+        table = read_table(GroupTable, given, "[[objects]] above each one")
+        if table.name == DOCUMENT or any(table.name == other.name for other in above):
+            raise Problem(f"{table.name!r} is the name of another one: write a name of its own", "name")
+        assert isinstance(given, dict), "read_table has checked it"
         for key, kinds in _ONLY_FOR.items():
-            if key in table and kind not in kinds:
-                raise Problem(f"does not belong to {kind}: leave it out", key)
-        origin = cast("str | None", found["origin"]) or origins[0]
+            if key in given and table.kind not in kinds:
+                raise Problem(f"does not belong to {table.kind}: leave it out", key)
+        origin = table.origin or origins[0]
         if origin not in origins:
             raise Problem(f"{origin!r} is not in origins: write it there, or one of {', '.join(origins)}", "origin")
         group = Group(
-            name=name,
-            kind=kind,
-            count=cast("int", found["count"]),
-            bytes=_total_bytes(found, kind, str(found["format"] or "jpeg")),
-            spread=0.0 if found["each"] is not None else cast("float", found["spread"]),
+            name=table.name,
+            kind=table.kind,
+            count=table.count,
+            bytes=_total_bytes(table),
+            spread=0.0 if table.each_bytes is not None else table.spread,
             origin=origin,
-            needs=cast("str", found["needs"]),
-            load=_load(found["load"], kind),
-            chain=cast("bool", found["chain"]),
-            above_fold=cast("bool", found["above-fold"]),
-            shape=cast("str | None", found["shape"]) or ("card" if kind == "image" else ""),
-            format=cast("str | None", found["format"]) or ("jpeg" if kind == "image" else ""),
-            cpu_ms=(cast("int | None", found["cpu"]) or 0) / 1e6,
+            needs=table.needs,
+            load=_load(table.load, table.kind),
+            chain=table.chain,
+            above_fold=table.above_fold,
+            shape=table.shape or ("card" if table.kind == "image" else ""),
+            format=table.format or ("jpeg" if table.kind == "image" else ""),
+            cpu_ms=table.cpu_ns / 1e6,
         )
         _check_place(group, above)
         return group
@@ -291,20 +280,25 @@ def _reader(above: list[Group], origins: tuple[str, ...]) -> Callable[[object], 
     return read
 
 
-def _total_bytes(found: Mapping[str, object], kind: Kind, image_format: str) -> int:
-    total, each, count = cast("tuple[int | None, int | None, int]", (found["bytes"], found["each"], found["count"]))
-    if total is None and each is None:
-        raise Problem('is missing: write bytes = "SIZE" for all together, or each = "SIZE"', "bytes")
+def _total_bytes(table: GroupTable) -> int:
+    total, each, kind = table.bytes, table.each_bytes, table.kind
     if total is not None and each is not None:
         raise Problem("excludes bytes: leave one of them out", "each")
+    image_format = table.format or "jpeg"
     least = MINIMUM_JPEG_BYTES if kind == "image" and image_format == "jpeg" else MINIMUM_BYTES[kind]
-    if each is not None and each < least:
-        raise Problem(f"has {each} bytes: {_called(kind, image_format)} has at least {least}b", "each")
-    size = total if total is not None else cast("int", each) * count
-    if size < least * count:
-        called = _called(kind, image_format)
-        raise Problem(f"has {size} bytes for {count}: {called} has at least {least}b: write {least * count}b", "bytes")
-    return size
+    called = _called(kind, image_format)
+    if each is not None:
+        if each < least:
+            raise Problem(f"has {each} bytes: {called} has at least {least}b", "each")
+        return each * table.count
+    if total is None:
+        raise Problem('is missing: write bytes = "SIZE" for all together, or each = "SIZE"', "bytes")
+    if total < least * table.count:
+        raise Problem(
+            f"has {total} bytes for {table.count}: {called} has at least {least}b: write {least * table.count}b",
+            "bytes",
+        )
+    return total
 
 
 def _called(kind: Kind, image_format: str) -> str:

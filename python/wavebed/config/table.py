@@ -1,0 +1,231 @@
+"""Tables of a file as types: each field of a `msgspec.Struct` is a key, and says all that there is to say of it.
+
+>>> class Walk(Struct, frozen=True):
+...     speed_m_s: Annotated[float, Key(speed, "how fast")] = 1.5
+
+is a table with the key ``speed``. Reading, defaults, options, reference pages and the JSON Schema come from the fields.
+msgspec holds the values; it does not read them, since its messages know neither the remedy nor the nearest key.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import NODEFAULT, Struct, structs
+
+from wavebed.config.problems import Problem, at, described, unknown_key
+from wavebed.config.reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from wavebed.config.data import Json
+    from wavebed.config.reader import Schema
+
+__all__ = [
+    "Field",
+    "Key",
+    "array_schema",
+    "fields",
+    "markdown_table",
+    "object_schema",
+    "of_values",
+    "raw_values",
+    "read_present",
+    "read_table",
+    "table",
+    "table_schema",
+]
+
+_Table = TypeVar("_Table", bound=Struct)
+_UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes)$")
+_HEADER = re.compile(r"\[+[a-z.]+\]+")
+
+
+class Key(Struct, frozen=True):
+    """What a field of a table says about its key.
+
+    Parameters
+    ----------
+    reader : Reader
+        How its value is written.
+    meaning : str
+        What it does, and the source of its default.
+    name : str
+        The key; by default the name of the field without its unit, with ``-`` for ``_``.
+    absent : str
+        What holds without the key, for people, where the default value does not say it.
+    write : str
+        What to write, for people, where the reader is too general.
+    needs : str
+        What the key has no meaning without: ``rate``, ``trace``, ``pattern``, ``loss`` or nothing.
+    """
+
+    reader: Reader[Any]
+    meaning: str
+    name: str = ""
+    absent: str = ""
+    write: str = ""
+    needs: str = ""
+
+
+class Field(Struct, frozen=True):
+    """A key of a table.
+
+    Parameters
+    ----------
+    name : str
+        The key in a file.
+    attribute : str
+        The field of the table.
+    key : Key
+        What the field says about it.
+    required : bool
+        Whether it must be given.
+    default : object
+        The value without it.
+    """
+
+    name: str
+    attribute: str
+    key: Key
+    required: bool
+    default: object
+
+    @property
+    def write(self) -> str:
+        """What to write, for people."""
+        return self.key.write or self.key.reader.write
+
+    @property
+    def default_text(self) -> str:
+        """What holds without the key, as Markdown."""
+        if self.required:
+            return "required"
+        if self.key.absent:
+            return self.key.absent
+        if self.default is None:
+            return "none"
+        return f"`{self.key.reader.text(self.default)}`" if self.default not in ((), []) else "empty"
+
+
+@functools.cache
+def fields(model: type[Struct]) -> dict[str, Field]:
+    """Return the keys of a table, in the order of its fields."""
+    found = {}
+    for field in structs.fields(model):
+        key = next(part for part in field.type.__metadata__ if isinstance(part, Key))
+        name = key.name or _UNIT.sub("", field.name).replace("_", "-")
+        required = field.default is NODEFAULT and field.default_factory is NODEFAULT
+        default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
+        found[name] = Field(name, field.name, key, required, None if required else default)
+    return found
+
+
+def read_table(model: type[_Table], given: object, form: str, *, also: Iterable[str] = ()) -> _Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    model : type
+        Its type.
+    given : object
+        What TOML gave.
+    form : str
+        How the table is written, for the message if it is none.
+    also : iterable of str
+        Keys that stand in the same table and were taken out, for the message if a key is unknown.
+
+    Raises
+    ------
+    Problem
+        If a key is unknown, missing or wrong.
+    """
+    if not isinstance(given, dict):
+        raise Problem(f"{described(given)} is not a table: write {form}")
+    keys = fields(model)
+    for name in given:
+        if name not in keys:
+            raise unknown_key(name, (*keys, *also))
+    for field in keys.values():
+        if field.required and field.name not in given:
+            rule = f"add {field.write}" if _HEADER.fullmatch(field.write) else f"write {field.name} = {field.write}"
+            raise Problem(f"is missing: {rule}", field.name)
+    return of_values(model, {name: at(name, keys[name].key.reader, value) for name, value in given.items()})
+
+
+def read_present(model: type[_Table], given: Mapping[str, object], place: Callable[[str], str]) -> _Table:
+    """Read those keys of a table that are in `given`, among others; `place` names a key in messages.
+
+    Raises
+    ------
+    Problem
+        If one of them is wrong.
+    """
+    return of_values(
+        model,
+        {
+            name: at(place(name), field.key.reader, given[name])
+            for name, field in fields(model).items()
+            if name in given
+        },
+    )
+
+
+def of_values(model: type[_Table], values: Mapping[str, Any]) -> _Table:
+    """Return the table of values that were read, by key."""
+    keys = fields(model)
+    return model(**{keys[name].attribute: value for name, value in values.items()})
+
+
+def raw_values(options: Struct) -> dict[str, Json]:
+    """Return the values of a table as TOML gives them, by key; ``None`` for a key without a value."""
+    found: dict[str, Json] = {}
+    for name, field in fields(type(options)).items():
+        value = getattr(options, field.attribute)
+        found[name] = None if value is None else field.key.reader.raw(value)
+    return found
+
+
+def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Table]:
+    """Make a reader of a table, whose form is for the message if it is none."""
+    return Reader(lambda given: read_table(model, given, form), write, lambda: table_schema(model))
+
+
+def markdown_table(model: type[Struct]) -> str:
+    """Return the keys of a table for a reference page."""
+    lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
+    for field in fields(model).values():
+        write = field.write.replace("|", "\\|")
+        lines.append(f"| `{field.name}` | `{write}` | {field.default_text} | {field.key.meaning} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def table_schema(model: type[Struct]) -> Schema:
+    """Return the JSON Schema of a table."""
+    return object_schema(fields(model).values())
+
+
+def object_schema(keys: Iterable[Field]) -> Schema:
+    """Return the JSON Schema of a table with these keys."""
+    keys = list(keys)
+    return {
+        "type": "object",
+        "properties": {field.name: _field_schema(field) for field in keys},
+        "required": [field.name for field in keys if field.required],
+        "additionalProperties": False,
+    }
+
+
+def array_schema(model: type[Struct]) -> Schema:
+    """Return the JSON Schema of an array of tables."""
+    return {"type": "array", "items": dict(table_schema(model))}
+
+
+def _field_schema(field: Field) -> dict[str, Json]:
+    text = field.default_text.replace("`", "")
+    said = field.key.meaning.replace("`", "")
+    schema = dict(field.key.reader.schema())
+    return schema | {"description": said if field.required or text == "none" else f"{said} (default: {text})"}

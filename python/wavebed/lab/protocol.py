@@ -1,0 +1,225 @@
+"""What a laboratory is: the only part of it that workloads and trials know. Backends derive from these classes."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
+
+if TYPE_CHECKING:
+    import os
+    import subprocess
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from wavebed.config.data import Json
+    from wavebed.lab.confine import Confined
+
+__all__ = ["Clock", "Host", "Lab", "Process", "Redirect"]
+
+Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
+"""A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
+
+
+class Clock(Protocol):
+    """The time of a laboratory. A virtual one jumps while all its threads wait, so all of them wait by it."""
+
+    def now_s(self) -> float:
+        """Return the seconds since time zero, when the pattern begins. Time must have begun."""
+
+    def monotonic_s(self) -> float:
+        """Return the seconds since some moment before; for limits, also before time zero."""
+
+    def of_monotonic_ns(self, at_ns: int) -> float:
+        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC, as programs on hosts read it."""
+
+    def of_unix_s(self, at_s: float) -> float:
+        """Return the seconds since time zero of a moment of the system's clock, as programs on hosts read it."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def wait(self, event: threading.Event, limit_s: float | None = None) -> bool:
+        """Wait for an event, `limit_s` seconds at most, and return whether it is set."""
+
+    def wait_readable(self, descriptor: int, limit_s: float) -> bool:
+        """Wait until a descriptor can be read, `limit_s` seconds at most, and return whether it can."""
+
+    def start(self, work: Callable[[], None], name: str) -> threading.Event:
+        """Do `work` in a thread, which does not keep this process alive; return the event of its end."""
+
+
+class Process(Protocol):
+    """A program on a host. Only one thread may wait for it."""
+
+    returncode: int | None
+    """Its exit status, negative for a signal; ``None`` until somebody waited for its end."""
+
+    def poll(self) -> int | None:
+        """Return the exit status; ``None`` while it runs.
+
+        Raises
+        ------
+        LaboratoryGoneError
+            If the laboratory ended first.
+        """
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait `timeout` seconds at most for the end, and return the exit status.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it still runs then.
+        LaboratoryGoneError
+            If the laboratory ended first.
+        """
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs.
+
+        Raises
+        ------
+        UserError
+            If the laboratory does not know it any more, and does not say how it ended.
+        """
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+
+    def output(self) -> tuple[str | None, str | None]:
+        """Wait for its end; return what it wrote to standard output and standard error, where that was ``PIPE``."""
+
+
+class Host(Protocol):
+    """A host of a laboratory."""
+
+    name: str
+    """All hosts resolve it to an address of this one."""
+    clock: Clock
+    """That of its laboratory."""
+
+    def start(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: Redirect = ...,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        confined: bool | Confined = False,
+    ) -> Process:
+        """Start a program and return at once.
+
+        Parameters
+        ----------
+        argv : sequence of str
+            The program and its arguments.
+        stdin, stdout, stderr : int or file, optional
+            Its streams; standard input is empty by default.
+        env : mapping, optional
+            Its variables; by default those of this process, or a few harmless ones if it is confined.
+        cwd : path, optional
+            Its working folder.
+        confined : bool or Confined
+            Whether it runs without privileges, and what it needs nevertheless.
+
+        Raises
+        ------
+        UserError
+            If there is no such program.
+        LaboratoryGoneError, LaboratoryHungError
+            If the laboratory has ended, or did not answer.
+        """
+
+    def run(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        capture_output: bool = False,
+        timeout: float | None = None,
+        check: bool = False,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+        confined: bool | Confined = False,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program and wait for its end, as `subprocess.run` does.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it took longer than `timeout` seconds; it has been killed.
+        subprocess.CalledProcessError
+            If `check` and the exit status is not 0.
+        UserError, LaboratoryGoneError, LaboratoryHungError
+            As `start`.
+        """
+
+    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
+        """Wait until a program listens on a TCP port, or with `udp` has bound that UDP port, without a packet.
+
+        Raises
+        ------
+        TimeoutError
+            If none does within `timeout` seconds.
+        """
+
+
+class Lab(Protocol):
+    """A running laboratory: leave the ``with`` statement, and everything inside ends."""
+
+    clock: Clock
+    messages: str
+    """What it printed, after its end."""
+    summary: dict[str, Json] | None
+    """The engine's counters, after its end; ``None`` if it could not give them."""
+
+    @property
+    def problem(self) -> str:
+        """What went wrong with the laboratory itself: one line, or nothing."""
+
+    def host(self, name: str) -> Host:
+        """Return a host by its name.
+
+        Raises
+        ------
+        UserError
+            If the path has none of this name.
+        """
+
+    def begin(self) -> int:
+        """Let time begin, in a laboratory that waits; return time zero, nanoseconds of CLOCK_MONOTONIC.
+
+        Raises
+        ------
+        UserError
+            If time has begun already.
+        LaboratoryGoneError, LaboratoryHungError
+            If it has ended, or did not answer.
+        """
+
+    def show(self) -> dict[str, Json]:
+        """Return the counters of all links.
+
+        Raises
+        ------
+        LaboratoryGoneError, LaboratoryHungError
+            If it has ended, or did not answer.
+        """
+
+    def set(self, **changes: str) -> None:
+        """Change links from now on: ``rate``, ``delay``, ``loss``, ``pattern``, or one link's, ``radio.down.rate``.
+
+        Raises
+        ------
+        UserError
+            If a value is wrong or no link takes it.
+        """
+
+    def is_alive(self) -> bool:
+        """Return whether it still runs."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

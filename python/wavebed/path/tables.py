@@ -1,0 +1,374 @@
+"""Every table of ``[path]``: its keys, their defaults and their meaning, and the values that have several forms.
+
+The scenario reader, the options of ``wavebed shell``, the reference page and the JSON Schema come from these types.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from wavebed.config import values
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.queue import Queue
+from wavebed.config.queue import queue as read_queue
+from wavebed.config.reader import Reader
+from wavebed.config.table import Key, fields, object_schema
+from wavebed.path import values as link_values
+from wavebed.path.model import Delay, Join, Loss, Rate, TraceEnd
+from wavebed.radio.model import DeviceSettings
+from wavebed.radio.presets import PRESETS
+from wavebed.radio.read import DEVICE_KEYS, RADIO_KEYS, WIFI_KEYS, device_settings, preset
+from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
+from wavebed.spec.network import MOST_SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.config.reader import Schema
+    from wavebed.config.table import Field
+
+__all__ = [
+    "DEFAULT_SYSCTLS",
+    "DIRECTED",
+    "DIRECTIONS",
+    "HOSTS",
+    "AirTable",
+    "EdgeTable",
+    "HostTable",
+    "LinkTable",
+    "PathTable",
+    "RadioChoice",
+    "SegmentTable",
+    "link_key",
+    "path_schema",
+]
+
+DIRECTIONS = ("down", "up")
+HOSTS = ("server", "edge", "client")
+SEGMENT_KINDS = ("wired", "radio")
+
+DEFAULT_SYSCTLS = {
+    "net.ipv4.tcp_rmem": "4096 131072 536870912",
+    "net.ipv4.tcp_wmem": "4096 16384 536870912",
+    "net.ipv4.tcp_no_metrics_save": "1",
+}
+"""What every host starts with: buffers that do not limit a flow, and no memory of earlier connections."""
+
+_UNIT = values.word("packet", "superpacket")
+
+
+class RadioChoice(Struct, frozen=True):
+    """What a key ``radio`` says: off, or a preset (``None``: that which is below) and a table that changes it."""
+
+    off: bool = False
+    preset: str | None = None
+    table: Mapping[str, object] = field(default_factory=dict)
+
+
+def _open_table(*keys: str) -> Schema:
+    """Return the schema of a table whose values the settings of the radio read."""
+    return {"type": "object", "properties": {key: {} for key in keys}, "additionalProperties": False}
+
+
+def _radio(value: object) -> RadioChoice:
+    value = values.table_of(value)
+    if value == "off":
+        return RadioChoice(off=True)
+    if isinstance(value, dict):
+        table = {key: raw for key, raw in value.items() if key != "preset"}
+        return RadioChoice(
+            preset=at("preset", preset, value["preset"]).preset if "preset" in value else None, table=table
+        )
+    if isinstance(value, str) and value in PRESETS:
+        return RadioChoice(preset=value)
+    raise Problem(f"{described(value)} is not a choice: write one of {', '.join(PRESETS)}, off, or a table")
+
+
+def _device(value: object) -> DeviceSettings | None:
+    value = values.table_of(value)
+    if value == "off":
+        return None
+    if not isinstance(value, dict):
+        raise Problem(f"{described(value)} is not a table: write {{packets-per-second = …}}, or off")
+    return device_settings(value)
+
+
+def _sysctls(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Problem(f"{described(value)} is not a table: write {{NAME = VALUE}}")
+    return {key: at(f'"{key}"', functools.partial(_sysctl, key), setting) for key, setting in value.items()}
+
+
+def _sysctl(key: str, value: object) -> str:
+    if not key.startswith("net.") or "/" in key or ".." in key or not key.isprintable():
+        raise Problem("is no setting of a network namespace: write net.… in quotes")
+    if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
+        raise Problem(f"{described(value)} is neither text nor a whole number: write one of them")
+    if key == "net.ipv4.tcp_congestion_control":
+        raise Problem("cannot be set in a namespace: use the key congestion-control")
+    return str(value)
+
+
+_RADIO = Reader(
+    _radio,
+    "PRESET|{…}|off",
+    {"anyOf": [{"enum": [*PRESETS, "off"]}, dict(_open_table("preset", *RADIO_KEYS, *WIFI_KEYS))]},
+)
+_DEVICE = Reader(
+    _device,
+    "{packets-per-second = N}|off",
+    {"anyOf": [{"const": "off"}, dict(_open_table(*DEVICE_KEYS))]},
+)
+_SYSCTLS = Reader(
+    _sysctls,
+    "{NAME = VALUE}",
+    {
+        "type": "object",
+        "propertyNames": {"pattern": "^net\\."},
+        "additionalProperties": {"type": ["string", "integer"]},
+    },
+)
+
+
+class LinkTable(Struct, frozen=True, kw_only=True):
+    """The keys of a link. Each also exists as ``down-KEY`` and ``up-KEY``, for one direction."""
+
+    rate: Annotated[
+        Rate | None,
+        Key(link_values.rate, "constant rate, in bits of IP packets per second", absent="no limit"),
+    ] = None
+    trace: Annotated[
+        FilePath | None,
+        Key(
+            values.file_path,
+            "a pattern or trace whose rate drives the link; its columns `delay_s` and `loss`, where it has them, drive"
+            " delay and loss unless those are given",
+        ),
+    ] = None
+    trace_format: Annotated[
+        str | None,
+        Key(
+            values.text,
+            "format of the trace, where two fit",
+            write="NAME",
+            absent="found from the content",
+            needs="trace",
+        ),
+    ] = None
+    trace_end: Annotated[
+        TraceEnd,
+        Key(
+            link_values.TRACE_END,
+            "what follows the end of the trace or scene: it starts again, its last value holds, or nothing passes any"
+            " more",
+            needs="pattern",
+        ),
+    ] = "repeat"
+    start_at_ns: Annotated[
+        int, Key(values.time_ns, "where in the trace or scene the laboratory's time begins", needs="pattern")
+    ] = 0
+    rate_mode: Annotated[
+        Literal["live", "sampled"],
+        Key(
+            values.word("live", "sampled"),
+            "`live` serves at the rate of the moment; `sampled` reads the rate when a packet is queued and never"
+            " revises it, as netem does",
+            needs="rate",
+        ),
+    ] = "live"
+    overhead_bytes: Annotated[
+        int,
+        Key(
+            values.number(0, MOST_OVERHEAD_BYTES),
+            "bytes that a lower layer adds to every segment",
+            write="BYTES",
+            absent="0, or that of the radio",
+            needs="rate",
+        ),
+    ] = 0
+    outage: Annotated[
+        Literal["hold", "drop"],
+        Key(
+            values.word("hold", "drop"),
+            "what a rate of zero does to packets: they wait in the queue, or they are dropped",
+            needs="rate",
+        ),
+    ] = "hold"
+    queue: Annotated[
+        Queue | None,
+        Key(
+            read_queue,
+            "what waits for the bottleneck, or with a radio the buffer of this user: droptail, drophead, codel,"
+            " fq_codel, infinite; the limit is in bytes, packets or time",
+            absent="droptail, with the limit below",
+            needs="rate",
+        ),
+    ] = None
+    queue_unit: Annotated[
+        Literal["packet", "superpacket"],
+        Key(
+            _UNIT,
+            "what a limit in packets counts: wire segments, or what an offloading host hands over at once",
+            needs="rate",
+        ),
+    ] = "packet"
+    delay: Annotated[Delay | None, Key(link_values.delay, "one-way delay, after the bottleneck")] = None
+    loss: Annotated[Loss | None, Key(link_values.loss, "independent loss")] = None
+    loss_unit: Annotated[
+        Literal["packet", "superpacket"],
+        Key(
+            _UNIT,
+            "what is lost at once: a wire segment, or what an offloading host hands over at once",
+            needs="loss",
+        ),
+    ] = "packet"
+    loss_at: Annotated[
+        Literal["exit", "entry"],
+        Key(
+            values.word("exit", "entry"),
+            "whether what is lost has used the bottleneck (`exit`, as on a radio) or never reaches it (`entry`)",
+            needs="loss",
+        ),
+    ] = "exit"
+    duplicate: Annotated[float | None, Key(values.share, "share of the segments that arrive twice")] = None
+    reorder: Annotated[
+        Reorder | None, Key(link_values.reorder, "share of the segments that are held back, and for how long")
+    ] = None
+    corrupt: Annotated[float | None, Key(values.share, "share of the segments in which one bit is flipped")] = None
+
+
+class AirTable(Struct, frozen=True, kw_only=True):
+    """The keys of a segment that act on both its links at once."""
+
+    scene: Annotated[
+        str | None,
+        Key(
+            values.text,
+            "a scene, a file or one that is shipped; realised with the path's seed, it gives both links their rate,"
+            " the radio and the device, where these are not given",
+            write="SCENE",
+        ),
+    ] = None
+    mode: Annotated[
+        Literal["3gpp", "reference"],
+        Key(
+            values.word("3gpp", "reference"),
+            "how the scene becomes a channel: by the standard's models, or as the study did that it is from",
+        ),
+    ] = "3gpp"
+    radio: Annotated[
+        RadioChoice | None,
+        Key(
+            _RADIO,
+            "slots, HARQ, RLC and what else a radio does between the queue and the air",
+            absent="that of the scene or of the trace's header, else off",
+        ),
+    ] = None
+    device: Annotated[
+        DeviceSettings | None,
+        Key(
+            _DEVICE,
+            "what the device itself can handle, behind a shallow queue of its own",
+            absent="that of the scene, else off",
+        ),
+    ] = None
+
+
+class PathTable(Struct, frozen=True, kw_only=True):
+    """The keys of the whole path."""
+
+    join: Annotated[
+        Join,
+        Key(
+            link_values.join,
+            "which departures are joined into super-packets: none, those of one instant, those within a time",
+        ),
+    ] = Join("time", 125_000)
+    seed: Annotated[
+        int,
+        Key(values.number(0, MOST_SEED), "what all luck is keyed by: same seed, same luck, whatever the traffic"),
+    ] = 1
+    mtu: Annotated[int, Key(values.number(1280, 9000), "bytes of the largest IP packet")] = 1500
+    nat: Annotated[bool, Key(values.boolean, "the far end is this machine and its network (root only)")] = False
+    packet_memory_bytes: Annotated[
+        int | None,
+        Key(
+            link_values.packet_memory,
+            "memory for packets in flight; a packet that finds no room is dropped as `packet_memory`",
+            absent="a quarter of the machine's memory, or of the memory limit of this process if that is less",
+        ),
+    ] = None
+    congestion_control: Annotated[
+        str | None,
+        Key(
+            values.text,
+            "TCP congestion control of all hosts, such as cubic or bbr",
+            write="NAME",
+            absent="that of the machine",
+        ),
+    ] = None
+
+
+class SegmentTable(Struct, frozen=True, kw_only=True):
+    """The keys of a ``[[path.segment]]`` beside those of its links."""
+
+    name: Annotated[str, Key(values.name, "name of the segment; its links are NAME.down and NAME.up")]
+    kind: Annotated[
+        Literal["wired", "radio"],
+        Key(
+            values.word("wired", "radio"),
+            "what the segment stands for; options of `wavebed shell` go to the radio segment",
+        ),
+    ]
+
+
+class HostTable(Struct, frozen=True, kw_only=True):
+    """``[path.server]`` and ``[path.client]``."""
+
+    congestion_control: Annotated[
+        str | None,
+        Key(values.text, "TCP congestion control of this host", write="NAME", absent="that of the path"),
+    ] = None
+    sysctl: Annotated[
+        dict[str, str],
+        Key(_SYSCTLS, "kernel settings of this host's network namespace", absent="the table below"),
+    ] = field(default_factory=dict)
+
+
+class EdgeTable(HostTable, frozen=True, kw_only=True):
+    """``[path.edge]``."""
+
+    after: Annotated[str, Key(values.name, "name of the segment that leads to the edge from the server")]
+
+
+DIRECTED = {
+    f"{direction}-{name}": replace(found, name=f"{direction}-{name}")
+    for direction in DIRECTIONS
+    for name, found in fields(LinkTable).items()
+}
+"""The keys of a link for one direction."""
+
+
+def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
+    """Split ``up-rate`` into the key of a link and its directions; ``None`` if it is no such key."""
+    found = fields(LinkTable).get(name)
+    if found is not None:
+        return found, DIRECTIONS
+    direction, _, key = name.partition("-")
+    return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
+
+
+def path_schema() -> Schema:
+    """Return the JSON Schema of ``[path]``."""
+    links = [*fields(LinkTable).values(), *DIRECTED.values(), *fields(AirTable).values()]
+    segment = object_schema([*fields(SegmentTable).values(), *links])
+    hosts = {name: dict(object_schema(fields(EdgeTable if name == "edge" else HostTable).values())) for name in HOSTS}
+    schema = dict(object_schema([*fields(PathTable).values(), *links]))
+    properties = schema["properties"]
+    assert isinstance(properties, dict), "an object has properties"
+    return schema | {"properties": properties | {"segment": {"type": "array", "items": dict(segment)}} | hosts}

@@ -1,0 +1,390 @@
+"""Every table of a scene as its author writes it: the keys, their defaults and their meaning.
+
+The reader, the reference page and the JSON Schema come from these types. `Array`, `Timers` and `ReferenceChain` go into
+the scene as they are; the others leave something open, which `wavebed.scene.read` resolves.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from wavebed.config.problems import Problem
+from wavebed.config.reader import Reader
+from wavebed.config.table import Key, array_schema, read_table, table, table_schema
+from wavebed.config.values import name, number, seconds, share, size_bytes, word
+from wavebed.radio.model import Technology
+from wavebed.radio.read import DEVICE_KEYS, RADIO_KEYS, WIFI_KEYS
+from wavebed.scene import values
+from wavebed.scene.kinds import KINDS
+from wavebed.scene.values import Share
+
+__all__ = [
+    "LEG_FORMS",
+    "Array",
+    "CarrierTable",
+    "FallbackTable",
+    "HandsetTable",
+    "ObstacleTable",
+    "Propagation",
+    "ReferenceChain",
+    "SceneTable",
+    "StationTable",
+    "Timers",
+    "Vector",
+]
+
+_Table = TypeVar("_Table", bound=Struct)
+Vector: TypeAlias = tuple[float, float, float]
+Propagation: TypeAlias = Literal["umi", "uma", "inh", "inh-open", "free-space"]
+ObstacleKind: TypeAlias = Literal[
+    "building", "person", "car", "bus", "tree", "metal", "glass", "irr-glass", "cardboard", "concrete", "box"
+]
+
+LEG_FORMS = (
+    ('{ stay = "2s" }', "stand still for a time"),
+    ('{ stay-until = "10s" }', "stand still until a moment of the scene"),
+    ('{ go-to = [75, 44.8], speed = "1.5m/s" }', "go straight to a place at a speed"),
+    ('{ go-to = [75, 44.8], until = "32s" }', "go straight to a place, evenly, so as to be there at a moment"),
+)
+"""The legs of a way and what they mean; `wavebed.scene.way` reads them."""
+
+_FOREIGN = {
+    "nr": (),
+    "lte": ("numerology",),
+    "802.11ad": (
+        "numerology",
+        "resource-blocks",
+        "frame",
+        "special-symbols",
+        "layers",
+        "uplink-layers",
+        "mcs-table",
+    ),
+}
+"""Keys that a carrier of a technology does not have."""
+
+_PROPAGATION = word("umi", "uma", "inh", "inh-open", "free-space")
+_LEGS: Reader[object] = Reader(lambda legs: legs, "[LEG, …]", {"type": "array", "items": {"type": "object"}})
+
+
+def _sub(model: type[_Table], header: str) -> Reader[_Table]:
+    return table(model, f"{header} on a line of its own", header)
+
+
+def _unread(write: str, *keys: str) -> Reader[object]:
+    """Pass on a table that the settings of the radio read."""
+    return Reader(
+        lambda given: given,
+        write,
+        {"type": "object", "properties": {key: {} for key in keys}, "additionalProperties": False},
+    )
+
+
+def _unread_array(write: str, model: type[Struct]) -> Reader[object]:
+    """Pass on an array of tables, so that the messages of its reader can name each of them."""
+    return Reader(lambda given: given, write, lambda: array_schema(model))
+
+
+class CarrierTable(Struct, frozen=True, kw_only=True):
+    """``[carrier]`` and ``[fallback.carrier]``."""
+
+    technology: Annotated[Technology, Key(word("nr", "lte", "802.11ad"), "what it is")]
+    frequency_hz: Annotated[float, Key(values.frequency_hz, "centre frequency")]
+    bandwidth_hz: Annotated[float, Key(values.frequency_hz, "channel bandwidth")]
+    numerology: Annotated[
+        int | None,
+        Key(
+            number(0, 3),
+            "NR: subcarriers 15, 30, 60 or 120 kHz apart (TS 38.211 Table 4.2-1)",
+            write="0|1|2|3",
+            absent="1 below 7.125 GHz, 3 above",
+        ),
+    ] = None
+    resource_blocks: Annotated[
+        int | None,
+        Key(
+            number(1, 4000),
+            "resource blocks; given for carriers that are aggregated, whose bandwidth stands in no table",
+            absent="of the bandwidth: TS 38.101-1 and -2 Table 5.3.2-1, TS 36.101 Table 5.6-1",
+        ),
+    ] = None
+    frame: Annotated[
+        str | None,
+        Key(values.frame, "slots of a TDD period as `D`, `S` and `U`, or `fdd`", absent="NR `DDDSU`, others `fdd`"),
+    ] = None
+    special_symbols: Annotated[tuple[int, int, int], Key(values.symbols, "symbols of an `S` slot, 14 in all")] = (
+        10,
+        2,
+        2,
+    )
+    layers: Annotated[int, Key(number(1, 4), "spatial layers in the downlink", write="1…4")] = 1
+    uplink_layers: Annotated[int, Key(number(1, 4), "spatial layers in the uplink", write="1…4")] = 1
+    mcs_table: Annotated[
+        Literal["64qam", "256qam"],
+        Key(word("64qam", "256qam"), "NR and LTE: highest modulation (TS 38.214 Tables 5.1.3.1-1 and -2)"),
+    ] = "64qam"
+
+
+class Array(Struct, frozen=True):
+    """``array``: a planar antenna array, whose gain is 10·lg(rows·columns) dB."""
+
+    rows: Annotated[int, Key(number(1, 64), "elements one above the other")] = 1
+    columns: Annotated[int, Key(number(1, 64), "elements side by side")] = 1
+    element: Annotated[
+        Literal["3gpp", "isotropic"],
+        Key(word("3gpp", "isotropic"), "`3gpp`: 8 dBi, 65° wide (TR 38.901 Table 7.3-1); `isotropic`: 0 dBi"),
+    ] = "isotropic"
+    azimuth_deg: Annotated[
+        float | None, Key(values.angle_deg, "where the panel looks", absent="it faces the other end")
+    ] = None
+    elevation_deg: Annotated[
+        float | None,
+        Key(values.angle_deg, "where the panel looks, from the horizon up", absent="it faces the other end"),
+    ] = None
+    tracking_error_deg: Annotated[
+        float, Key(values.angle_deg, "standard deviation of the beam's pointing error in each plane")
+    ] = 0.0
+    update_s: Annotated[
+        float,
+        Key(
+            seconds(0.001),
+            "how often the beam is chosen anew (20 ms: the default period of SS/PBCH blocks, TS 38.213 4.1); between,"
+            " it points where the other end was",
+        ),
+    ] = 0.02
+
+
+def _carrier(header: str) -> Reader[CarrierTable]:
+    def read(given: object) -> CarrierTable:
+        carrier = read_table(CarrierTable, given, f"{header} on a line of its own")
+        assert isinstance(given, dict), "read_table has checked it"
+        for key in _FOREIGN[carrier.technology]:
+            if key in given:
+                raise Problem(f"does not belong to {carrier.technology}: leave it out", key)
+        return carrier
+
+    return Reader(read, header, lambda: table_schema(CarrierTable))
+
+
+_ARRAY = table(Array, "array = { rows = 8, columns = 8 }")
+
+
+class StationTable(Struct, frozen=True, kw_only=True):
+    """``[[station]]`` and ``[fallback.station]``."""
+
+    name: Annotated[str, Key(name, "what it is called")]
+    position_m: Annotated[Vector, Key(values.vector(3), "where its antenna is", name="at")]
+    power_dbm: Annotated[float, Key(values.power_dbm, "transmit power, all antennas together")]
+    noise_figure_db: Annotated[
+        float, Key(values.gain_db, "noise figure of its receiver (as in the LTE module of ns-3)")
+    ] = 5.0
+    array: Annotated[Array, Key(_ARRAY, "its antennas: keys below", absent="one isotropic element")] = Array()
+
+
+class HandsetTable(Struct, frozen=True, kw_only=True):
+    """``[handset]``."""
+
+    start_m: Annotated[Vector, Key(values.vector(3), "where it is at the beginning")]
+    way: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays")] = ()
+    power_dbm: Annotated[float, Key(values.power_dbm, "transmit power (power class 3, TS 38.101-1 Table 6.2.1-1)")] = (
+        23.0
+    )
+    noise_figure_db: Annotated[
+        float, Key(values.gain_db, "noise figure of its receiver (as in the LTE module of ns-3)")
+    ] = 9.0
+    array: Annotated[Array, Key(_ARRAY, "its antennas: keys above", absent="one isotropic element")] = Array()
+    hold: Annotated[
+        Literal["none", "portrait", "landscape"],
+        Key(word("none", "portrait", "landscape"), "how it is held: self-blocking of TR 38.901 7.6.4.1"),
+    ] = "none"
+    heading_deg: Annotated[
+        float | None,
+        Key(values.angle_deg, "azimuth in which the user looks", absent="the direction of movement"),
+    ] = None
+
+
+class ObstacleTable(Struct, frozen=True, kw_only=True):
+    """``[[obstacle]]``: a box with two corners, or a screen with a middle and a width."""
+
+    name: Annotated[str, Key(name, "what it is called; no two have the same name")]
+    kind: Annotated[ObstacleKind, Key(word(*KINDS), "what it is: kinds below", write="KIND")]
+    from_m: Annotated[
+        tuple[float, float] | None,
+        Key(values.vector(2), "box: one corner of its foot", absent="it is a screen"),
+    ] = None
+    to_m: Annotated[
+        tuple[float, float] | None, Key(values.vector(2), "box: the opposite corner", absent="it is a screen")
+    ] = None
+    at_m: Annotated[
+        tuple[float, float] | None, Key(values.vector(2), "screen: the middle of its foot", absent="it is a box")
+    ] = None
+    width_m: Annotated[float | None, Key(values.metres, "screen: its width", absent="that of the kind")] = None
+    height_m: Annotated[float | None, Key(values.metres, "its height", absent="that of the kind")] = None
+    bottom_m: Annotated[float, Key(values.above_ground_m, "height of its lower edge above the ground")] = 0.0
+    heading_deg: Annotated[
+        float | None,
+        Key(
+            values.angle_deg,
+            "screen: azimuth of its normal",
+            absent="it turns with the ray and always shows its full width",
+        ),
+    ] = None
+    way: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`")] = ()
+    present_s: Annotated[tuple[tuple[float, float], ...], Key(values.periods, "when it is there", absent="always")] = ()
+    transmission_loss_db: Annotated[
+        float | None, Key(values.gain_db, "loss of what goes through it", absent="that of the kind")
+    ] = None
+
+
+class FallbackTable(Struct, frozen=True, kw_only=True):
+    """``[fallback]``."""
+
+    propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
+    share: Annotated[float, Key(share, "share of that cell that others use", name="others")] = 0.0
+    carrier: Annotated[
+        CarrierTable,
+        Key(_carrier("[fallback.carrier]"), "the carrier: keys above"),
+    ]
+    station: Annotated[
+        StationTable,
+        Key(
+            _sub(StationTable, "[fallback.station]"),
+            "the base station: keys above",
+        ),
+    ]
+
+
+class Timers(Struct, frozen=True):
+    """``[timers]``: what decides that a link has failed, and how it comes back."""
+
+    out_of_sync_db: Annotated[
+        float,
+        Key(values.level_db, "Q_out: SINR at which a hypothetical PDCCH fails in 10 % (TS 38.133 8.1.1)"),
+    ] = -8.0
+    in_sync_db: Annotated[float, Key(values.level_db, "Q_in: SINR at which it fails in 2 % (TS 38.133 8.1.1)")] = -6.0
+    n310: Annotated[int, Key(number(1, 20), "indications out of sync in a row that start T310")] = 1
+    n311: Annotated[int, Key(number(1, 10), "indications in sync in a row that stop T310")] = 1
+    t310_s: Annotated[float, Key(seconds(), "from then to radio link failure (TS 38.331 7.1.1)")] = 1.0
+    t311_s: Annotated[float, Key(seconds(), "within which re-establishment must find a cell (TS 38.331 7.1.1)")] = 10.0
+    indication_s: Annotated[float, Key(seconds(0.001), "time between indications")] = 0.02
+    reestablish_s: Annotated[float, Key(seconds(), "how long re-establishment takes once a cell is found")] = 0.1
+    beam_failure_instances: Annotated[
+        int, Key(number(0, 10), "beamFailureInstanceMaxCount (TS 38.321 5.17); 0: no beam recovery")
+    ] = 4
+    beam_recovery_s: Annotated[float, Key(seconds(), "how long beam failure recovery takes")] = 0.02
+    beam_recovery_limit_s: Annotated[
+        float,
+        Key(
+            seconds(),
+            "recovery that has found no beam by then is a radio link failure (TS 38.331 5.3.10.3)",
+        ),
+    ] = 0.2
+    handover_offset_db: Annotated[
+        float,
+        Key(values.gain_db, "event A3: how much stronger another station has to be (TS 38.331 5.5.4.4)"),
+    ] = 3.0
+    time_to_trigger_s: Annotated[float, Key(seconds(), "and for how long")] = 0.16
+    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between stations")] = 0.05
+    fallback_s: Annotated[float, Key(seconds(), "interruption when the link moves to the fallback carrier")] = 0.07
+    return_s: Annotated[float, Key(seconds(), "interruption when it comes back")] = 0.076
+    return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
+
+
+class ReferenceChain(Struct, frozen=True):
+    """``[reference]``: how the study's traffic ran through its simulator, which mode ``reference`` needs."""
+
+    offered_bps: Annotated[float, Key(values.rate_bps, "UDP traffic offered in the simulation")] = 1.001e9
+    rlc_buffer_bytes: Annotated[int, Key(size_bytes, "the RLC buffer that fills and drains", name="rlc-buffer")] = (
+        20 * 2**20
+    )
+    threshold_db: Annotated[float, Key(values.level_db, "the SINR that splits time into LOS and NLOS")] = 20.0
+    constant_bps: Annotated[
+        float | None,
+        Key(values.rate_bps, "the rate that the study used where it simulated nothing", name="constant-rate"),
+    ] = None
+    outage_within_m: Annotated[
+        float | None,
+        Key(
+            values.metres,
+            "an obstacle in the way that the handset passes nearer than this takes the link away (`OUTAGE`)",
+            absent="never",
+        ),
+    ] = None
+
+
+class SceneTable(Struct, frozen=True, kw_only=True):
+    """A scene file."""
+
+    title: Annotated[str, Key(values.title, "what people read")]
+    anchor: Annotated[str, Key(values.title, "the publication that the numbers come from, or `illustrative`")]
+    duration_s: Annotated[float, Key(seconds(0.001), "how long the scene lasts")]
+    step_s: Annotated[float, Key(seconds(0.000125), "step of the time series")] = 0.001
+    propagation: Annotated[
+        Propagation,
+        Key(
+            _PROPAGATION,
+            "TR 38.901: street canyon, urban macro, indoor office (mixed or open); or nothing but free space",
+        ),
+    ] = "umi"
+    line_of_sight: Annotated[
+        Literal["geometry", "drawn"],
+        Key(
+            word("geometry", "drawn"),
+            "who decides between LOS and NLOS: the buildings of the scene, or where it has none the probability of"
+            " TR 38.901 Table 7.4.2-1",
+        ),
+    ] = "geometry"
+    reflection_loss_db: Annotated[
+        float | None,
+        Key(
+            values.gain_db,
+            "the floor of what obstacles take away: a reflected path or a second beam that is this much weaker than"
+            " the unobstructed direct one",
+            absent="no such path",
+        ),
+    ] = None
+    others: Annotated[
+        tuple[Share, ...], Key(values.others, "share of the cell that others use, once or from given times on")
+    ] = (Share(0.0, 0.0),)
+    fitted: Annotated[tuple[str, ...], Key(values.texts, "values that were fitted to a measurement, and to which")] = ()
+    carrier: Annotated[
+        CarrierTable,
+        Key(_carrier("[carrier]"), "the carrier: keys below"),
+    ]
+    station: Annotated[
+        object, Key(_unread_array("[[station]]", StationTable), "the base stations, 1 to 16: keys below")
+    ]
+    handset: Annotated[
+        HandsetTable,
+        Key(_sub(HandsetTable, "[handset]"), "the user's device: keys below"),
+    ]
+    obstacle: Annotated[
+        object, Key(_unread_array("[[obstacle]]", ObstacleTable), "what stands or moves in the way: keys below")
+    ] = []
+    fallback: Annotated[
+        FallbackTable | None,
+        Key(
+            _sub(FallbackTable, "[fallback]"),
+            "the carrier that the link falls back to: keys below",
+        ),
+    ] = None
+    timers: Annotated[
+        Timers,
+        Key(_sub(Timers, "[timers]"), "what decides an outage: keys below", absent="the defaults below"),
+    ] = Timers()
+    reference: Annotated[
+        ReferenceChain | None,
+        Key(
+            _sub(ReferenceChain, "[reference]"),
+            "what mode `reference` needs: keys below",
+        ),
+    ] = None
+    radio: Annotated[
+        object,
+        Key(_unread("[radio]", *RADIO_KEYS, *WIFI_KEYS), "what the radio stage is to do: keys below"),
+    ] = None
+    device: Annotated[
+        object, Key(_unread("[device]", *DEVICE_KEYS), "what the device itself can handle: keys below")
+    ] = None

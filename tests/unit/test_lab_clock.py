@@ -1,0 +1,89 @@
+"""The clock that jumps keeps the order of a real one, without its waits; both answer alike."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.lab.clock import MachineClock
+from wavebed.lab.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from wavebed.lab.protocol import Clock
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    made = VirtualClock()
+    made.begin()
+    return made
+
+
+def test_a_day_passes_in_a_moment(clock: VirtualClock) -> None:
+    began_s = time.monotonic()
+    clock.sleep(86_400)
+    assert clock.now_s() == 86_400
+    assert time.monotonic() - began_s < 10
+
+
+def test_threads_go_on_in_the_order_of_their_moments(clock: VirtualClock) -> None:
+    seen: list[tuple[str, float]] = []
+    for name, at_s in (("late", 3.0), ("early", 1.0), ("middle", 2.0), ("also early", 1.0)):
+        clock.at(at_s, lambda name=name: seen.append((name, clock.now_s())))  # type: ignore[misc]
+    clock.sleep(10)
+    assert seen == [("early", 1.0), ("also early", 1.0), ("middle", 2.0), ("late", 3.0)]
+
+
+def test_an_event_ends_a_wait_before_its_limit(clock: VirtualClock) -> None:
+    event = threading.Event()
+    clock.at(4.0, event.set)
+    assert clock.wait(event, 60)
+    assert clock.now_s() == 4.0
+
+
+def test_a_wait_ends_at_its_limit_without_the_event(clock: VirtualClock) -> None:
+    assert not clock.wait(threading.Event(), 5.0)
+    assert clock.now_s() == 5.0
+
+
+def test_time_does_not_pass_while_somebody_works(clock: VirtualClock) -> None:
+    ended = clock.start(lambda: time.sleep(0.01), "works")
+    assert clock.wait(ended, 5.0)
+    assert clock.now_s() == 0
+
+
+def test_waiting_for_what_never_comes_is_a_mistake_and_no_hang(clock: VirtualClock) -> None:
+    with pytest.raises(RuntimeError, match="waits for ever"):
+        clock.wait(threading.Event())
+
+
+@pytest.mark.parametrize("kind", [MachineClock, VirtualClock])
+def test_every_clock_answers_alike(kind: type[VirtualClock | MachineClock]) -> None:
+    made = kind()
+    zero_ns = made.begin() if isinstance(made, VirtualClock) else time.monotonic_ns()
+    if isinstance(made, MachineClock):
+        made.begin(zero_ns)
+    clock: Clock = made
+    assert clock.of_monotonic_ns(zero_ns + 1_500_000_000) == 1.5
+    before_s, monotonic_s = clock.now_s(), clock.monotonic_s()
+    clock.sleep(0.01)
+    assert clock.now_s() - before_s >= 0.01
+    assert clock.monotonic_s() - monotonic_s >= 0.01 - 1e-6
+    reading, writing = os.pipe()
+    assert not clock.wait_readable(reading, 0.01)
+    os.close(writing)
+    assert clock.wait_readable(reading, 5.0)
+    os.close(reading)
+    ended = clock.start(lambda: None, "nothing")
+    assert clock.wait(ended, 5.0)
+    assert not clock.wait(threading.Event(), 0.01)
+
+
+def test_the_systems_clock_and_the_monotonic_one_name_the_same_moments() -> None:
+    clock = MachineClock()
+    clock.begin(time.monotonic_ns())
+    assert clock.of_unix_s(time.time()) == pytest.approx(clock.now_s(), abs=0.05)
