@@ -8,12 +8,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from wavebed.errors import MachineError
+from wavebed.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "MissingPackageError", "absent", "require"]
+__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "absent", "require"]
 
 
 class Extra(NamedTuple):
@@ -45,10 +45,6 @@ PACKAGES = {
     "scipy": "SciPy",
 }
 """The package of each module, by its name in the package index."""
-
-
-class MissingPackageError(MachineError):
-    """A package of an extra is not installed. The command line puts its command before the line."""
 
 
 def absent(modules: Sequence[str]) -> list[str]:

@@ -170,7 +170,7 @@ def test_no_command_imports_more_than_its_own_help_needs(command: str, tmp_path:
     assert (done.returncode, done.stderr) == (0, "\n")
 
 
-SHELL_NEEDS_NOT = ["numpy", "inspect", "dataclasses", "subprocess", "tempfile", "shutil", "difflib"]
+SHELL_NEEDS_NOT = ["numpy", "wavebed.extras", "inspect", "dataclasses", "subprocess", "tempfile", "shutil", "difflib"]
 
 
 def test_a_plain_shell_starts_with_few_modules(tmp_path: Path) -> None:
