@@ -6,7 +6,7 @@ traceback.
 
 from __future__ import annotations
 
-__all__ = ["MachineError", "UserError", "WavebedError"]
+__all__ = ["MachineError", "MissingPackageError", "UserError", "WavebedError"]
 
 
 class WavebedError(Exception):
@@ -39,3 +39,7 @@ class MachineError(WavebedError):
     """The machine cannot do what was asked (exit status 3); ``wavebed doctor`` explains."""
 
     exit_status = 3
+
+
+class MissingPackageError(MachineError):
+    """A package of an extra is not installed. The command line puts its command before the line."""

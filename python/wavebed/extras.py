@@ -8,12 +8,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from wavebed.errors import MachineError
+from wavebed.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "MissingPackageError", "absent", "require"]
+__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "absent", "require"]
 
 
 class Extra(NamedTuple):
@@ -28,7 +28,8 @@ TABLES = ("pandas", "pyarrow")
 
 EXTRAS = {
     "report": Extra(
-        ("matplotlib", *TABLES), ("run", "rerun", "report", "compare", "export", "channel --plot", "trace plot")
+        ("matplotlib", "scipy", *TABLES),
+        ("run", "rerun", "report", "compare", "export", "channel --plot", "trace plot"),
     ),
     "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce")),
@@ -42,12 +43,9 @@ PACKAGES = {
     "pandas": "pandas",
     "playwright": "Playwright",
     "pyarrow": "PyArrow",
+    "scipy": "SciPy",
 }
 """The package of each module, by its name in the package index."""
-
-
-class MissingPackageError(MachineError):
-    """A package of an extra is not installed. The command line puts its command before the line."""
 
 
 def absent(modules: Sequence[str]) -> list[str]:

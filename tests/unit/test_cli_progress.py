@@ -25,9 +25,10 @@ def test_a_terminal_gets_one_line_that_is_cleared(
     with Progress("wavebed channel") as progress:
         progress.step("download", 90)
     text = capsys.readouterr().err
-    assert "\n" not in text
-    assert text.startswith("\r\x1b[Kwavebed channel: download (about 90 s left)")
-    assert text.endswith("\r\x1b[K")
+    assert "wavebed channel: download (about 90 s left)" in text
+    up_and_erase = "\n\x1b[?25h\r\x1b[1A\x1b[2K"
+    assert text.endswith(up_and_erase)
+    assert "\n" not in text.removesuffix(up_and_erase)
 
 
 def test_nothing_is_said_before_patience_is_over(capsys: pytest.CaptureFixture[str]) -> None:

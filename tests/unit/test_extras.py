@@ -59,7 +59,7 @@ def _project() -> dict[str, list[str]]:
 
 def test_extras_are_those_of_the_project() -> None:
     project = _project()
-    assert project.pop("") == ["msgspec", "numpy"]
+    assert project.pop("") == ["msgspec", "numpy", "rich"]
     assert sorted(project.pop("all")) == sorted(PACKAGES[module].lower() for module in OPTIONAL)
     assert {name: sorted(wanted) for name, wanted in project.items()} == {
         name: sorted(PACKAGES[module].lower() for module in extra.modules) for name, extra in EXTRAS.items()
@@ -170,7 +170,7 @@ def test_no_command_imports_more_than_its_own_help_needs(command: str, tmp_path:
     assert (done.returncode, done.stderr) == (0, "\n")
 
 
-SHELL_NEEDS_NOT = ["numpy", "inspect", "dataclasses", "subprocess", "tempfile", "shutil", "difflib"]
+SHELL_NEEDS_NOT = ["numpy", "wavebed.extras", "inspect", "dataclasses", "subprocess", "tempfile", "shutil", "difflib"]
 
 
 def test_a_plain_shell_starts_with_few_modules(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.report.figure import Figure, Line, Panel, json_island
+from wavebed.forward.report.chart import json_island
+from wavebed.report.figure import Figure, Line, Panel
 from wavebed.report.numbers import figure, nice_ticks, signed, ticks_between
 from wavebed.report.path import path_row
-from wavebed.report.thin import Points, held, in_steps, summed, thinned
+from wavebed.report.thin import Points, held, summed, thinned
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,6 @@ def test_few_points_stay_as_they_are() -> None:
     assert thinned(points, 0, 1, 10) is points
 
 
-def test_steps_without_samples_have_no_value() -> None:
-    points = Points(np.array([0.1, 0.2, 2.5]), np.array([1.0, 3.0, 8.0]))
-    assert in_steps(points, 0, 1, 3, "mean").tolist()[::2] == [2.0, 8.0]
-    assert np.isnan(in_steps(points, 0, 1, 3, "max")[1])
-    assert in_steps(points, 0, 1, 3, "last")[0] == 3.0
-
-
 def test_a_value_holds_until_the_next() -> None:
     points = Points(np.array([1.0, 2.0]), np.array([5.0, 6.0]))
     out = held(points, np.array([0.5, 1.5, 9.0]))
@@ -81,14 +75,14 @@ def test_a_rate_is_what_was_carried_in_each_step() -> None:
 def test_a_line_is_cut_at_a_gap() -> None:
     points = Points(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, np.nan, 1.0]))
     html = Figure("f", 0, 4, [Panel("p", "ms", [Line("a", "t0", points)])]).render()
-    assert html.count('<path class="line t0"') == 2
+    assert 'd="M0 5000l25000 -5000M75000 5000h10"' in html
 
 
 def test_capacity_holds_from_the_start_to_the_end() -> None:
     points = Points(np.array([0.0, 5.0]), np.array([10.0, 20.0]))
     line = Line("capacity", "capacity", points, stepped=True, holds=True)
     html = Figure("f", 2, 10, [Panel("p", "Mbit/s", [line])]).render()
-    assert 'd="M0.0 70.0H375.0V0.0H1000.0V0.0"' in html
+    assert 'd="M0 5000h37500v-5000h62500v0"' in html
 
 
 def test_data_cannot_leave_its_island() -> None:

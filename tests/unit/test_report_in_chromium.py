@@ -50,6 +50,18 @@ BOXES = """() => [...document.querySelectorAll("svg.lines")]
   .map((svg) => [...svg.querySelectorAll("path.line")].map((path) => path.getBoundingClientRect())
     .filter((box) => box.width + box.height > 0).length)"""
 
+CANVASES = """() => [...document.querySelectorAll(".uplot canvas")].filter((canvas) => canvas.getClientRects().length)
+  .map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((byte) => byte))"""
+PIXELS = """(canvas) => {
+  const colour = getComputedStyle(document.querySelector("#time path.line.t1")).stroke.match(/\\d+/g).map(Number);
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 3] === 255 && colour.every((part, index) => data[at + index] === part)) count += 1;
+  }
+  return count;
+}"""
+
 
 class Heard(TypedDict):
     """What the browser complained of, and what it asked for."""
@@ -90,6 +102,9 @@ def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(browser: Browser
     lines = page.evaluate(BOXES)
     assert len(lines) >= 12
     assert all(count > 0 for count in lines), lines
+    canvases = page.evaluate(CANVASES)
+    assert len(canvases) == page.locator("details.view[open] svg[data-low]").count() >= 10
+    assert all(canvases), canvases
     assert page.locator(".film img").first.evaluate("image => image.naturalWidth") > 0
     others = [url for url in heard["requests"] if url != report.as_uri() and not url.startswith("data:")]
     assert (heard["complaints"], others) == ([], [])
@@ -105,12 +120,76 @@ def test_values_are_read_with_the_keyboard(browser: Browser, report: Path) -> No
     for _ in range(3):
         page.keyboard.press("PageDown")
     later = figure.locator(".readout").inner_text()
-    assert first.startswith("0.0 to 0.1 s, LOS")
-    assert later.startswith("6.0 to 6.1 s, NLOS")
-    assert "capacity 318" in later
+    assert first == "0.0 s, LOS"
+    assert later == "6.0 s, NLOS"
+    assert figure.locator(".u-series.capacity .u-value").inner_text() == "318"
     assert figure.locator(".cursor").is_visible()
     page.keyboard.press("Escape")
     assert not figure.locator(".cursor").is_visible()
+    page.close()
+
+
+def test_the_time_axis_is_zoomed_and_panned_in_all_panels(browser: Browser, report: Path) -> None:
+    page, heard = visit(browser, report)
+    figure = page.locator("figure.chart[data-start]").first
+    figure.evaluate("element => element.scrollIntoView()")
+    panels = figure.locator(".u-over")
+    box = panels.nth(0).bounding_box()
+    assert box is not None
+    other = panels.nth(1).bounding_box()
+    assert other is not None
+
+    def drag(start: float, end: float) -> None:
+        page.mouse.move(box["x"] + start * box["width"], box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + end * box["width"], box["y"] + 30, steps=4)
+        page.mouse.up()
+
+    def time_at(share: float) -> float:
+        page.mouse.move(other["x"] + share * other["width"], other["y"] + 20, steps=2)
+        return float(figure.locator(".readout").inner_text().split(" s")[0])
+
+    assert time_at(0.5) == pytest.approx(20, abs=0.2)
+    drag(0.25, 0.5)  # 10 to 20 s
+    assert time_at(0.5) == pytest.approx(15, abs=0.2)
+    assert figure.locator(".u-series.capacity .u-value").inner_text() == "318"
+    assert figure.locator(".shades .track").evaluate("track => parseFloat(track.style.width)") == pytest.approx(
+        400, 0.02
+    )
+    page.keyboard.down("Shift")
+    drag(0.75, 0.25)
+    page.keyboard.up("Shift")
+    assert time_at(0.5) == pytest.approx(20, abs=0.2)
+    drag(0.1, 0.102)  # too short to be meant
+    page.keyboard.down("Shift")
+    drag(0.1, 0.9)
+    drag(0.1, 0.9)  # the axis ends where the trial begins
+    page.keyboard.up("Shift")
+    assert time_at(0.5) == pytest.approx(5, abs=0.2)
+    panels.nth(1).dblclick()
+    assert time_at(0.5) == pytest.approx(20, abs=0.2)
+    figure.focus()
+    for key in ("+", "+", "Shift+ArrowRight", "-"):
+        page.keyboard.press(key)
+    assert time_at(0.5) == pytest.approx(21, abs=0.2)
+    page.keyboard.press("0")
+    assert time_at(0.5) == pytest.approx(20, abs=0.2)
+    assert heard["complaints"] == []
+    page.close()
+
+
+def test_what_is_printed_is_the_whole_picture_in_the_colours_of_paper(browser: Browser, report: Path) -> None:
+    page, _ = visit(browser, report, "dark")
+    figure = page.locator("figure.chart[data-start]").first
+    assert not figure.locator("svg.lines").first.is_visible()
+    figure.focus()
+    page.keyboard.press("+")
+    page.emulate_media(media="print")
+    assert figure.locator("svg.lines path.line").first.is_visible()
+    assert not figure.locator(".uplot").first.is_visible()
+    assert not figure.locator(".u-legend").first.is_visible()
+    tracks = figure.locator(".track").evaluate_all("all => all.map((track) => track.offsetWidth ?? track.clientWidth)")
+    assert set(filter(None, tracks)) == {figure.locator(".area").first.evaluate("area => area.offsetWidth")}
     page.close()
 
 
@@ -123,10 +202,11 @@ def test_the_first_stop_of_the_keyboard_skips_to_the_results(browser: Browser, r
 
 def test_treatments_and_seeds_are_chosen(browser: Browser, report: Path) -> None:
     page, _ = visit(browser, report)
-    line = page.locator("details.view[open] svg.lines path.line.t1").first
-    assert line.is_visible()
+    canvas = page.locator("details.view[open] .uplot canvas").first
+    assert canvas.evaluate(PIXELS) > 100
     page.locator(".legend input").nth(1).uncheck()
-    assert not line.is_visible()
+    assert canvas.evaluate(PIXELS) == 0
+    assert not page.locator("details.view[open] .u-series.t1").first.is_visible()
     page.select_option(".controls select", index=2)
     assert page.locator("details.view[open]").count() == 1
     assert "cubic is failed" in page.locator("details.view[open]").inner_text()

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import quantile_test, wilcoxon
 
 from wavebed.stats.intervals import (
     Interval,
@@ -94,6 +95,19 @@ def test_the_estimate_of_pairs_is_the_median_of_walsh_averages() -> None:
     assert found.estimate == pytest.approx(-0.46)
     assert (found.low, found.high) == (pytest.approx(-0.786), pytest.approx(-0.010))
     assert found.level == pytest.approx(0.961, abs=5e-4)
+
+
+@pytest.mark.parametrize("count", [5, 6, 7, 12, 25, 60])
+def test_intervals_agree_with_the_tests_of_scipy(count: int) -> None:
+    generator = np.random.default_rng(count)
+    for shift in np.linspace(-1.0, 1.0, 9):
+        values = generator.normal(shift, 1.0, count)
+        by_order = quantile_test(values).confidence_interval(0.95)
+        found = median_interval(values.tolist())
+        assert np.array_equal([by_order.low, by_order.high], np.array([found.low, found.high], float), equal_nan=True)
+        paired = paired_difference([0.0] * count, values.tolist())
+        leaves_out_0 = paired.low is not None and paired.high is not None and not paired.low <= 0 <= paired.high
+        assert leaves_out_0 == (wilcoxon(values, method="exact").pvalue <= 0.05)
 
 
 def test_few_pairs_have_no_interval_and_unequal_numbers_are_no_pairs() -> None:

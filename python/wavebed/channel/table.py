@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.pattern.curves import say_rate
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,14 +77,8 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
 def as_text(title: str, summary: Summary) -> str:
     """Write the table of states and the summary for a terminal."""
     rows = [COLUMNS, *(cells(row) for row in summary.rows), cells(summary.whole)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    lines = [title, ""]
-    for row in rows:
-        texts = [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(texts))
-    lines.append("")
-    lines += [f"{name:<10}{text}" for name, text in summary_lines(summary)]
-    return "\n".join(lines)
+    lines = [f"{name:<10}{text}" for name, text in summary_lines(summary)]
+    return "\n".join([title, "", table_text(rows), "", *lines])
 
 
 def _plain(spread: Spread | None) -> object:

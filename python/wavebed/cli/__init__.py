@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wavebed import __version__
 from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
-from wavebed.errors import UserError, WavebedError
-from wavebed.extras import MissingPackageError
+from wavebed.errors import MissingPackageError, UserError, WavebedError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from wavebed.errors import UserError
 from wavebed.path.control import connect_to, running
 from wavebed.path.live import apply_change, change_request
 from wavebed.printable import printable
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     import argparse
@@ -59,10 +60,8 @@ def _list(*, as_json: bool) -> None:
     if not found:
         print("no laboratory runs", file=sys.stderr)
         return
-    width = max(len("laboratory"), *(len(lab.name) for lab in found))
-    print(f"{'laboratory'.ljust(width)}  user")
-    for lab in found:
-        print(printable(f"{lab.name.ljust(width)}  {_user(lab.uid)}"))
+    rows = [("laboratory", "user"), *((lab.name, _user(lab.uid)) for lab in found)]
+    print(printable(table_text(rows, left=True), keep="\n"))
 
 
 def _user(uid: int) -> str:
@@ -95,9 +94,4 @@ def _table(answer: dict[str, Json]) -> str:
         dropped = cast("dict[str, int]", link["dropped_segments"])
         counts = {**link, "dropped_segments": sum(dropped.values())}
         rows.append((str(link["name"]), *(str(counts[f"{column}_segments"]) for column in columns[1:])))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells))
-    return "\n".join([*lines, "(wire segments)"])
+    return f"{table_text(rows)}\n(wire segments)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def _table(checks: Sequence[Check], width: int) -> str:
     lines = []
     for check in checks:
         mark = _MARKS[check["status"]].ljust(7)
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             mark = f"\x1b[{_COLOURS[check['status']]}m{mark}\x1b[0m"
         first, *more = [*_found(check, room), *_needs(check, room), *_remedy(check, room)]
         lines += [f"{check['name'].ljust(width)}  {mark}  {first}", *(" " * margin + line for line in more)]

@@ -1,24 +1,20 @@
-"""Progress on standard error: one line that is refreshed on a terminal, plain lines elsewhere."""
+"""Progress of a long command on standard error."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from wavebed.printable import printable
+from wavebed.terminal import REFRESH_EVERY_S, Status
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["Progress"]
 
-_PLAIN_EVERY_S = 15.0
-_REFRESH_S = 0.5
 
-
-class Progress:
+class Progress(Status):
     """Says what is going on and how long it will still take.
 
     Parameters
@@ -30,12 +26,10 @@ class Progress:
     """
 
     def __init__(self, command: str, patience_s: float = 0.0) -> None:
-        self._command = command
+        super().__init__(command)
         self._speak_s = time.monotonic() + patience_s
         self._end_s = time.monotonic()
         self._step = "starting"
-        self._terminal = sys.stderr.isatty()
-        self._said = 0.0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._refresh, daemon=True)
 
@@ -48,19 +42,12 @@ class Progress:
     ) -> None:
         self._end.set()
         self._thread.join()
-        if self._terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self.clear()
 
     def step(self, text: str, left_s: float) -> None:
         """Say that a new step begins, and that it and all that follow are expected to take `left_s` seconds."""
-        self._step = text
-        self._end_s = time.monotonic() + left_s
-        self._say(force=True)
-
-    def note(self, text: str) -> None:
-        """Say a line that stays."""
-        begin = "\r\x1b[K" if self._terminal else ""
-        print(f"{begin}{self._command}: {printable(text)}", file=sys.stderr, flush=True)
+        self.go_on(text, left_s)
+        self._tell(force=True)
 
     def go_on(self, text: str, left_s: float) -> None:
         """Take note of one of many small steps; it is said when it is time for a word."""
@@ -68,17 +55,11 @@ class Progress:
         self._end_s = time.monotonic() + left_s
 
     def _refresh(self) -> None:
-        while not self._end.wait(_REFRESH_S):
-            self._say(force=False)
+        while not self._end.wait(REFRESH_EVERY_S):
+            self._tell(force=False)
 
-    def _say(self, *, force: bool) -> None:
+    def _tell(self, *, force: bool) -> None:
         now = time.monotonic()
-        if now < self._speak_s:
-            return
-        left_s = max(0.0, self._end_s - now)
-        line = f"{self._command}: {printable(self._step)} (about {left_s:.0f} s left)"
-        if self._terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-        elif force or now - self._said >= _PLAIN_EVERY_S:
-            self._said = now
-            print(line, file=sys.stderr, flush=True)
+        if now >= self._speak_s and (force or self.is_due()):
+            left_s = max(0.0, self._end_s - now)
+            self.say(f"{self._step} (about {left_s:.0f} s left)", left_s)

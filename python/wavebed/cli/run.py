@@ -12,7 +12,7 @@ from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
-from wavebed.extras import require
+from wavebed.extras import TABLES, require
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:
     """Run a plan, and say what came out."""
-    require("report", "a folder of results")
+    require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.progress import Live
     from wavebed.run.runner import plan_text, run_plan
@@ -125,8 +125,11 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else _new_folder(name)
     command_line = ["wavebed", *sys.argv[1:]]
-    outcome = run_plan(plan, folder, command_line, live)
-    page = _write_report(folder, live)
+    try:
+        outcome = run_plan(plan, folder, command_line, live)
+        page = _write_report(folder, live)
+    finally:
+        live.clear()
     print(_json(folder, page) if args.json else printable(_text(folder, page), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
@@ -136,12 +139,10 @@ def _write_report(folder: Path, live: Live) -> Path | None:
 
     live.say("writing the report")
     try:
-        page = write_report(folder)
+        return write_report(folder)
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None
-    live.clear()
-    return page
 
 
 def _scenario(given: str) -> Path:

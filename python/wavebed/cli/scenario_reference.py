@@ -4,16 +4,40 @@ from __future__ import annotations
 
 import sys
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from wavebed.config.table import fields, markdown_table
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.radio.tables import (
+    ConfiguredTable,
+    DeviceTable,
+    DrxTable,
+    GrantsTable,
+    HarqTable,
+    RadioTable,
+    RlcTable,
+    RrcTable,
+    WifiTable,
+)
 from wavebed.run.scenario import RunTable
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
 
+if TYPE_CHECKING:
+    from msgspec import Struct
+
 __all__ = ["reference_page"]
+
+_RADIO_PARTS: dict[str, type[Struct]] = {
+    "harq": HarqTable,
+    "rlc": RlcTable,
+    "grants": GrantsTable,
+    "grants.configured": ConfiguredTable,
+    "drx": DrxTable,
+    "rrc": RrcTable,
+}
 
 
 def reference_page() -> str:
@@ -23,6 +47,10 @@ def reference_page() -> str:
     parts = {
         "link keys": markdown_table(LinkTable),
         "air keys": markdown_table(AirTable),
+        "radio keys": markdown_table(RadioTable, defaults=False),
+        "radio parts": "\n".join(_part(name, model) for name, model in _RADIO_PARTS.items()),
+        "wifi keys": markdown_table(WifiTable, defaults=False),
+        "device keys": markdown_table(DeviceTable),
         "path keys": markdown_table(PathTable),
         "segment keys": markdown_table(SegmentTable),
         "host keys": markdown_table(HostTable),
@@ -35,6 +63,10 @@ def reference_page() -> str:
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     return text
+
+
+def _part(name: str, model: type[Struct]) -> str:
+    return f"`{name}`:\n\n{markdown_table(model, defaults=False)}"
 
 
 def _kind(name: str) -> str:

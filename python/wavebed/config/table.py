@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _Table = TypeVar("_Table", bound=Struct)
-_UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes)$")
+_UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes|slots)$")
 _HEADER = re.compile(r"\[+[a-z.]+\]+")
 
 
@@ -194,12 +194,15 @@ def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Tab
     return Reader(lambda given: read_table(model, given, form), write, lambda: table_schema(model))
 
 
-def markdown_table(model: type[Struct]) -> str:
+def markdown_table(model: type[Struct], *, defaults: bool = True) -> str:
     """Return the keys of a table for a reference page."""
     lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
+    if not defaults:
+        lines = ["| key | write | meaning |", "|---|---|---|"]
     for field in fields(model).values():
         write = field.write.replace("|", "\\|")
-        lines.append(f"| `{field.name}` | `{write}` | {field.default_text} | {field.key.meaning} |")
+        default = f" {field.default_text} |" if defaults else ""
+        lines.append(f"| `{field.name}` | `{write}` |{default} {field.key.meaning} |")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from wavebed.forward.verdicts import refused_parts
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,9 +163,7 @@ def _notes(result: DeviceResult) -> list[str]:
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)])
+    return f"{title}:\n{indent(table_text(rows, left=True), '  ')}"
 
 
 def _both(rates: Rates) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.forward.tables import MEASURES
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,18 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_text", "interval_text", "moved_text", "rank_text", "sizes_tested"]
 
-_GAP = "  "
-
 
 def comparison_text(comparison: Comparison) -> str:
     """Return the study's two tables, and what the ranks may be taken to show."""
     small, large = sizes_tested(comparison.small_bytes), sizes_tested(comparison.large_bytes)
     parts = [
         f"Table 1. Rate and processor under overload: {large} and {small}",
-        _columns(_first_table(comparison.devices)),
+        table_text(_first_table(comparison.devices)),
         "",
         "Table 2. Ranks by the figures alone, in brackets what the 95 % intervals leave open",
-        _columns(_second_table(comparison.devices)),
+        table_text(_second_table(comparison.devices)),
         "A change is tied where the ranges of both ranks overlap: the intervals do not show it.",
         "",
         *(_apart(comparison, measure) for measure in MEASURES if comparison.told_apart(measure)[1]),
@@ -135,12 +134,3 @@ def _digits(value: float | None) -> str:
 
 def _busy(value: Value) -> str:
     return "–" if value.cpu_busy_max is None else f"{100 * value.cpu_busy_max:.0f} %"
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for head, *cells in rows:
-        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        lines.append(_GAP.join([head.ljust(widths[0]), *right]).rstrip())
-    return "\n".join(lines)

@@ -14,15 +14,15 @@ from msgspec.structs import replace
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.queue import Queue
-from wavebed.config.queue import queue as read_queue
+from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
 from wavebed.path.model import Delay, Join, Loss, Rate, TraceEnd
 from wavebed.radio.model import DeviceSettings
 from wavebed.radio.presets import PRESETS
-from wavebed.radio.read import DEVICE_KEYS, RADIO_KEYS, WIFI_KEYS, device_settings, preset
+from wavebed.radio.read import device_settings, preset
+from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
 from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
 from wavebed.spec.network import MOST_SEED
 
@@ -71,9 +71,15 @@ class RadioChoice(Struct, frozen=True):
     table: Mapping[str, object] = field(default_factory=dict)
 
 
-def _open_table(*keys: str) -> Schema:
-    """Return the schema of a table whose values the settings of the radio read."""
-    return {"type": "object", "properties": {key: {} for key in keys}, "additionalProperties": False}
+def _radio_schema() -> Schema:
+    """Return the schema of a preset, or of a table of either kind of radio with its preset."""
+    tables: list[Json] = []
+    for model in (RadioTable, WifiTable):
+        schema = dict(table_schema(model))
+        tables.append(
+            schema | {"properties": {"preset": {"enum": list(PRESETS)}, **properties_of(fields(model).values())}}
+        )
+    return {"anyOf": [{"enum": [*PRESETS, "off"]}, *tables]}
 
 
 def _radio(value: object) -> RadioChoice:
@@ -115,15 +121,11 @@ def _sysctl(key: str, value: object) -> str:
     return str(value)
 
 
-_RADIO = Reader(
-    _radio,
-    "PRESET|{…}|off",
-    {"anyOf": [{"enum": [*PRESETS, "off"]}, dict(_open_table("preset", *RADIO_KEYS, *WIFI_KEYS))]},
-)
+_RADIO = Reader(_radio, "PRESET|{…}|off", _radio_schema)
 _DEVICE = Reader(
     _device,
     "{packets-per-second = N}|off",
-    {"anyOf": [{"const": "off"}, dict(_open_table(*DEVICE_KEYS))]},
+    lambda: {"anyOf": [{"const": "off"}, dict(table_schema(DeviceTable))]},
 )
 _SYSCTLS = Reader(
     _sysctls,
@@ -203,7 +205,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
     queue: Annotated[
         Queue | None,
         Key(
-            read_queue,
+            QUEUE,
             "what waits for the bottleneck, or with a radio the buffer of this user: droptail, drophead, codel,"
             " fq_codel, infinite; the limit is in bytes, packets or time",
             absent="droptail, with the limit below",

@@ -6,30 +6,28 @@ refused; every part can be ``"off"``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from wavebed.config.problems import Problem, at, choose, described, unknown_key
-from wavebed.config.queue import queue as read_queue
-from wavebed.config.values import number, share, size_bytes, table_of, time_ns, word
-from wavebed.radio import parts
+from wavebed.config.problems import Problem, at, choose
+from wavebed.config.table import read_table
+from wavebed.config.units import Limit
 from wavebed.radio.model import DeviceSettings, MacSettings, RadioSettings, WifiSettings
 from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
-from wavebed.spec.link import MOST_OVERHEAD_BYTES
-from wavebed.spec.radio import Connection, Reordering, Slots
+from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.spec.radio import Configured, Connection, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavebed.config.queue import Queue
     from wavebed.radio.model import DirectionSettings, Technology
-    from wavebed.spec.radio import Harq
+    from wavebed.radio.tables import DrxTable, FallbackTable, GrantsTable, SlotKeys
+    from wavebed.spec.radio import Drx, Grants
 
 __all__ = [
-    "DEVICE_KEYS",
-    "RADIO_KEYS",
-    "WIFI_KEYS",
     "buffer_limited",
     "carrier_slots",
     "change_settings",
@@ -40,26 +38,7 @@ __all__ = [
 
 Table: TypeAlias = "Mapping[str, object]"
 
-_SLOT_KEYS = ("frame", "special-symbols", "prepare", "decode", "harq")
-_DIRECTION_KEYS = ("buffer", "discard", "overhead", "rlc", "reordering", "handover")
-RADIO_KEYS = (
-    *_SLOT_KEYS,
-    *_DIRECTION_KEYS,
-    "down-buffer",
-    "up-buffer",
-    "grants",
-    "drx",
-    "rrc",
-    "fallback",
-    "bler",
-)
-"""Keys of the table of an NR or LTE radio."""
-
-WIFI_KEYS = ("buffer", "aggregate-bytes", "aggregate-frames", "overhead-time", "retries", "overhead", "bler")
-"""Keys of the table of an 802.11ad radio."""
-
-DEVICE_KEYS = ("packets-per-second", "down-packets-per-second", "up-packets-per-second", "queue")
-_MAX_PACKETS_PER_S = 10**9
+_Part = TypeVar("_Part", bound=Struct)
 
 
 def preset(value: object) -> MacSettings:
@@ -90,7 +69,7 @@ def mac_settings(
     technology : str
         ``nr``, ``lte`` or ``802.11ad``.
     table : mapping
-        What is to be different; see `RADIO_KEYS` and `WIFI_KEYS`.
+        What is to be different; see `wavebed.radio.tables`.
     place : str
         How messages name the table.
     numerology : int, optional
@@ -114,7 +93,7 @@ def mac_settings(
             for key in ("frame", "special-symbols"):
                 if key in table:
                     raise Problem("belongs to the carrier: move it there", f"{place}.{key}")
-            at(place, lambda given: parts.check_frame(given, special_symbols), frame)
+            at(place, lambda given: check_frame(given, special_symbols), frame)
             base = replace(base, slots=replace(base.slots, frame=frame, special_symbols=special_symbols))
         base = replace(base, fallback=fallback)
     return change_settings(base, table, place)
@@ -133,7 +112,7 @@ def carrier_slots(
         raise Problem(f"{technology} has no slots: write nr or lte")
     if frame is None:
         return base.slots
-    parts.check_frame(frame, special_symbols)
+    check_frame(frame, special_symbols)
     return replace(base.slots, frame=frame, special_symbols=special_symbols)
 
 
@@ -178,178 +157,162 @@ def device_settings(table: Table, place: str = "") -> DeviceSettings:
     return at(place, _device, table) if place else _device(table)
 
 
-def _device(table: Table) -> DeviceSettings:
-    _check_keys(table, DEVICE_KEYS)
-    rate = number(1, _MAX_PACKETS_PER_S)
-    both = at("packets-per-second", rate, table["packets-per-second"]) if "packets-per-second" in table else None
-    found = {
-        key: at(key, rate, table[key]) if key in table else both
-        for key in ("down-packets-per-second", "up-packets-per-second")
-    }
-    down, up = found.values()
+def _device(table: object) -> DeviceSettings:
+    given = read_table(DeviceTable, table, "{packets-per-second = …}")
+    down = given.down_packets_per_second or given.packets_per_second
+    up = given.up_packets_per_second or given.packets_per_second
     if down is None and up is None:
         raise Problem("is missing: write how many packets per second the device handles", "packets-per-second")
-    queue = at("queue", read_queue, table["queue"]) if "queue" in table else DEVICE_QUEUE
-    return DeviceSettings(down, up, buffer_limited(queue, DEVICE_QUEUE))
+    return DeviceSettings(down, up, buffer_limited(given.queue or DEVICE_QUEUE, DEVICE_QUEUE))
 
 
-def _check_keys(table: object, known: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write {{{known[0]} = …}}")
-    for key in table:
-        if key not in known:
-            raise unknown_key(str(key), known)
+def _with(base: _Part, given: Struct, *names: str) -> _Part:
+    """Return `base` with those of the named values that a table gives."""
+    changes = {name: getattr(given, name) for name in names or given.__struct_fields__}
+    return replace(base, **{name: value for name, value in changes.items() if value is not None})
 
 
-def _change_radio(base: RadioSettings, table: Table) -> RadioSettings:
-    _check_keys(table, RADIO_KEYS)
+def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
+    given = read_table(RadioTable, table, "{preset = …}")
     origin = PRESETS[base.preset]
     assert isinstance(origin, RadioSettings), "a radio's preset is a radio's"
-    changed = replace(base, slots=_slots(base.slots, origin, table))
-    changed = _both_directions(changed, table)
-    if "grants" in table:
+    changed = replace(base, slots=_slots(base.slots, origin, given))
+    changed = _both_directions(changed, given)
+    if given.grants is not None:
         usual = changed.up.grants or origin.up.grants
         assert usual is not None, "every preset's uplink has grants"
-        grants = at("grants", lambda raw: parts.grants_part(raw, usual), table["grants"])
+        grants = None if given.grants == "off" else _grants(given.grants, usual)
         changed = replace(changed, up=replace(changed.up, grants=grants))
-    if "fallback" in table:
-        changed = replace(changed, fallback=at("fallback", _fallback, table["fallback"]))
-    changed = replace(changed, connection=_connection(changed, table), bler=_bler(base.bler, table))
+    if given.fallback is not None:
+        fallback = None if given.fallback == "off" else at("fallback", _fallback, given.fallback)
+        changed = replace(changed, fallback=fallback)
+    changed = replace(changed, connection=_connection(changed, given))
+    if given.bler is not None:
+        changed = replace(changed, bler=given.bler)
     _check_discard(changed)
     return changed
 
 
-def _slots(base: Slots, origin: RadioSettings, table: Table) -> Slots:
-    frame, symbols = base.frame, base.special_symbols
-    if "frame" in table:
-        frame = at("frame", parts.frame, table["frame"])
-    if "special-symbols" in table:
-        symbols = at("special-symbols", parts.special_symbols, table["special-symbols"])
-        if "S" not in frame:
-            raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
-    parts.check_frame(frame, symbols)
-    base = replace(base, frame=frame, special_symbols=symbols)
-    if "prepare" in table:
-        base = replace(base, prepare_ns=at("prepare", time_ns, table["prepare"]))
-    if "decode" in table:
-        base = replace(base, decode_ns=at("decode", time_ns, table["decode"]))
-    if "harq" in table:
-        usual = base.harq or origin.slots.harq
-        base = replace(base, harq=at("harq", lambda raw: _harq(raw, usual), table["harq"]))
-    return base
+def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
+    """Check that a frame has symbols for both directions; `symbols_of_s` are those of an ``S`` slot.
+
+    Raises
+    ------
+    Problem
+        If it has not.
+    """
+    down, _, up = symbols_of_s
+    for letter, direction, symbols in (("U", "uplink", up), ("D", "downlink", down)):
+        if frame and letter not in frame and not ("S" in frame and symbols):
+            raise Problem(f"{frame!r} has no {direction} slot: add a {letter}", "frame")
 
 
-def _harq(value: object, usual: Harq | None) -> Harq | None:
+def _slots(base: Slots, origin: RadioSettings, given: SlotKeys) -> Slots:
+    frame = base.frame if given.frame is None else given.frame
+    if given.special_symbols is not None and "S" not in frame:
+        raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
+    check_frame(frame, given.special_symbols or base.special_symbols)
+    base = _with(base, given, "frame", "special_symbols", "prepare_ns", "decode_ns")
+    if given.harq is None:
+        return base
+    usual = base.harq or origin.slots.harq
     assert usual is not None, "every preset has HARQ"
-    return parts.harq_part(value, usual)
+    return replace(base, harq=None if given.harq == "off" else _with(usual, given.harq))
 
 
-def _both_directions(base: RadioSettings, table: Table) -> RadioSettings:
-    down, up = (_direction(direction, table) for direction in (base.down, base.up))
-    if "rlc" in table and "reordering" not in table and technology_of(base.preset) == "lte":
+def _grants(given: GrantsTable, usual: Grants) -> Grants:
+    changed = _with(usual, given, "request_slots", "schedule_slots", "prepare_slots", "first_bytes")
+    if given.configured is None:
+        return changed
+    if given.configured == "off":
+        return replace(changed, configured=None)
+    slots, size = given.configured.slots, given.configured.bytes
+    if changed.configured is not None:
+        slots, size = slots or changed.configured.slots, size or changed.configured.bytes
+    if slots is None or size is None:
+        key = "grants.configured.slots" if slots is None else "grants.configured.size"
+        raise Problem("is missing: a configured grant is {slots = …, size = …}", key)
+    return replace(changed, configured=Configured(slots, size))
+
+
+def _both_directions(base: RadioSettings, given: RadioTable) -> RadioSettings:
+    down, up = (_direction(direction, given) for direction in (base.down, base.up))
+    if given.rlc is not None and given.reordering is None and technology_of(base.preset) == "lte":
         # RLC itself keeps the order in LTE: AM until the gap is filled, UM until t-Reordering (TS 36.322 5.1).
         timer_ns = None if down.rlc.mode == "am" else down.rlc.reassembly_ns
         down, up = (
             direction if direction.reordering is None else replace(direction, reordering=Reordering(timer_ns))
             for direction in (down, up)
         )
-    for key in ("down-buffer", "up-buffer"):
-        if key in table:
-            origin = down if key.startswith("down") else up
-            queue = at(key, lambda raw, queue=origin.queue: _buffer(raw, queue), table[key])  # type: ignore[misc]
-            down, up = (replace(down, queue=queue), up) if origin is down else (down, replace(up, queue=queue))
+    if given.down_buffer is not None:
+        down = replace(down, queue=_buffer(given.down_buffer, down.queue))
+    if given.up_buffer is not None:
+        up = replace(up, queue=_buffer(given.up_buffer, up.queue))
     return replace(base, down=down, up=up)
 
 
-def _direction(base: DirectionSettings, table: Table) -> DirectionSettings:
-    if "buffer" in table:
-        base = replace(base, queue=at("buffer", lambda raw: _buffer(raw, base.queue), table["buffer"]))
-    if "discard" in table:
-        base = replace(base, discard_ns=at("discard", _discard, table["discard"]))
-    if "overhead" in table:
-        base = replace(base, overhead_bytes=at("overhead", number(0, MOST_OVERHEAD_BYTES), table["overhead"]))
-    if "rlc" in table:
-        base = replace(base, rlc=at("rlc", lambda raw: parts.rlc_part(raw, base.rlc), table["rlc"]))
-    if "reordering" in table:
-        base = replace(base, reordering=at("reordering", parts.reordering_part, table["reordering"]))
-    if "handover" in table:
-        forward = at("handover", word("forward", "lose"), table["handover"]) == "forward"
-        base = replace(base, handover="forward" if forward else "lose")
+def _direction(base: DirectionSettings, given: RadioTable) -> DirectionSettings:
+    base = _with(base, given, "overhead_bytes", "handover")
+    if given.buffer is not None:
+        base = replace(base, queue=_buffer(given.buffer, base.queue))
+    if given.discard_ns is not None:
+        base = replace(base, discard_ns=None if given.discard_ns == "off" else given.discard_ns)
+    if given.rlc is not None:
+        base = replace(base, rlc=_with(base.rlc, given.rlc))
+    if given.reordering is not None:
+        base = replace(base, reordering=None if given.reordering == "off" else given.reordering)
     return base
 
 
-def _buffer(value: object, base: Queue) -> Queue:
-    """Read a size, which keeps the kind of queue, or a queue, which keeps the limit if it has none."""
-    value = table_of(value)
-    if isinstance(value, str) and not value[:1].isalpha():
-        from wavebed.config.units import Limit
-
-        limit_bytes = size_bytes(value)
-        if limit_bytes < 1:
-            raise Problem("a buffer of nothing passes nothing: write at least one packet, such as 1500b")
+def _buffer(given: int | Queue, base: Queue) -> Queue:
+    """Return a buffer: a size keeps the kind of queue, a queue keeps the limit if it has none."""
+    if isinstance(given, int):
         kept = base if base.kind != "infinite" else DEVICE_QUEUE
-        return replace(kept, limit=Limit(bytes=limit_bytes))
-    return buffer_limited(read_queue(value), base)
+        return replace(kept, limit=Limit(bytes=given))
+    return buffer_limited(given, base)
 
 
-def _discard(value: object) -> int | None:
-    if value == "off":
-        return None
-    read = time_ns(value)
-    if read < 1:
-        raise Problem("would discard everything: write more than 0, or off")
-    return read
-
-
-def _bler(base: float | None, table: Table) -> float | None:
-    return at("bler", share, table["bler"]) if "bler" in table else base
-
-
-def _connection(base: RadioSettings, table: Table) -> Connection | None:
+def _connection(base: RadioSettings, given: RadioTable) -> Connection | None:
     drx, rrc = (base.connection.drx, base.connection.rrc) if base.connection is not None else (None, None)
     usual_drx, usual_rrc = SLEEP[technology_of(base.preset)]
-    if "drx" in table:
-        drx = at("drx", lambda raw: parts.drx_part(raw, drx or usual_drx), table["drx"])
-    if "rrc" in table:
-        rrc = at("rrc", lambda raw: parts.rrc_part(raw, rrc or usual_rrc), table["rrc"])
+    if given.drx is not None:
+        drx = at("drx", lambda table: _drx(table, drx or usual_drx), given.drx)
+    if isinstance(given.rrc, str):
+        rrc = None if given.rrc == "off" else rrc or usual_rrc
+    elif given.rrc is not None:
+        rrc = _with(rrc or usual_rrc, given.rrc)
     return None if drx is None and rrc is None else Connection(drx, rrc)
 
 
-def _fallback(value: object) -> Slots | None:
-    """Read ``off``, a preset, or ``{preset, frame, special-symbols, prepare, decode, harq}``."""
-    value = table_of(value)
-    if value == "off":
-        return None
-    table: Table = value if isinstance(value, dict) else {"preset": value}
-    _check_keys(table, ("preset", *_SLOT_KEYS))
-    if "preset" not in table:
-        raise Problem('is missing: name the preset of the fallback carrier, such as "lte"', "preset")
-    origin = at("preset", preset, table["preset"])
+def _drx(given: DrxTable | str, usual: Drx) -> Drx | None:
+    if isinstance(given, str):
+        return None if given == "off" else usual
+    short_ns = usual.short_cycle_ns if given.short_cycle_ns is None else given.short_cycle_ns
+    short_cycles = usual.short_cycles if given.short_cycles is None else given.short_cycles
+    if short_ns == "off":
+        short_ns, short_cycles = None, given.short_cycles or 0
+    if short_ns is None and short_cycles:
+        raise Problem("needs the key short-cycle: add it", "short-cycles")
+    if short_ns is not None:
+        short_cycles = short_cycles or 1
+    long_ns = given.long_cycle_ns or usual.long_cycle_ns
+    if short_ns is not None and long_ns % short_ns:
+        raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")
+    if (given.on_ns or usual.on_ns) >= min(long_ns, short_ns or long_ns):
+        raise Problem("must be less than the cycle: there would be no sleep", "on")
+    changed = _with(usual, given, "inactivity_ns", "long_cycle_ns", "on_ns")
+    return replace(changed, short_cycle_ns=short_ns, short_cycles=short_cycles)
+
+
+def _fallback(given: FallbackTable) -> Slots:
+    origin = PRESETS[given.preset]
     if not isinstance(origin, RadioSettings):
         raise Problem("has no slots: name a preset of nr or lte", "preset")
-    return _slots(origin.slots, origin, table)
+    return _slots(origin.slots, origin, given)
 
 
-def _change_wifi(base: WifiSettings, table: Table) -> WifiSettings:
-    _check_keys(table, WIFI_KEYS)
-    if "buffer" in table:
-        base = replace(base, queue=at("buffer", lambda raw: _buffer(raw, base.queue), table["buffer"]))
-    if "aggregate-bytes" in table:
-        base = replace(base, aggregate_bytes=at("aggregate-bytes", _aggregate, table["aggregate-bytes"]))
-    if "aggregate-frames" in table:
-        base = replace(base, aggregate_frames=at("aggregate-frames", number(1, 1024), table["aggregate-frames"]))
-    if "overhead-time" in table:
-        base = replace(base, overhead_ns=at("overhead-time", time_ns, table["overhead-time"]))
-    if "retries" in table:
-        retries = 0 if table["retries"] == "off" else at("retries", number(0, 255), table["retries"])
-        base = replace(base, retries=retries)
-    if "overhead" in table:
-        base = replace(base, overhead_bytes=at("overhead", number(0, MOST_OVERHEAD_BYTES), table["overhead"]))
-    return replace(base, bler=_bler(base.bler, table))
-
-
-def _aggregate(value: object) -> int:
-    read = size_bytes(value)
-    if not 1500 <= read <= 4_194_303:
-        raise Problem(f"{described(value)} is out of range: write 1500b to 4194303b")
-    return read
+def _change_wifi(base: WifiSettings, table: object) -> WifiSettings:
+    given = read_table(WifiTable, table, "{preset = …}")
+    names = ("aggregate_bytes", "aggregate_frames", "overhead_ns", "retries", "overhead_bytes", "bler")
+    base = _with(base, given, *names)
+    return base if given.buffer is None else replace(base, queue=_buffer(given.buffer, base.queue))

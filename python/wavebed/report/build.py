@@ -86,7 +86,9 @@ def page(results: Results, most_views: int) -> str:
         )
         if part
     )
-    return document(title, body, asset("report.js"))
+    licence = asset("uplot/LICENSE")
+    script = f"/* uPlot\n{licence}\n*/\n{asset('uplot/uPlot.iife.min.js')}\n{asset('report.js')}"
+    return document(title, body, script, asset("uplot/uPlot.min.css"))
 
 
 def _head(results: Results, title: str) -> str:
@@ -161,8 +163,9 @@ def _over_time(results: Results, most_views: int) -> str:
     drawn = "".join(_view(results, view, index) for index, view in enumerate(chosen))
     return (
         '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed met the same channel and are drawn'
-        f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values; lines of"
-        " many samples keep the lowest and the highest of each stretch.</p>"
+        f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values. Drag to"
+        " zoom, drag with Shift to pan, double-click to see all; keys: + and −, Shift with an arrow, 0. Lines of many"
+        " samples keep the lowest and the highest of each stretch.</p>"
         f'<div class="controls">{legend}</div>{drawn}</section>'
     )
 

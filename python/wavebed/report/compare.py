@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING, signed
 from wavebed.report.source import read_results
 from wavebed.report.table import metric_rows
-from wavebed.report.text import columns_text, interval_text
+from wavebed.report.text import interval_text
 from wavebed.stats.intervals import Difference, Interval, independent_difference, median_interval
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,10 +68,10 @@ class Line:
         other = self.values.get(column.name, [])
         if not first or not other:
             return None
-        found = independent_difference(first, other)
-        if min(len(first), len(other)) < FEWEST:
-            return Difference(Interval(found.medians.estimate, None, None, None, found.medians.count), None)
-        return found
+        count = min(len(first), len(other))
+        if count < FEWEST:
+            return Difference(Interval(median(other) - median(first), None, None, None, count), None)
+        return independent_difference(first, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def runs_text(comparison: RunComparison) -> str:
         medians = (interval_text(line.median(column)) for column in comparison.columns)
         differences = (_difference_text(line.difference(column)) for column in compared)
         rows.append((f"{line.workload}: {line.metric.name}{unit}", *medians, *differences))
-    return "\n".join([columns_text(rows), "", *comparison.notes]).rstrip()
+    return "\n".join([table_text(rows), "", *comparison.notes]).rstrip()
 
 
 def _difference_text(found: Difference | None) -> str:
@@ -195,13 +197,13 @@ def runs_json(comparison: RunComparison) -> dict[str, Json]:
 
 
 def _cells(line: Line, column: Column) -> dict[str, Json]:
-    median, found = line.median(column), line.difference(column)
+    middle, found = line.median(column), line.difference(column)
     apart = None if found is None else found.medians
     return {
-        "count": median.count,
-        "median": median.estimate,
-        "low": median.low,
-        "high": median.high,
+        "count": middle.count,
+        "median": middle.estimate,
+        "low": middle.low,
+        "high": middle.high,
         "difference": None if apart is None else apart.estimate,
         "difference_low": None if apart is None else apart.low,
         "difference_high": None if apart is None else apart.high,

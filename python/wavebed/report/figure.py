@@ -1,33 +1,34 @@
-"""Time figures: panels one above the other under one time axis, with the radio's states behind and a read-out below.
+"""Time figures: panels one above the other under one time axis, with the radio's states behind.
 
 Lines are SVG that stretches to the page's width; all text is HTML beside it, so that it is legible on a phone too.
-Colours come from the page's style sheet by class: ``t0`` … are treatments, ``d0`` … kinds of line.
+Colours come from the page's style sheet by class: ``t0`` … are treatments, ``d0`` … kinds of line. That picture is what
+is printed, and what a page without script shows. The page's script reads the values back from the paths and draws them
+with uPlot, which zooms and pans.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.report.numbers import figure, nice_step, nice_ticks, ticks_between
-from wavebed.report.thin import Points, held, in_steps, middles, thinned
+from wavebed.report.numbers import figure, nice_ticks, ticks_between
+from wavebed.report.thin import Points, held, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.report.thin import Floats, How
+    from numpy.typing import NDArray
 
-__all__ = ["Bar", "Figure", "Line", "Panel", "Strip", "json_island", "swatch"]
+__all__ = ["Bar", "Figure", "Line", "Panel", "Strip", "swatch"]
 
-WIDE = 1000
+WIDE = 100_000
 """Units from the left end of the time axis to the right; their size depends on the page."""
-READOUT_STEPS = 400
-BINS = 400
+HIGH = 10_000
+"""Units from the lower end of a value axis to the upper one."""
+BINS = 1000
 TICK_PX = 38
 """About how far apart the labels of an axis are."""
 LEAST_LABEL = 0.045
@@ -41,7 +42,7 @@ class Line:
     Parameters
     ----------
     name : str
-        What the read-out calls it; empty for a line that the read-out leaves out.
+        What the legend calls it; empty for a line that the legend leaves out.
     style : str
         Its classes in the style sheet.
     points : Points
@@ -52,8 +53,6 @@ class Line:
         Whether the area below is filled.
     holds : bool
         Whether the last value of a stepped line holds to the end of the axis.
-    how : {"mean", "max", "last"}
-        What the read-out tells of a step of time.
     """
 
     name: str
@@ -62,17 +61,15 @@ class Line:
     stepped: bool = False
     filled: bool = False
     holds: bool = False
-    how: How = "mean"
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: its title and unit, its lines, and what its kinds of line mean (style and text)."""
+    """One panel: its title and unit, and its lines."""
 
     title: str
     unit: str
     lines: Sequence[Line]
-    legend: Sequence[tuple[str, str]] = ()
     height: int = 140
 
 
@@ -118,24 +115,17 @@ class Figure:
 
     def render(self) -> str:
         """Return the HTML."""
-        label = escape(f"{self.label}; arrow keys read values")
-        parts = [
-            f'<figure class="chart" tabindex="0" role="group" aria-label="{label}"><div class="plot">',
-            self._shade(),
-        ]
+        frame = f'tabindex="0" role="group" aria-label="{escape(self.label)}"'
+        axis = f'data-start="{self.start_s:.6g}" data-end="{self.end_s:.6g}"'
+        parts = [f'<figure class="chart" {frame} {axis}><div class="plot">', self._shade()]
         parts += [self._strip(strip) for strip in self.strips]
         parts += [self._panel(panel) for panel in self.panels]
         parts.append(self._axis())
-        parts.append('<div class="cursor" hidden></div></div><div class="readout" aria-live="polite"></div>')
-        parts.append(json_island("data", self._data()))
-        parts.append("</figure>")
+        parts.append('<div class="cursor" hidden></div></div><div class="readout" aria-live="polite"></div></figure>')
         return "".join(parts)
 
     def _share(self, time_s: float) -> float:
         return min(max((time_s - self.start_s) / (self.end_s - self.start_s), 0.0), 1.0)
-
-    def _x(self, times_s: Floats) -> Floats:
-        return (times_s - self.start_s) / (self.end_s - self.start_s) * WIDE
 
     def _shade(self) -> str:
         if not self.shades:
@@ -145,13 +135,13 @@ class Figure:
         for style in styles:
             path = "".join(self._box(bar) for bar in self.shades if bar.style == style)
             paths.append(f'<path class="shade {style}" d="{path}"/>')
-        frame = f'class="shades" viewBox="0 0 {WIDE} 10" preserveAspectRatio="none" aria-hidden="true"'
-        return f"<svg {frame}>{''.join(paths)}</svg>"
+        frame = f'class="track" viewBox="0 0 {WIDE} 10" preserveAspectRatio="none" aria-hidden="true"'
+        return f'<div class="shades window"><svg {frame}>{"".join(paths)}</svg></div>'
 
     def _box(self, bar: Bar) -> str:
         left = self._share(bar.start_s) * WIDE
         right = self._share(self.end_s if bar.end_s is None else bar.end_s) * WIDE
-        return f"M{left:.1f} 0H{max(right, left + 0.3):.1f}V10H{left:.1f}Z"
+        return f"M{left:.0f} 0H{max(right, left + 30):.0f}V10H{left:.0f}Z"
 
     def _strip(self, strip: Strip) -> str:
         lanes = []
@@ -163,7 +153,8 @@ class Figure:
         side = f"left:{100 * place:.2f}%" if place < 0.7 else f"right:{100 - 100 * self._end(strip):.2f}%"
         title = "" if strip.inside else f'<div class="who"><span style="{side}">{escape(strip.title)}</span></div>'
         label = f'<div class="gutter">{escape(strip.title)}</div>' if strip.inside else ""
-        return f'<div class="strip">{label}{title}{"".join(lanes)}</div>'
+        track = f'<div class="window"><div class="track">{"".join(lanes)}</div></div>'
+        return f'<div class="strip">{label}{title}{track}</div>'
 
     def _end(self, strip: Strip) -> float:
         return max((self._share(bar.end_s or bar.start_s) for lane in strip.lanes for bar in lane), default=1.0)
@@ -192,62 +183,39 @@ class Figure:
         ticks = nice_ticks(min([0.0, *lowest]), max(highest, default=1.0), round(panel.height / TICK_PX))
         low, high = ticks[0], ticks[-1]
 
-        def y(values: Floats) -> Floats:
-            return panel.height * (high - values) / (high - low)
-
-        grid = "".join(f"M0 {panel.height * (high - tick) / (high - low):.1f}H{WIDE}" for tick in ticks)
-        drawn = "".join(self._line(line, points, y, float(panel.height)) for line, points in lines)
+        grid = "".join(f"M0 {HIGH * (high - tick) / (high - low):.0f}h{WIDE}" for tick in ticks)
+        drawn = "".join(self._line(line, points, low, high) for line, points in lines)
         labels = "".join(
             f'<span style="top:{100 * (high - tick) / (high - low):.2f}%">{_tick(tick)}</span>' for tick in ticks
         )
-        legend = "".join(f'<span class="item">{swatch(style)}{escape(text)}</span>' for style, text in panel.legend)
+        named = [line for line in panel.lines if line.name]
+        legend = "".join(f'<span class="item">{swatch(line.style)}{escape(line.name)}</span>' for line in named)
         unit = f', <span class="unit">{escape(panel.unit)}</span>' if panel.unit else ""
         return (
             f'<div class="panel"><div class="title"><b>{escape(panel.title)}{unit}</b>{legend}</div>'
             f'<div class="area" style="height:{panel.height}px"><div class="ticks" aria-hidden="true">{labels}</div>'
-            f'<svg class="lines" viewBox="0 0 {WIDE} {panel.height}" preserveAspectRatio="none" role="img"'
-            f' aria-label="{escape(panel.title)}"><path class="grid" d="{grid}"/>{drawn}</svg></div></div>'
+            f'<svg class="lines" viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img"'
+            f' aria-label="{escape(panel.title)}" data-low="{low:.6g}" data-high="{high:.6g}">'
+            f'<path class="grid" d="{grid}"/>{drawn}</svg></div></div>'
         )
 
-    def _line(self, line: Line, points: Points, y: object, floor: float) -> str:
-        assert callable(y), "a scale"
+    def _line(self, line: Line, points: Points, low: float, high: float) -> str:
         if not line.stepped or len(points) > 4 * BINS:
             points = thinned(points, self.start_s, self.end_s, BINS)
-        out = []
+        runs = []
         for run in _runs(points):
-            xs, ys = self._x(run.time_s), y(run.value)
-            path = _stepped(xs, ys) if line.stepped else _straight(xs, ys)
-            if line.filled:
-                out.append(f'<path class="fill {line.style}" d="M{xs[0]:.1f} {floor:.1f}L{path[1:]}V{floor:.1f}Z"/>')
-            if len(run) == 1 and not line.stepped:
-                path += "h.1"
-            out.append(f'<path class="line {line.style}" d="{path}"/>')
-        return "".join(out)
+            xs = np.rint((run.time_s - self.start_s) / (self.end_s - self.start_s) * WIDE).astype(np.int64)
+            ys = np.rint((high - run.value) / (high - low) * HIGH).astype(np.int64)
+            runs.append((xs, ys, _way(xs, ys, stepped=line.stepped)))
+        filled = "".join(f"M{xs[0]} {HIGH}V{ys[0]}{way}V{HIGH}Z" for xs, ys, way in runs) if line.filled else ""
+        fill = f'<path class="fill {line.style}" d="{filled}"/>' if filled else ""
+        path = "".join(f"M{xs[0]} {ys[0]}{way}" for xs, ys, way in runs)
+        return f'{fill}<path class="line {line.style}" data-name="{escape(line.name)}" d="{path}"/>' if path else ""
 
     def _axis(self) -> str:
         ticks = ticks_between(self.start_s, self.end_s)
         labels = "".join(f'<span style="left:{100 * self._share(tick):.2f}%">{_tick(tick)}</span>' for tick in ticks)
         return f'<div class="axis"><div class="times" aria-hidden="true">{labels}</div>time in the trial, s</div>'
-
-    def _data(self) -> dict[str, object]:
-        step_s = nice_step(self.end_s - self.start_s, READOUT_STEPS)
-        count = max(1, math.ceil((self.end_s - self.start_s) / step_s - 1e-9))
-        moments_s = middles(self.start_s, step_s, count)
-        panels = []
-        for panel in self.panels:
-            lines = []
-            for line in panel.lines:
-                if not line.name:
-                    continue
-                if line.stepped:
-                    values = held(line.points, moments_s)
-                else:
-                    values = in_steps(line.points, self.start_s, step_s, count, line.how)
-                lines.append({"name": line.name, "style": line.style, "values": [_short(value) for value in values]})
-            panels.append({"title": panel.title, "unit": panel.unit, "lines": lines})
-        states = [bar for bar in self.shades if bar.text]
-        shades = [[round(bar.start_s, 3), _round(bar.end_s), bar.text] for bar in states[:READOUT_STEPS]]
-        return {"start": self.start_s, "end": self.end_s, "step": step_s, "panels": panels, "states": shades}
 
 
 def swatch(style: str) -> str:
@@ -256,12 +224,6 @@ def swatch(style: str) -> str:
         f'<svg class="swatch" viewBox="0 0 22 8" width="22" height="8" aria-hidden="true">'
         f'<path class="line {escape(style)}" d="M0 4H22"/></svg>'
     )
-
-
-def json_island(kind: str, value: object) -> str:
-    """Return a script element that holds data, from which nothing can break out."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return f'<script type="application/json" class="{kind}">{text}</script>'
 
 
 def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Points:
@@ -283,27 +245,14 @@ def _runs(points: Points) -> list[Points]:
     return [Points(time_s, value) for time_s, value in pieces if len(value) and not np.isnan(value[0])]
 
 
-def _straight(xs: Floats, ys: Floats) -> str:
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
-
-
-def _stepped(xs: Floats, ys: Floats) -> str:
-    first = f"M{xs[0]:.1f} {ys[0]:.1f}"
-    return first + "".join(f"H{x:.1f}V{y:.1f}" for x, y in zip(xs[1:].tolist(), ys[1:].tolist(), strict=True))
+def _way(xs: NDArray[np.int64], ys: NDArray[np.int64], *, stepped: bool) -> str:
+    """Return the path from the first point on, in relative steps; a single point is a short line."""
+    form = "h{}v{}" if stepped else "l{} {}"
+    steps = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
+    return "".join(form.format(*step) for step in steps) if len(xs) > 1 or stepped else "h10"
 
 
 def _tick(value: float) -> str:
     if abs(value) >= 10_000:
         return figure(value)
     return f"{value:g}".replace("-", "−")
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-def _short(value: float) -> float | int | None:
-    if math.isnan(value):
-        return None
-    short = float(f"{value:.3g}") if abs(value) < 1000 else round(value)
-    return int(short) if short == int(short) else short

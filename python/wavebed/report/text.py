@@ -8,6 +8,7 @@ from wavebed.report.numbers import figure
 from wavebed.report.source import read_results
 from wavebed.report.table import metric_rows
 from wavebed.result.model import COUNTED
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialLine
     from wavebed.stats.intervals import Interval
 
-__all__ = ["columns_text", "interval_text", "summary_json", "summary_text"]
-
-_GAP = "  "
+__all__ = ["interval_text", "summary_json", "summary_text"]
 
 
 def summary_text(run_dir: Path) -> str:
@@ -41,17 +40,7 @@ def summary_text(run_dir: Path) -> str:
             (f"{workload}: {_named(row)}", *(interval_text(row.median(treatment)) for treatment in results.treatments))
             for row in measured
         )
-    return "\n".join([columns_text(lines), "", *_verdicts(results.run.record.trials)])
-
-
-def columns_text(lines: Sequence[tuple[str, ...]]) -> str:
-    """Return rows of cells as text; the first column is flush left, the others flush right."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = []
-    for head, *cells in lines:
-        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        text.append(_GAP.join([head.ljust(widths[0]), *right]).rstrip())
-    return "\n".join(text)
+    return "\n".join([table_text(lines), "", *_verdicts(results.run.record.trials)])
 
 
 def _named(row: Row) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Floats", "How", "Points", "held", "in_steps", "middles", "summed", "thinned"]
+__all__ = ["Floats", "Points", "held", "middles", "summed", "thinned"]
 
 Floats: TypeAlias = "NDArray[np.float64]"
-How: TypeAlias = Literal["mean", "max", "last"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,29 +48,6 @@ def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
     gaps = np.flatnonzero(missing)
     keep[gaps[_firsts(place[gaps])]] = True
     return Points(points.time_s[keep], points.value[keep])
-
-
-def in_steps(points: Points, start_s: float, step_s: float, count: int, how: How) -> Floats:
-    """Return one value for each of `count` steps of time; NaN where there is none."""
-    out = np.full(count, np.nan)
-    good = ~np.isnan(points.value)
-    time_s, value = points.time_s[good], points.value[good]
-    place = np.floor((time_s - start_s) / step_s + 1e-9).astype(np.int64)
-    inside = (place >= 0) & (place < count)
-    place, value = place[inside], value[inside]
-    if not len(place):
-        return out
-    if how == "mean":
-        number = np.bincount(place, minlength=count)
-        total = np.bincount(place, value, minlength=count)
-        out[number > 0] = total[number > 0] / number[number > 0]
-    elif how == "max":
-        highest = np.full(count, -np.inf)
-        np.maximum.at(highest, place, value)
-        out[np.isfinite(highest)] = highest[np.isfinite(highest)]
-    else:
-        out[place] = value
-    return out
 
 
 def held(points: Points, moments_s: Floats) -> Floats:

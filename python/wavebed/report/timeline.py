@@ -136,21 +136,17 @@ def _matters(view: View, up: str, down: str | None) -> bool:
 
 def _throughput(results: Results, view: View, link: str, step_s: float, end_s: float) -> Panel:
     lines = []
-    legend = []
     course = max(view.trials, key=lambda trial: trial.end_s).courses.get(link)
     if course is not None and not np.isnan(course.rate_bps.value).all():
         points = Points(course.rate_bps.time_s, course.rate_bps.value / 1e6)
         lines.append(Line("capacity", "capacity", points, stepped=True, filled=True, holds=True))
-        legend.append(("capacity", "capacity"))
     for trial in view.trials:
         time_s, delivered = trial.carried(link)
         carried = summed(time_s, delivered * 8 / 1e6, step_s, min(trial.end_s, end_s))
-        lines.append(Line(trial.line.treatment, line_styles(results, 0, trial.line.treatment, 0), carried))
-    if len(results.treatments) == 1:
-        legend.append(("t0", "throughput"))
+        lines.append(_line(results, trial, "throughput", carried))
     direction = "Downlink" if link.endswith(".down") else "Uplink"
     title = f"{direction} at {link.rpartition('.')[0]}: throughput of IP packets"
-    return Panel(title, "Mbit/s", lines, legend, 200 if direction == "Downlink" else 120)
+    return Panel(title, "Mbit/s", lines, 200 if direction == "Downlink" else 120)
 
 
 def _queue(results: Results, view: View, link: str, step_s: float, end_s: float) -> Panel:
@@ -159,7 +155,7 @@ def _queue(results: Results, view: View, link: str, step_s: float, end_s: float)
         peak, last = trial.queue(link)
         value = _largest(peak, last, step_s, min(trial.end_s, end_s))
         points = Points(middles(0.0, step_s, len(value)), value / 1e3)
-        lines.append(Line(trial.line.treatment, line_styles(results, 0, trial.line.treatment, 0), points, how="max"))
+        lines.append(_line(results, trial, "queue", points))
     return Panel(f"Queue at {link}: largest in each {step_s:g} s", "kB", lines)
 
 
@@ -184,18 +180,14 @@ def _rtt(results: Results, view: View) -> Panel:
                     label = f"{name}: {series}"
                     place = kinds.setdefault(label, len(kinds))
                     style = line_styles(results, 0, treatment, place)
-                    lines.append(Line(_named(results, treatment, label), style, points, how="max"))
+                    lines.append(Line(_named(results, treatment, label), style, points))
     flows = [(trial, flow) for trial in view.trials for flow in trial.flows[:MOST_FLOWS]]
     place = kinds.setdefault("TCP srtt", len(kinds)) if flows else 0
     for trial, flow in flows:
         style = line_styles(results, 0, trial.line.treatment, place) + " thin"
         label = _named(results, trial.line.treatment, "TCP srtt") if flow is trial.flows[0] else ""
-        lines.append(Line(label, style, flow.srtt_ms, how="max"))
-    if len(results.treatments) > 1:
-        legend = [(f"ink d{place}", label) for label, place in kinds.items()]
-    else:
-        legend = [(f"t{place % 6}", label) for label, place in kinds.items()]
-    return Panel("Round-trip time", "ms", lines, legend)
+        lines.append(Line(label, style, flow.srtt_ms))
+    return Panel("Round-trip time", "ms", lines)
 
 
 def is_round_trip(series: str, unit: str) -> bool:
@@ -209,8 +201,15 @@ def _cwnd(results: Results, view: View) -> Panel:
         for index, flow in enumerate(trial.flows[:MOST_FLOWS]):
             style = line_styles(results, index, trial.line.treatment, 0) + " thin"
             label = _named(results, trial.line.treatment, "largest") if index == 0 else ""
-            lines.append(Line(label, style, flow.cwnd_segments, how="last"))
+            lines.append(Line(label, style, flow.cwnd_segments))
     return Panel("Congestion window of each TCP connection", "segments", lines)
+
+
+def _line(results: Results, trial: Trial, label: str, points: Points) -> Line:
+    """Return the line of a trial in a panel of one kind of line."""
+    treatment = trial.line.treatment
+    name = treatment if len(results.treatments) > 1 else label
+    return Line(name, line_styles(results, 0, treatment, 0), points)
 
 
 def _named(results: Results, treatment: str, label: str) -> str:

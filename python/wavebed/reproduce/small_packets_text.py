@@ -10,6 +10,7 @@ from wavebed.forward.report.beside import iperf3_runs
 from wavebed.forward.report.words import cell, section, table
 from wavebed.forward.table_text import comparison_text
 from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,9 +104,7 @@ def _digits(value: object, digits: int, scale: float = 1.0) -> str:
 
 
 def _plain(title: str, rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([title, *lines])
+    return f"{title}\n{table_text(rows, left=True)}"
 
 
 def _html(caption: str, rows: Sequence[Sequence[str]]) -> str:

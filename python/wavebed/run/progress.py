@@ -1,13 +1,11 @@
-"""Progress on standard error: a line that is refreshed on a terminal, plain lines elsewhere."""
+"""Progress of a run on standard error, with an estimate of the time that is left."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, cast
 
-from wavebed.printable import printable
+from wavebed.terminal import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Live", "duration_text", "show_text"]
 
-PLAIN_EVERY_S = 15.0
-REFRESH_EVERY_S = 0.5
 OVERHEAD_S = 1.0
 BROWSER_S = 4.0
 
@@ -32,58 +28,23 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-class Live:
-    """The line about the trial that runs.
+class Live(Status):
+    """The line about the trial that runs."""
 
-    Parameters
-    ----------
-    stream : file, optional
-        Where it goes; standard error by default.
-    """
-
-    def __init__(self, command: str, stream: TextIO | None = None) -> None:
-        self._command = command
-        self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
-        self._said = float("-inf")
-        self._before: tuple[int, dict[str, int]] | None = None
-        self._lock = threading.Lock()
+    _before: tuple[int, dict[str, int]] | None = None
 
     def new_trial(self) -> None:
         """Forget the counters of the trial before."""
         self._before = None
-        if not self._terminal:
-            self._said = time.monotonic()
+        self._said_s = time.monotonic()
 
     def look(self, head: str, left_s: float, lab: Lab, acts: Sequence[Act]) -> None:
         """Say how far the trial is, if it is time to."""
-        every = REFRESH_EVERY_S if self._terminal else PLAIN_EVERY_S
-        if time.monotonic() - self._said < every:
+        if not self.is_due():
             return
         running = ", ".join(act.workload.name for act in acts if act.started.is_set() and not act.over.is_set())
         shown, self._before = show_text(lab.show(), self._before)
-        self.say(f"{head}, about {duration_text(left_s)} left: {running or 'waiting'}{shown}")
-
-    def say(self, text: str) -> None:
-        """Say a line; on a terminal the next one replaces it."""
-        with self._lock:
-            self._said = time.monotonic()
-            line = f"{self._command}: {printable(text)}"
-            if self._terminal:
-                print(f"\r\x1b[K{line}", end="", file=self._stream, flush=True)
-            else:
-                print(line, file=self._stream, flush=True)
-
-    def note(self, text: str) -> None:
-        """Say a line that stays."""
-        with self._lock:
-            head = "\r\x1b[K" if self._terminal else ""
-            print(f"{head}{self._command}: {printable(text)}", file=self._stream, flush=True)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._terminal:
-            print("\r\x1b[K", end="", file=self._stream, flush=True)
+        self.say(f"{head}, about {duration_text(left_s)} left: {running or 'waiting'}{shown}", left_s)
 
 
 def show_text(

@@ -15,7 +15,7 @@ from wavebed.config.reader import Reader
 from wavebed.config.table import Key, array_schema, read_table, table, table_schema
 from wavebed.config.values import name, number, seconds, share, size_bytes, word
 from wavebed.radio.model import Technology
-from wavebed.radio.read import DEVICE_KEYS, RADIO_KEYS, WIFI_KEYS
+from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
 from wavebed.scene.values import Share
@@ -73,13 +73,9 @@ def _sub(model: type[_Table], header: str) -> Reader[_Table]:
     return table(model, f"{header} on a line of its own", header)
 
 
-def _unread(write: str, *keys: str) -> Reader[object]:
+def _unread(write: str, *models: type[Struct]) -> Reader[object]:
     """Pass on a table that the settings of the radio read."""
-    return Reader(
-        lambda given: given,
-        write,
-        {"type": "object", "properties": {key: {} for key in keys}, "additionalProperties": False},
-    )
+    return Reader(lambda given: given, write, lambda: {"anyOf": [dict(table_schema(model)) for model in models]})
 
 
 def _unread_array(write: str, model: type[Struct]) -> Reader[object]:
@@ -383,8 +379,8 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     ] = None
     radio: Annotated[
         object,
-        Key(_unread("[radio]", *RADIO_KEYS, *WIFI_KEYS), "what the radio stage is to do: keys below"),
+        Key(_unread("[radio]", RadioTable, WifiTable), "what the radio stage is to do: keys below"),
     ] = None
     device: Annotated[
-        object, Key(_unread("[device]", *DEVICE_KEYS), "what the device itself can handle: keys below")
+        object, Key(_unread("[device]", DeviceTable), "what the device itself can handle: keys below")
     ] = None

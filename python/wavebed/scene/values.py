@@ -26,6 +26,7 @@ from wavebed.config.values import (
     text,
 )
 from wavebed.config.values import rate_bps as _rate_bps
+from wavebed.spec.radio import MOST_FRAME_SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,6 @@ __all__ = [
 
 MAX_COORDINATE_M = 100_000.0
 MAX_ENTRIES = 1000
-_SLOTS_OF_A_FRAME = 160  # 20 ms, the longest TDD period of TS 38.213 11.1 with both patterns, at 120 kHz
 
 
 class Share(Struct, frozen=True):
@@ -177,8 +177,8 @@ def frame(value: object) -> str:
         return ""
     if not isinstance(value, str) or not re.fullmatch(r"[DSU]+", value, re.ASCII):
         raise Problem(f"{described(value)} is not a frame: write the slots of a period as D, S and U, or fdd")
-    if len(value) > _SLOTS_OF_A_FRAME:
-        raise Problem(f"has {len(value)} slots: write at most {_SLOTS_OF_A_FRAME}")
+    if len(value) > MOST_FRAME_SLOTS:
+        raise Problem(f"has {len(value)} slots: write at most {MOST_FRAME_SLOTS}")
     for letter, direction in (("D", "downlink"), ("U", "uplink")):
         if letter not in value:
             raise Problem(f"{value!r} has no {direction}: add a slot {letter!r}, as in DDDSU")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, json
 
+from wavebed.config.queue import CODEL_INTERVAL_NS, CODEL_TARGET_NS, FQ_CODEL_FLOWS, FQ_CODEL_QUANTUM_BYTES
 from wavebed.config.units import MAX_RATE_BPS, MAX_TIME_NS, Limit
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ class Codel(Kind, frozen=True, tag="codel"):
     """RFC 8289."""
 
     limit: Limit
-    target_ns: PositiveTimeNs = 5_000_000
-    interval_ns: PositiveTimeNs = 100_000_000
+    target_ns: PositiveTimeNs = CODEL_TARGET_NS
+    interval_ns: PositiveTimeNs = CODEL_INTERVAL_NS
     ecn: bool = False
 
     def __post_init__(self) -> None:
@@ -121,11 +122,11 @@ class FqCodel(Kind, frozen=True, tag="fq_codel"):
     """RFC 8290."""
 
     limit: Limit
-    target_ns: PositiveTimeNs = 5_000_000
-    interval_ns: PositiveTimeNs = 100_000_000
+    target_ns: PositiveTimeNs = CODEL_TARGET_NS
+    interval_ns: PositiveTimeNs = CODEL_INTERVAL_NS
     ecn: bool = True
-    flows: Annotated[int, Meta(ge=1, le=65_536)] = 1024
-    quantum_bytes: Annotated[int, Meta(ge=1, le=2**32 - 1)] = 1514
+    flows: Annotated[int, Meta(ge=1, le=65_536)] = FQ_CODEL_FLOWS
+    quantum_bytes: Annotated[int, Meta(ge=1, le=2**32 - 1)] = FQ_CODEL_QUANTUM_BYTES
 
     def __post_init__(self) -> None:
         _check_interval(self.target_ns, self.interval_ns)

@@ -30,27 +30,36 @@ AirRate: TypeAlias = Constant | PatternRate
 """Bits of transport blocks per second that are the user's, averaged over the duplex frame."""
 _SYMBOLS = 14
 """Of a slot (TS 38.211, 4.3.2)."""
+MOST_SLOTS = 1_000_000
+MOST_PROCESSES = 32
+MOST_TRANSMISSIONS = 64
+MOST_DECIBELS = 100
+MOST_RETRANSMISSIONS = 255
+MOST_FRAME_SLOTS = 160
+"""20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213 11.1)."""
+MOST_AGGREGATE_BYTES = (1 << 22) - 1
+MOST_AGGREGATE_FRAMES = 1024
 Symbols: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
-PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_SLOTS)]
+PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
 
 
 class Harq(Part, frozen=True):
     """Hybrid ARQ of one carrier; times in slots of that carrier. `limit` counts all transmissions of a block."""
 
-    processes: Annotated[int, Meta(ge=1, le=32)]
+    processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)]
     feedback_slots: Count
     schedule_slots: PositiveCount
-    limit: Annotated[int, Meta(ge=1, le=64)]
-    combining_gain_db: Annotated[float, Meta(ge=0, le=100)]
-    slope_per_db: Annotated[float, Meta(ge=0, le=100)]
+    limit: Annotated[int, Meta(ge=1, le=MOST_TRANSMISSIONS)]
+    combining_gain_db: Annotated[float, Meta(ge=0, le=MOST_DECIBELS)]
+    slope_per_db: Annotated[float, Meta(ge=0, le=MOST_DECIBELS)]
 
 
 class Slots(Part, frozen=True):
     """Slots of one carrier. `frame` is empty for FDD, else of the letters D, S, U; `special_symbols` are those of S."""
 
     slot_ns: Annotated[int, Meta(ge=1000, le=10**9)]
-    frame: Annotated[str, Meta(pattern="^[DSU]*$", max_length=1000)]
+    frame: Annotated[str, Meta(pattern="^[DSU]*$", max_length=MOST_FRAME_SLOTS)]
     special_symbols: tuple[Symbols, Symbols, Symbols]
     prepare_ns: TimeNs
     decode_ns: TimeNs
@@ -71,7 +80,7 @@ class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
     reassembly_ns: TimeNs
     poll_ns: TimeNs
     status_ns: TimeNs
-    retransmissions: Annotated[int, Meta(ge=0, le=255)]
+    retransmissions: Annotated[int, Meta(ge=0, le=MOST_RETRANSMISSIONS)]
 
 
 class RlcUm(Part, frozen=True, tag_field="mode", tag="um"):
@@ -158,10 +167,10 @@ class Wifi(LinkStage, frozen=True, tag="wifi"):
     rate: AirRate
     bler: Probability | None
     queue: Queue
-    aggregate_bytes: Annotated[int, Meta(ge=1, le=(1 << 22) - 1)]
-    aggregate_frames: Annotated[int, Meta(ge=1, le=1024)]
+    aggregate_bytes: Annotated[int, Meta(ge=1, le=MOST_AGGREGATE_BYTES)]
+    aggregate_frames: Annotated[int, Meta(ge=1, le=MOST_AGGREGATE_FRAMES)]
     overhead_ns: Annotated[int, Meta(ge=0, le=10**9)]
-    retries: Annotated[int, Meta(ge=0, le=255)]
+    retries: Annotated[int, Meta(ge=0, le=MOST_RETRANSMISSIONS)]
     overhead_bytes: OverheadBytes
 
     def check(self, mtu: int) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -140,31 +142,33 @@ def independent_difference(a: Sequence[float], b: Sequence[float], level: float 
     seed : int
         Of the resampling: the same values give the same interval.
     """
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    count = min(len(first), len(second))
+    count = min(len(a), len(b))
     if count == 0:
         return Difference(Interval(None, None, None, None, 0), None)
-    estimate = float(np.median(second) - np.median(first))
-    delta = cliffs_delta(first, second)
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    estimate = float(_median_difference(second, first))
+    delta = cliffs_delta(a, b)
+    from scipy.stats import bootstrap
+
     if count == 1:
         return Difference(Interval(estimate, None, None, None, count), delta)
     generator = np.random.Generator(np.random.PCG64(seed))
-    resampled = np.sort(_medians(second, generator) - _medians(first, generator))
-    place = int((RESAMPLES + 1) * (1 - level) / 2)
-    low, high = float(resampled[place - 1]), float(resampled[RESAMPLES - place])
+    resampled = bootstrap(
+        (second, first), _median_difference, n_resamples=RESAMPLES, method="percentile", rng=generator
+    ).bootstrap_distribution
+    # SciPy's own interval interpolates between two of the ordered resamples; this is Davison and Hinkley's.
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], method="weibull").tolist()
     return Difference(Interval(estimate, low, high, level, count), delta)
 
 
-def _medians(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    picked = generator.integers(0, len(values), size=(RESAMPLES, len(values)))
-    return np.asarray(np.median(values[picked], axis=1))
+def _median_difference(second: NDArray[np.float64], first: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    return np.asarray(np.median(second, axis=axis) - np.median(first, axis=axis))
 
 
-def cliffs_delta(a: Sequence[float] | NDArray[np.float64], b: Sequence[float] | NDArray[np.float64]) -> float | None:
+def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return how much more often a value of `b` is above one of `a` than below it (Cliff 1993), from -1 to 1."""
-    first, second = np.sort(np.asarray(a, dtype=np.float64)), np.asarray(b, dtype=np.float64)
-    if len(first) == 0 or len(second) == 0:
-        return None
-    below = np.searchsorted(first, second, side="left").sum()
-    above = (len(first) - np.searchsorted(first, second, side="right")).sum()
-    return float(below - above) / (len(first) * len(second))
+    require("report", "Cliff's delta", ("scipy",))
+    from scipy.stats import mannwhitneyu
+
+    pairs = len(a) * len(b)
+    return float(2 * mannwhitneyu(b, a, method="asymptotic").statistic - pairs) / pairs if pairs else None

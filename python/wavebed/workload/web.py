@@ -111,6 +111,8 @@ class Web(Workload[WebOptions]):
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site
 
+        for program in self.needed_programs():
+            find(program)
         self.built = load_site(self.options.site, cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):

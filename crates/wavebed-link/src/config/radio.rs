@@ -121,7 +121,8 @@ struct RrcKeys {
 
 const SYMBOLS: u32 = 14;
 const MAX_SLOTS: u64 = 1_000_000;
-const MAX_FRAME: usize = 1000;
+/// Slots of 20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213, 11.1).
+const MAX_FRAME: usize = 160;
 /// `nrofHARQ-ProcessesForPDSCH-v1700` (TS 38.331).
 const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;

@@ -6,19 +6,19 @@ is a line of no length with a round end, so that it stays round when the drawing
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.report.figure import json_island
 from wavebed.report.numbers import figure, nice_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Axis", "Chart", "Line", "linear", "logarithmic", "style_of"]
+__all__ = ["Axis", "Chart", "Line", "json_island", "linear", "logarithmic", "style_of"]
 
 WIDE = 1000
 """Units from the left end of an axis to the right; their size depends on the page."""
@@ -184,6 +184,12 @@ class Chart:
 
         told = {name_of(x): text for x, text in (line.told or {}).items()}
         return replace(line, points=[(name_of(x), y) for x, y in line.points], told=told)
+
+
+def json_island(kind: str, value: object) -> str:
+    """Return a script element that holds data, from which nothing can break out."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return f'<script type="application/json" class="{kind}">{text}</script>'
 
 
 def linear(values: Sequence[float], *, zero: bool = True, about: int = 5) -> Axis:

@@ -1,0 +1,357 @@
+"""Every key of a radio and of a device: how it is written and what it means; the bounds are those of the engine.
+
+``None`` means that a table does not say it: the value of the preset, or of what the table changes, holds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from msgspec import Struct
+
+from wavebed.config.problems import Problem, choose, described
+from wavebed.config.queue import QUEUE, Queue
+from wavebed.config.reader import Reader, reader
+from wavebed.config.table import Key, read_table, table_schema
+from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, share, size_bytes, table_of, time_ns, word
+from wavebed.radio.presets import PRESETS
+from wavebed.spec.link import MOST_OVERHEAD_BYTES
+from wavebed.spec.radio import (
+    MOST_AGGREGATE_BYTES,
+    MOST_AGGREGATE_FRAMES,
+    MOST_DECIBELS,
+    MOST_FRAME_SLOTS,
+    MOST_PROCESSES,
+    MOST_RETRANSMISSIONS,
+    MOST_SLOTS,
+    MOST_TRANSMISSIONS,
+    Reordering,
+)
+
+if TYPE_CHECKING:
+    from wavebed.config.reader import Schema
+
+__all__ = [
+    "ConfiguredTable",
+    "DeviceTable",
+    "DrxTable",
+    "FallbackTable",
+    "GrantsTable",
+    "HarqTable",
+    "Off",
+    "RadioTable",
+    "RlcTable",
+    "RrcTable",
+    "WifiTable",
+]
+
+_Table = TypeVar("_Table", bound=Struct)
+Off = Literal["off"]
+_LEAST_AGGREGATE_BYTES = 1500
+_MOST_PACKETS_PER_S = 10**9
+
+
+def _switch(model: type[_Table], *words: str) -> Reader[_Table | str]:
+    """Make a reader of ``off``, perhaps ``on``, or a table of what is to be different."""
+    choices = ", ".join(f'"{word}"' for word in words)
+
+    def read(value: object) -> _Table | str:
+        value = table_of(value)
+        if isinstance(value, str) and value in words:
+            return value
+        if not isinstance(value, dict):
+            raise Problem(f"{described(value)} is not a choice: write {choices} or a table")
+        return read_table(model, value, "a table")
+
+    def schema() -> Schema:
+        return {"anyOf": [{"enum": list(words)}, dict(table_schema(model))]}
+
+    return Reader(read, "|".join([*words, "{…}"]), schema)
+
+
+@reader("DECIBELS", {"type": "number", "minimum": 0, "maximum": MOST_DECIBELS})
+def _decibels(value: object) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 <= value <= MOST_DECIBELS
+    ):
+        raise Problem(f"{described(value)} is out of range: write a number from 0 to {MOST_DECIBELS} without quotes")
+    return float(value)
+
+
+@reader("TIME", TIME_SCHEMA)
+def _positive(value: object) -> int:
+    read = time_ns(value)
+    if read < 1:
+        raise Problem(f"{described(value)} is no time: write more than 0")
+    return read
+
+
+@reader("SIZE", SIZE_SCHEMA)
+def _bytes(value: object) -> int:
+    read = size_bytes(value)
+    if read < 1:
+        raise Problem("a grant of nothing carries nothing: write at least 1b")
+    return read
+
+
+@reader("TIME|off", {"anyOf": [{"const": "off"}, dict(TIME_SCHEMA)]})
+def _short_cycle(value: object) -> int | Off:
+    return "off" if value == "off" else _positive(value)
+
+
+@reader("TIME|off", {"anyOf": [{"const": "off"}, dict(TIME_SCHEMA)]})
+def _discard(value: object) -> int | Off:
+    if value == "off":
+        return "off"
+    read = time_ns(value)
+    if read < 1:
+        raise Problem("would discard everything: write more than 0, or off")
+    return read
+
+
+@reader("TIME|wait|off", {"anyOf": [{"enum": ["wait", "off"]}, dict(TIME_SCHEMA)]})
+def _reordering(value: object) -> Reordering | Off:
+    if value == "off":
+        return "off"
+    if value == "wait":
+        return Reordering(None)
+    if not isinstance(value, str) or not value[:1].isdigit():
+        raise Problem(f"{described(value)} is not a choice: write off, wait or a time such as 100ms")
+    return Reordering(_positive(value))
+
+
+@reader("SIZE or as queue", lambda: {"anyOf": [dict(SIZE_SCHEMA), dict(QUEUE.schema())]})
+def _buffer(value: object) -> int | Queue:
+    """Read a size in bytes, or a queue."""
+    value = table_of(value)
+    if not isinstance(value, str) or value[:1].isalpha():
+        return QUEUE(value)
+    limit_bytes = size_bytes(value)
+    if limit_bytes < 1:
+        raise Problem("a buffer of nothing passes nothing: write at least one packet, such as 1500b")
+    return limit_bytes
+
+
+@reader("SLOTS or fdd", {"type": "string", "pattern": "^(fdd|[DSU]+)$"})
+def _frame(value: object) -> str:
+    """Read a TDD frame such as ``DDDSU``, or ``fdd``, which is the empty frame."""
+    if value == "fdd":
+        return ""
+    if not isinstance(value, str) or not value or set(value) - set("DSU"):
+        raise Problem(f"{described(value)} is no frame: write slots as D, S or U, such as DDDSU, or fdd")
+    if len(value) > MOST_FRAME_SLOTS:
+        raise Problem(f"has {len(value)} slots: write at most {MOST_FRAME_SLOTS}")
+    return value
+
+
+@reader("[DOWN, GUARD, UP]", {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 3}, list)
+def _special_symbols(value: object) -> tuple[int, int, int]:
+    """Read the downlink, guard and uplink symbols of an ``S`` slot, such as ``[10, 2, 2]``."""
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 3
+        or any(isinstance(symbols, bool) or not isinstance(symbols, int) or symbols < 0 for symbols in value)
+        or sum(value) != 14
+    ):
+        raise Problem("are not 14 symbols of downlink, guard and uplink: write three numbers such as [10, 2, 2]")
+    down, guard, up = value
+    return (down, guard, up)
+
+
+@reader("N|off", {"anyOf": [{"const": "off"}, {"type": "integer", "minimum": 0, "maximum": MOST_RETRANSMISSIONS}]})
+def _retries(value: object) -> int:
+    return 0 if value == "off" else number(0, MOST_RETRANSMISSIONS)(value)
+
+
+@reader("SIZE", SIZE_SCHEMA)
+def _aggregate(value: object) -> int:
+    read = size_bytes(value)
+    if not _LEAST_AGGREGATE_BYTES <= read <= MOST_AGGREGATE_BYTES:
+        raise Problem(f"{described(value)} is out of range: write {_LEAST_AGGREGATE_BYTES}b to {MOST_AGGREGATE_BYTES}b")
+    return read
+
+
+_SLOTS = number(0, MOST_SLOTS)
+_LATER = number(1, MOST_SLOTS)
+
+
+class HarqTable(Struct, frozen=True, kw_only=True):
+    """``harq``."""
+
+    processes: Annotated[int | None, Key(number(1, MOST_PROCESSES), "blocks that may be under way")] = None
+    feedback_slots: Annotated[int | None, Key(_SLOTS, "slots from a block to its feedback")] = None
+    schedule_slots: Annotated[int | None, Key(_LATER, "slots from the feedback to the next transmission")] = None
+    limit: Annotated[int | None, Key(number(1, MOST_TRANSMISSIONS), "transmissions of a block, the first included")] = (
+        None
+    )
+    combining_gain_db: Annotated[
+        float | None, Key(_decibels, "gain of each further transmission", name="combining-gain-db")
+    ] = None
+    slope_per_db: Annotated[
+        float | None, Key(_decibels, "logit slope of the error rate per decibel", name="slope-per-db")
+    ] = None
+
+
+class RlcTable(Struct, frozen=True, kw_only=True):
+    """``rlc``."""
+
+    mode: Annotated[Literal["am", "um"] | None, Key(word("am", "um"), "acknowledged or unacknowledged mode")] = None
+    reassembly_ns: Annotated[int | None, Key(time_ns, "t-Reassembly; in LTE t-Reordering")] = None
+    poll_ns: Annotated[int | None, Key(_positive, "t-PollRetransmit")] = None
+    status_ns: Annotated[int | None, Key(time_ns, "t-StatusProhibit")] = None
+    retransmissions: Annotated[
+        int | None, Key(number(1, MOST_RETRANSMISSIONS), "maxRetxThreshold: how often a block is sent again")
+    ] = None
+
+
+class ConfiguredTable(Struct, frozen=True, kw_only=True):
+    """``configured`` of ``grants``: a grant that needs no request."""
+
+    slots: Annotated[int | None, Key(_LATER, "its period in slots")] = None
+    bytes: Annotated[int | None, Key(_bytes, "bytes of each", name="size")] = None
+
+
+class GrantsTable(Struct, frozen=True, kw_only=True):
+    """``grants``: how the uplink is granted, in slots."""
+
+    request_slots: Annotated[int | None, Key(_LATER, "period of the opportunities to ask for a grant")] = None
+    schedule_slots: Annotated[int | None, Key(_SLOTS, "from the request to the grant")] = None
+    prepare_slots: Annotated[int | None, Key(_LATER, "from the grant to the transmission")] = None
+    first_bytes: Annotated[int | None, Key(_bytes, "size of the grant that answers a request")] = None
+    configured: Annotated[ConfiguredTable | Off | None, Key(_switch(ConfiguredTable, "off"), "a configured grant")] = (
+        None
+    )
+
+
+class DrxTable(Struct, frozen=True, kw_only=True):
+    """``drx``: connected-mode sleep."""
+
+    inactivity_ns: Annotated[int | None, Key(time_ns, "idle time before it sleeps")] = None
+    short_cycle_ns: Annotated[int | Off | None, Key(_short_cycle, "short cycle")] = None
+    short_cycles: Annotated[int | None, Key(number(1, 16), "how many short cycles come first (TS 38.331)")] = None
+    long_cycle_ns: Annotated[int | None, Key(_positive, "long cycle, a multiple of the short one")] = None
+    on_ns: Annotated[int | None, Key(_positive, "how long it listens in each cycle")] = None
+
+
+class RrcTable(Struct, frozen=True, kw_only=True):
+    """``rrc``: release after idle time, and the way back."""
+
+    inactivity_ns: Annotated[int | None, Key(_positive, "idle time before the release")] = None
+    promotion_ns: Annotated[int | None, Key(time_ns, "how long it takes to be connected again")] = None
+    paging_ns: Annotated[int | None, Key(time_ns, "paging cycle: how long a downlink may wait to be noticed")] = None
+
+
+_RLC_TABLE = _switch(RlcTable, "am", "um")
+
+
+@reader("am|um|{…}", _RLC_TABLE.schema)
+def _rlc(value: object) -> RlcTable:
+    value = table_of(value)
+    return read_table(RlcTable, {"mode": value} if isinstance(value, str) else value, "{mode = …}")
+
+
+class SlotKeys(Struct, frozen=True, kw_only=True):
+    """What the slots of a carrier can have of their own."""
+
+    frame: Annotated[str | None, Key(_frame, "slots of the TDD period")] = None
+    special_symbols: Annotated[
+        tuple[int, int, int] | None, Key(_special_symbols, "downlink, guard and uplink symbols of an `S` slot")
+    ] = None
+    prepare_ns: Annotated[int | None, Key(time_ns, "how long before its slot data must be there")] = None
+    decode_ns: Annotated[int | None, Key(time_ns, "how long after its slot a block is decoded")] = None
+    harq: Annotated[HarqTable | Off | None, Key(_switch(HarqTable, "off"), "hybrid ARQ: keys below")] = None
+
+
+class FallbackTable(SlotKeys, frozen=True, kw_only=True):
+    """``fallback``: the carrier to which the link falls back."""
+
+    preset: Annotated[str, Key(word(*PRESETS), "its preset", write='"lte"')]
+
+
+_FALLBACK_TABLE = _switch(FallbackTable, "off", *PRESETS)
+
+
+@reader("PRESET|{…}|off", _FALLBACK_TABLE.schema)
+def _fallback(value: object) -> FallbackTable | Off:
+    value = table_of(value)
+    if value == "off":
+        return "off"
+    if not isinstance(value, dict):
+        return FallbackTable(preset=choose(value, PRESETS))
+    if "preset" not in value:
+        raise Problem('is missing: name the preset of the fallback carrier, such as "lte"', "preset")
+    return read_table(FallbackTable, value, "{preset = …}")
+
+
+class RadioTable(SlotKeys, frozen=True, kw_only=True):
+    """The table of an NR or LTE radio."""
+
+    rlc: Annotated[RlcTable | None, Key(_rlc, "acknowledged or unacknowledged mode: keys below")] = None
+    reordering: Annotated[
+        Reordering | Off | None,
+        Key(_reordering, "in-order delivery: wait for a gap so long, until it is filled, or not at all"),
+    ] = None
+    grants: Annotated[
+        GrantsTable | Off | None, Key(_switch(GrantsTable, "off"), "how the uplink is granted: keys below")
+    ] = None
+    buffer: Annotated[int | Queue | None, Key(_buffer, "buffer of this user")] = None
+    down_buffer: Annotated[int | Queue | None, Key(_buffer, "that of the downlink")] = None
+    up_buffer: Annotated[int | Queue | None, Key(_buffer, "that of the uplink")] = None
+    discard_ns: Annotated[int | Off | None, Key(_discard, "what has waited so long is dropped (PDCP discardTimer)")] = (
+        None
+    )
+    overhead_bytes: Annotated[
+        int | None, Key(number(0, MOST_OVERHEAD_BYTES), "header bytes of each packet", write="BYTES")
+    ] = None
+    handover: Annotated[
+        Literal["forward", "lose"] | None,
+        Key(word("forward", "lose"), "whether a handover forwards the buffer or loses it"),
+    ] = None
+    drx: Annotated[
+        DrxTable | Literal["on", "off"] | None,
+        Key(_switch(DrxTable, "on", "off"), "connected-mode sleep: keys below"),
+    ] = None
+    rrc: Annotated[
+        RrcTable | Literal["on", "off"] | None,
+        Key(_switch(RrcTable, "on", "off"), "release after idle time, and the way back: keys below"),
+    ] = None
+    fallback: Annotated[
+        FallbackTable | Off | None,
+        Key(
+            _fallback,
+            "slots that hold in rows of state `fallback`; a table has the `preset` and may have `frame`,"
+            " `special-symbols`, `prepare`, `decode`, `harq`",
+        ),
+    ] = None
+    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+
+
+class WifiTable(Struct, frozen=True, kw_only=True):
+    """The table of an 802.11ad radio."""
+
+    buffer: Annotated[int | Queue | None, Key(_buffer, "buffer of this user")] = None
+    aggregate_bytes: Annotated[int | None, Key(_aggregate, "bytes of an A-MPDU at most", name="aggregate-bytes")] = None
+    aggregate_frames: Annotated[int | None, Key(number(1, MOST_AGGREGATE_FRAMES), "frames of an A-MPDU at most")] = None
+    overhead_ns: Annotated[
+        int | None, Key(time_ns, "time that each aggregate takes beside its bits", name="overhead-time")
+    ] = None
+    retries: Annotated[int | None, Key(_retries, "how often a frame is sent again")] = None
+    overhead_bytes: Annotated[
+        int | None, Key(number(0, MOST_OVERHEAD_BYTES), "header bytes of each packet", write="BYTES")
+    ] = None
+    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+
+
+class DeviceTable(Struct, frozen=True, kw_only=True):
+    """``device``: the device's own stage."""
+
+    packets_per_second: Annotated[
+        int | None, Key(number(1, _MOST_PACKETS_PER_S), "what the device handles in each direction")
+    ] = None
+    down_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the downlink")] = None
+    up_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the uplink")] = None
+    queue: Annotated[Queue | None, Key(QUEUE, "what waits for it", absent="`droptail:100p`")] = None

@@ -1,0 +1,125 @@
+"""What people read on a terminal: tables, and one line that says how far a command is. Rich lays both out."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+from wavebed.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.progress import Progress
+
+__all__ = ["REFRESH_EVERY_S", "Status", "table_text"]
+
+PLAIN_EVERY_S = 15.0
+REFRESH_EVERY_S = 0.5
+_UNLIMITED = 10_000
+
+
+def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
+    """Return rows as a table; the first row is its head. On a terminal it has a rule, and cells wrap to fit the width.
+
+    Parameters
+    ----------
+    left : bool
+        Whether all columns stand left; otherwise all but the first stand right.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    table = Table(box=SIMPLE_HEAD if terminal else None, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, name in enumerate(rows[0]):
+        table.add_column(Text(name), justify="left" if left or place == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    width = shutil.get_terminal_size().columns if terminal else _UNLIMITED
+    drawn = io.StringIO()
+    Console(file=drawn, width=width, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
+
+
+class Status:
+    """What is going on, on standard error: a line with a bar that is refreshed on a terminal, plain lines elsewhere.
+
+    Parameters
+    ----------
+    command : str
+        What each line begins with.
+    stream : file, optional
+        Where it goes; standard error by default.
+    """
+
+    def __init__(self, command: str, stream: TextIO | None = None) -> None:
+        self._command = command
+        self._stream = stream or sys.stderr
+        self._began_s = time.monotonic()
+        self._said_s = float("-inf")
+        self._bar: Progress | None = None
+        self._lock = threading.Lock()
+        self._terminal = self._stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+    def is_due(self) -> bool:
+        """Say whether it is time for a line about one of many small steps."""
+        return time.monotonic() - self._said_s >= (REFRESH_EVERY_S if self._terminal else PLAIN_EVERY_S)
+
+    def say(self, text: str, left_s: float | None = None) -> None:
+        """Say a line; on a terminal the next one replaces it.
+
+        Parameters
+        ----------
+        left_s : float, optional
+            How long the command is expected to take from now on, seconds: what the bar shows.
+        """
+        with self._lock:
+            self._said_s = time.monotonic()
+            line = f"{self._command}: {printable(text)}"
+            if not self._terminal:
+                print(line, file=self._stream, flush=True)
+                return
+            bar = self._bar = self._bar or _bar(self._stream)
+            gone_s = self._said_s - self._began_s
+            share = None if left_s is None else gone_s / max(gone_s + left_s, 1e-9)
+            bar.update(bar.task_ids[0], description=line, completed=share, refresh=True)
+
+    def note(self, text: str) -> None:
+        """Say a line that stays."""
+        with self._lock:
+            line = f"{self._command}: {printable(text)}"
+            if self._bar is None:
+                print(line, file=self._stream, flush=True)
+            else:
+                self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+            self._bar = None
+
+
+def _bar(stream: TextIO) -> Progress:
+    """Return a line with a bar, which fits the width of the terminal; nothing is drawn but when it changes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
+    calm = partial(Progress, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar = calm(text, BarColumn(10), console=Console(file=stream), expand=True)
+    bar.add_task("", total=1.0)
+    bar.start()
+    bar.console.show_cursor(True)  # whoever kills this program finds it as it was
+    return bar
