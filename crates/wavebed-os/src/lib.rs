@@ -15,7 +15,6 @@ pub mod ethtool;
 pub mod foreign;
 pub mod interface;
 pub mod machine_time;
-pub mod memory;
 pub mod memory_limit;
 pub mod mount;
 pub mod mount_tree;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::net::netlink::GENERIC;
+
 use crate::error::{Context, Error, Result};
 use crate::netlink::{
     HEADER_BYTES, Message, NLMSG_ERROR, Netlink, find_attribute, interface_index,
@@ -25,7 +27,7 @@ const TAKES_REDIRECTED: u64 = 4;
 /// There is no such interface, or the kernel is older than 6.3 and does not say.
 pub fn takes_redirected_frames(interface: &str) -> Result<bool> {
     let index = interface_index(interface)?;
-    let netlink = Netlink::open(libc::NETLINK_GENERIC)?;
+    let netlink = Netlink::open(Some(GENERIC))?;
     let features = family(&netlink)
         .and_then(|family| xdp_features(&netlink, family, index))
         .map_err(|source| Error {

@@ -5,10 +5,15 @@
 use std::io;
 use std::mem;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use crate::error::{Context, Result, check};
-use crate::tun::{interface_request, ioctl};
+use rustix::io::retry_on_intr;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with,
+};
+
+use crate::error::{Context, Result};
 
 pub(crate) const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 0x1;
@@ -134,20 +139,14 @@ impl Netlink {
     /// # Errors
     /// What socket(2) answers.
     pub fn route() -> Result<Self> {
-        Self::open(libc::NETLINK_ROUTE)
+        // NETLINK_ROUTE is 0, the default.
+        Self::open(None)
     }
 
-    pub(crate) fn open(protocol: libc::c_int) -> Result<Self> {
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let fd = check(libc::socket(
-                libc::AF_NETLINK,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                protocol,
-            ))
+    pub(crate) fn open(protocol: Option<Protocol>) -> Result<Self> {
+        let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+        let socket = socket_with(AddressFamily::NETLINK, kind, flags, protocol)
             .during("open", "a netlink socket")?;
-            OwnedFd::from_raw_fd(fd)
-        };
         Ok(Self { socket })
     }
 
@@ -159,6 +158,18 @@ impl Netlink {
         let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK, 1);
         let up = (libc::IFF_UP.cast_unsigned()).to_ne_bytes();
         message.put(&link_header(index, up));
+        self.request(message)
+    }
+
+    /// Takes the multicast flag from interface `index`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn clear_multicast(&self, index: u32) -> io::Result<()> {
+        let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK, 1);
+        let mut header = link_header(index, [0; 4]);
+        header[12..].copy_from_slice(&libc::IFF_MULTICAST.to_ne_bytes());
+        message.put(&header);
         self.request(message)
     }
 
@@ -275,40 +286,14 @@ impl Netlink {
     }
 
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        // SAFETY: the buffer is valid for the call.
-        let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                0,
-            )
-        };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rustix::net::send(&self.socket, bytes, SendFlags::empty())?;
         Ok(())
     }
 
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            // SAFETY: the buffer is valid for the call.
-            let count = unsafe {
-                libc::recv(
-                    self.socket.as_raw_fd(),
-                    buffer.as_mut_ptr().cast(),
-                    buffer.len(),
-                    0,
-                )
-            };
-            if let Ok(count) = usize::try_from(count) {
-                return Ok(count);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let empty = RecvFlags::empty();
+        let received = retry_on_intr(|| rustix::net::recv(&self.socket, &mut *buffer, empty))?;
+        Ok(received.0)
     }
 }
 
@@ -318,17 +303,10 @@ impl Netlink {
 /// There is no such interface.
 pub fn interface_index(name: &str) -> Result<u32> {
     // Not if_nametoindex(3): where it gets no socket, it says that there is no such interface.
-    // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-    let socket = unsafe {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        let fd = check(libc::socket(libc::AF_UNIX, kind, 0)).during("find the interface", name)?;
-        OwnedFd::from_raw_fd(fd)
-    };
-    let mut request = interface_request(name)?;
-    ioctl(&socket, libc::SIOCGIFINDEX as libc::Ioctl, &mut request)
-        .during("find the interface", name)?;
-    // SAFETY: SIOCGIFINDEX has just filled in this member of the union.
-    Ok(unsafe { request.ifr_ifru.ifru_ifindex }.unsigned_abs())
+    let kind = SocketType::DGRAM;
+    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .and_then(|socket| name_to_index(socket, name))
+        .during("find the interface", name)
 }
 
 /// struct ifinfomsg that changes the flags in `flags` to set.

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use rustix::net::netlink::NETFILTER;
+
 use crate::error::{Context, Result};
 use crate::netlink::{Message, Netlink};
 
@@ -50,7 +52,7 @@ impl Masquerade {
     /// The kernel has no nftables NAT (Linux 5.12 with `nf_tables`, `nft_masq`, `nft_chain_nat`), or the caller
     /// may not use it.
     pub fn new(name: &str, index: u32, others: &str) -> Result<Self> {
-        let socket = Netlink::open(libc::NETLINK_NETFILTER)?;
+        let socket = Netlink::open(Some(NETFILTER))?;
         let parts = [
             table(name),
             chain(name, APART, "filter", (HOOK_FORWARD, PRIORITY_FILTER)),

@@ -5,6 +5,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use rustix::net::netlink::SOCK_DIAG;
+
 use crate::error::{Context, Result};
 use crate::netlink::{HEADER_BYTES, INET, INET6, Message, NLMSG_ERROR, Netlink, find_attribute};
 
@@ -159,7 +161,7 @@ impl SockDiag {
     /// What socket(2) answers, or that this kernel has no `tcp_diag`.
     pub fn open() -> Result<Self> {
         let mut diag = Self {
-            netlink: Netlink::open(libc::NETLINK_SOCK_DIAG)?,
+            netlink: Netlink::open(Some(SOCK_DIAG))?,
             answer: vec![0; ANSWER_BYTES],
             sequence: 0,
         };
