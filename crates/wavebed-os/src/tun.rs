@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::error::{Context, Error, Result, check};
-use crate::netlink::{self, InterfaceLosses, Netlink};
+use crate::interface::Counters;
+use crate::netlink::{self, Netlink};
 
 /// Where TUN devices come from.
 pub const DEVICE: &str = "/dev/net/tun";
@@ -126,8 +127,8 @@ impl Tun {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn losses(&self) -> io::Result<InterfaceLosses> {
-        self.netlink.losses(self.index)
+    pub fn losses(&self) -> io::Result<Counters> {
+        self.netlink.counters(self.index)
     }
 
     /// The MTU it was made with, bytes.
