@@ -2,7 +2,7 @@
 //!
 //! The only crate of the workspace with `unsafe` code. Nothing here knows what a link or a laboratory is.
 
-// The one place where system calls are made by hand; each block carries its reason.
+// For calls that rustix does not have; each block carries its reason.
 #![allow(unsafe_code)]
 
 pub mod awake;
