@@ -9,8 +9,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 
 use anyhow::Context;
+use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
-use wavebed_os::netlink::{Netlink, Route, interface_index};
+use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::tun::Tun;
 use wavebed_os::{clock, poll, sched};
 

@@ -74,8 +74,8 @@ impl Rules {
     /// How a program with these needs is confined.
     #[must_use]
     pub fn confinement(&self, needs: &Needs) -> Confinement {
-        let capabilities = needs.capabilities.iter().fold(Set::NONE, |set, each| {
-            set.and(match each {
+        let capabilities = needs.capabilities.iter().fold(Set::empty(), |set, each| {
+            set.union(match each {
                 Capability::NetAdmin => Set::NET_ADMIN,
             })
         });
@@ -153,7 +153,7 @@ mod tests {
             may_have_terminal: false,
         };
         let plain = rules.confinement(&Needs::default());
-        assert_eq!(plain.capabilities, Set::NONE);
+        assert_eq!(plain.capabilities, Set::empty());
         assert_eq!(plain.user, User::Other(65_000));
         let text = r#"{"capabilities": ["net_admin"], "read": ["/opt/two"]}"#;
         let needs: Needs = serde_json::from_str(text).expect("needs");

@@ -18,7 +18,7 @@ use crate::say::say as tell;
 use crate::signals;
 
 /// What the engine's process keeps: real-time priority for its loops, and files in folders that are not root's.
-const NEEDED: Set = Set::SYS_NICE.and(Set::DAC_OVERRIDE);
+const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
 
 /// How often the engine's process looks whether the engine still runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;

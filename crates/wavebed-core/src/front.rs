@@ -122,7 +122,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         Forked::Parent(child) => {
             drop((front_end, machine, segments));
             // It passes on, waits and tells: that needs no privilege, on the machine's side of the laboratory least of all.
-            capabilities::renounce(Set::NONE)
+            capabilities::renounce(Set::empty())
                 .map_err(|error| Problem::failed(error.to_string()))?;
             let front = Front {
                 signals,

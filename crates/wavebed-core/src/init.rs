@@ -33,14 +33,14 @@ use crate::signals;
 
 /// What init keeps once the hosts are there: it starts programs in their namespaces, confines some, and signals all.
 const NEEDED: Set = Set::SYS_ADMIN
-    .and(Set::SYS_CHROOT)
-    .and(Set::SETUID)
-    .and(Set::SETGID)
-    .and(Set::SETPCAP)
-    .and(Set::KILL)
-    .and(Set::NET_ADMIN)
-    .and(Set::DAC_OVERRIDE)
-    .and(Set::DAC_READ_SEARCH);
+    .union(Set::SYS_CHROOT)
+    .union(Set::SETUID)
+    .union(Set::SETGID)
+    .union(Set::SETPCAP)
+    .union(Set::KILL)
+    .union(Set::NET_ADMIN)
+    .union(Set::DAC_OVERRIDE)
+    .union(Set::DAC_READ_SEARCH);
 
 /// What init is born with.
 pub struct Birth {
@@ -160,7 +160,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
     if !capabilities::never_gains() {
         let needed = match outer_user {
-            Some(_) => NEEDED.and(Set::SETFCAP),
+            Some(_) => NEEDED.union(Set::SETFCAP),
             None => NEEDED,
         };
         capabilities::keep(needed).map_err(|error| Problem::failed(error.to_string()))?;

@@ -9,8 +9,9 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
-use wavebed_os::netlink::{Netlink, Route, interface_index};
+use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;

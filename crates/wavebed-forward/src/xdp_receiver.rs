@@ -73,7 +73,7 @@ impl Receiver for XdpReceiver {
 
     fn books(&mut self) -> wavebed_os::Result<Books> {
         self.netlink
-            .losses(self.index)
+            .counters(self.index)
             .during("count at interface", self.interface.clone())?;
         Ok(self.trial.as_ref().map_or_else(Books::default, read))
     }

@@ -334,7 +334,7 @@ fn frames_that_the_peers_ring_has_no_room_for_are_counted_as_refused() {
         let dropped = || {
             let netlink = Netlink::route().expect("netlink");
             let index = interface_index("left").expect("left");
-            netlink.losses(index).expect("counters").tx_dropped
+            netlink.counters(index).expect("counters").tx_dropped
         };
         let before = dropped();
         let sent = send(&spec(16, &[64]), &job(20_000, None, 8)).expect("send");

@@ -191,7 +191,7 @@ fn an_interface_that_has_no_room_makes_the_sender_wait_and_loses_nothing() {
             );
             let dropped = Netlink::route()
                 .and_then(|netlink| Ok((netlink, interface_index("left")?)))
-                .map(|(netlink, index)| netlink.losses(index).expect("counters").tx_dropped)
+                .map(|(netlink, index)| netlink.counters(index).expect("counters").tx_dropped)
                 .expect("netlink");
             assert!(dropped > 0, "{kind:?} never met a full queue");
             assert_eq!(sent.frames, 100_001, "{kind:?}");

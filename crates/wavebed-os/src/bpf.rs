@@ -7,10 +7,12 @@ use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use crate::error::{Context, Error, Result};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::error::{Context, Result};
 
 // enum bpf_cmd.
 const MAP_CREATE: libc::c_long = 0;
@@ -208,42 +210,20 @@ struct Element {
 #[derive(Debug)]
 pub struct SharedMemory {
     map: Map,
-    start: NonNull<AtomicU64>,
-    words: usize,
+    memory: MmapRaw,
 }
-
-// SAFETY: the mapping belongs to this value, and all access is atomic.
-unsafe impl Send for SharedMemory {}
-// SAFETY: all access is atomic.
-unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// `words` zeros of 64 bits.
     ///
     /// # Errors
     /// The kernel's refusal.
-    ///
-    /// # Panics
-    /// Never: the kernel does not map address 0 unasked.
     pub fn new(name: &'static str, words: usize) -> Result<Self> {
         let bytes = words * mem::size_of::<u64>();
         let map = Map::create(name, ARRAY, bytes, 1, MMAPABLE)?;
-        // SAFETY: a new mapping at a place that the kernel chooses touches no memory that exists.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.fd.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(Error::last("map the BPF map", name));
-        }
-        let start = NonNull::new(address.cast()).expect("mmap(2) never maps address 0 unasked");
-        Ok(Self { map, start, words })
+        let memory = MmapOptions::new().len(bytes).map_raw(&map.fd);
+        let memory = memory.during("map the BPF map", name)?;
+        Ok(Self { map, memory })
     }
 
     /// The words. A program may change them at any time.
@@ -251,21 +231,16 @@ impl SharedMemory {
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has this length, is aligned to a page and lives as long as `self`; programs write to it
         // by whole words or by atomic operations, and this process only through the atomics.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+        unsafe {
+            let words = self.memory.len() / mem::size_of::<u64>();
+            std::slice::from_raw_parts(self.memory.as_mut_ptr().cast(), words)
+        }
     }
 }
 
 impl AsFd for SharedMemory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
-    }
-}
-
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        let bytes = self.words * mem::size_of::<u64>();
-        // SAFETY: the mapping is ours and nobody borrows it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
     }
 }
 
@@ -523,8 +498,7 @@ impl Link {
 /// The number of the calling thread in its PID namespace.
 #[must_use]
 pub fn current_thread() -> i32 {
-    // SAFETY: gettid(2) has no arguments.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_pid()
 }
 
 /// How many processors the machine can have: numbers of processors are below it.
@@ -570,12 +544,12 @@ fn owned(fd: i32) -> OwnedFd {
 }
 
 fn lift_memory_lock() {
-    let limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
+    let no_limit = Rlimit {
+        current: None,
+        maximum: None,
     };
-    // SAFETY: the limit is valid for the call. A refusal shows in what is tried next.
-    let _ = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) };
+    // A refusal shows in what is tried next.
+    let _ = setrlimit(Resource::Memlock, no_limit);
 }
 
 fn size(value: usize, name: &str) -> Result<u32> {

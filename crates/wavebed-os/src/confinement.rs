@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::UnshareFlags;
+
 use crate::capabilities::{self, Set};
-use crate::error::check;
 use crate::mount;
 use crate::mount_tree::{self, Refusals, Tree};
 use crate::namespace;
@@ -93,7 +94,7 @@ impl Confinement {
             User::Other(id) => capabilities::become_user(Some(id), self.capabilities),
             User::Renamed(id) => {
                 // In a user namespace of its own it would have no capabilities over the laboratory's.
-                if self.capabilities == Set::NONE {
+                if self.capabilities == Set::empty() {
                     rename(id)?;
                 }
                 capabilities::become_user(None, self.capabilities)
@@ -161,16 +162,13 @@ pub fn try_sandbox(user: User) -> io::Result<()> {
         hidden: Vec::new(),
         read: Vec::new(),
         write: Vec::new(),
-        capabilities: Set::NONE,
+        capabilities: Set::empty(),
         own_session: false,
     };
     confinement.become_user()?;
     // The second needs the rights that the first should have brought.
-    for namespace in [libc::CLONE_NEWUSER, libc::CLONE_NEWNET] {
-        // SAFETY: unshare(2) takes a number.
-        check(unsafe { libc::unshare(namespace) })?;
-    }
-    Ok(())
+    namespace::unshare(UnshareFlags::NEWUSER)?;
+    namespace::unshare(UnshareFlags::NEWNET)
 }
 
 fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
@@ -190,8 +188,7 @@ fn cover(folder: &Path) -> io::Result<()> {
 /// Puts the calling process, root of its user namespace, into a new one in which it is user and group `id`. Does nothing
 /// where there may be no more user namespaces.
 fn rename(id: u32) -> io::Result<()> {
-    // SAFETY: unshare(2) takes a number.
-    if check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).is_err() {
+    if namespace::unshare(UnshareFlags::NEWUSER).is_err() {
         return Ok(());
     }
     namespace::map_user(id, 0, 0).map_err(|error| error.source)

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::error::{Context, Error, Result, check};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::error::{Context, Error, Result};
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const GET_DRIVER: u32 = 0x03;
@@ -66,13 +68,9 @@ impl Ethtool {
                 source: io::Error::from(io::ErrorKind::InvalidInput),
             });
         }
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-            let fd = check(libc::socket(libc::AF_INET, kind, 0))
-                .during("open a socket to ask for", interface)?;
-            OwnedFd::from_raw_fd(fd)
-        };
+        let kind = SocketType::DGRAM;
+        let socket = socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)
+            .during("open a socket to ask for", interface)?;
         Ok(Self {
             socket,
             interface: interface.to_owned(),

@@ -1,32 +1,22 @@
-//! What rtnetlink(7) tells of a network interface: its state, its counters, its addresses; and veth pairs.
+//! Network interfaces over rtnetlink(7): their state, counters, addresses and routes; and veth pairs.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use crate::netlink::{
-    HEADER_BYTES, INET, INET6, Message, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLMSG_ERROR, Netlink,
-    RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, find_attribute,
-};
+use netlink_bindings::rt_addr::{self, Ifaddrmsg};
+use netlink_bindings::rt_link::{self, Ifinfomsg, IterableLinkAttrs, PushLinkAttrs};
+use netlink_bindings::rt_route::{self, RtmType, Rtmsg};
+use netlink_bindings::traits::Pusher;
+use netlink_bindings::utils::{finalize_nested_header, push_nested_header};
 
-const NLMSG_DONE: u16 = 3;
-const NLM_F_DUMP: u16 = 0x300;
-const RTM_GETADDR: u16 = 22;
-const LINK_HEADER_BYTES: usize = 16;
-const ADDRESS_HEADER_BYTES: usize = 8;
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
+use crate::netlink::Netlink;
+
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_LINK: u8 = 253;
+const IFA_F_NODAD: u8 = 2;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
-const IFLA_STATS64: u16 = 23;
-const IFLA_CARRIER: u16 = 33;
-const IFLA_CARRIER_CHANGES: u16 = 35;
-const IFLA_XDP: u16 = 43;
-const IFLA_XDP_ATTACHED: u16 = 2;
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
 
 /// The state of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +62,41 @@ pub struct Counters {
     pub tx_errors: u64,
 }
 
+/// Where packets for a prefix go.
+#[derive(Clone, Copy, Debug)]
+pub struct Route<'a> {
+    /// The prefix's address; with `prefix_bits` 0 the default route.
+    pub destination: IpAddr,
+    /// Length of the prefix, bits.
+    pub prefix_bits: u8,
+    /// The interface's index.
+    pub interface: u32,
+    /// Source address for packets that have none yet.
+    pub source: Option<IpAddr>,
+    /// TCP congestion control of connections over this route (`RTAX_CC_ALGO`).
+    pub congestion_control: Option<&'a str>,
+}
+
 impl Netlink {
     /// Reads the state of interface `index`.
     ///
     /// # Errors
     /// `ENODEV`: there is no such interface (any more).
     pub fn interface(&self, index: u32) -> io::Result<Interface> {
-        let mut message = Message::new(RTM_GETLINK, 0, 1);
-        message.put(&link_header(index));
-        self.send(&message.finish())?;
-        let mut answer = vec![0; 32_768];
-        let length = self.receive(&mut answer)?;
-        let answer = &answer[..length];
-        if let Some(error) = refusal(answer) {
-            return Err(error);
-        }
-        understand(answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        let request = rt_link::Request::new().op_getlink_do(&link(index));
+        let mut found = Err(io::ErrorKind::InvalidData.into());
+        self.ask(&request, |(header, attributes)| {
+            found = understand(&header, &attributes);
+        })?;
+        found
+    }
+
+    /// Reads what went through interface `index` since it was made.
+    ///
+    /// # Errors
+    /// `ENODEV`: there is no such interface (any more).
+    pub fn counters(&self, index: u32) -> io::Result<Counters> {
+        Ok(self.interface(index)?.counters)
     }
 
     /// Reads the addresses of interface `index`, each with the length of its prefix.
@@ -95,25 +104,17 @@ impl Netlink {
     /// # Errors
     /// The kernel's refusal.
     pub fn addresses(&self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
-        let mut message = Message::new(RTM_GETADDR, NLM_F_DUMP, 1);
-        message.put(&[0; ADDRESS_HEADER_BYTES]);
-        self.send(&message.finish())?;
+        let request = rt_addr::Request::new().op_getaddr_dump(&Ifaddrmsg::new());
         let mut found = Vec::new();
-        let mut answer = vec![0; 65_536];
-        loop {
-            let length = self.receive(&mut answer)?;
-            for message in Messages(&answer[..length]) {
-                match kind_of(message) {
-                    Some(RTM_NEWADDR) => found.extend(address(message, index)),
-                    Some(NLMSG_ERROR) => {
-                        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-                        return Err(refusal(message).unwrap_or_else(invalid));
-                    }
-                    Some(NLMSG_DONE) | None => return Ok(found),
-                    Some(_) => {}
-                }
+        self.ask(&request, |(header, attributes)| {
+            let address = attributes.get_local().or_else(|_| attributes.get_address());
+            if header.ifa_index == index
+                && let Ok(address) = address
+            {
+                found.push((address, header.ifa_prefixlen));
             }
-        }
+        })?;
+        Ok(found)
     }
 
     /// Makes two interfaces that are joined back to back.
@@ -121,19 +122,48 @@ impl Netlink {
     /// # Errors
     /// The kernel's refusal: `EEXIST` if a name is taken, `EPERM`.
     pub fn add_veth(&self, name: &str, peer: &str) -> io::Result<()> {
-        let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1);
-        message.put(&link_header(0));
-        message.attribute(IFLA_IFNAME, &text(name));
-        message.nest(IFLA_LINKINFO, |information| {
-            information.attribute(IFLA_INFO_KIND, b"veth\0");
-            information.nest(IFLA_INFO_DATA, |data| {
-                data.nest(VETH_INFO_PEER, |other| {
-                    other.put(&link_header(0));
-                    other.attribute(IFLA_IFNAME, &text(peer));
-                });
-            });
-        });
-        self.request(message)
+        let mut request = rt_link::Request::new()
+            .set_create()
+            .set_excl()
+            .op_newlink_do(&link(0));
+        let attributes = request.encode().push_ifname_bytes(name.as_bytes());
+        let mut information = attributes.nested_linkinfo().push_kind(c"veth");
+        // The specification has no attributes of a veth.
+        let bytes = information.as_vec_mut();
+        let data = push_nested_header(bytes, IFLA_INFO_DATA);
+        let other = push_nested_header(bytes, VETH_INFO_PEER);
+        bytes.extend(link(0).as_slice());
+        PushLinkAttrs::new(&mut *bytes).push_ifname_bytes(peer.as_bytes());
+        finalize_nested_header(bytes, other);
+        finalize_nested_header(bytes, data);
+        drop(information);
+        self.order(&request)
+    }
+
+    /// Sets interface `index` up.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_up(&self, index: u32) -> io::Result<()> {
+        self.set_flag(index, libc::IFF_UP, true)
+    }
+
+    /// Takes the multicast flag from interface `index`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn clear_multicast(&self, index: u32) -> io::Result<()> {
+        self.set_flag(index, libc::IFF_MULTICAST, false)
+    }
+
+    fn set_flag(&self, index: u32, flag: i32, on: bool) -> io::Result<()> {
+        let flag = flag.cast_unsigned();
+        let header = Ifinfomsg {
+            ifi_flags: if on { flag } else { 0 },
+            ifi_change: flag,
+            ..link(index)
+        };
+        self.order(&rt_link::Request::new().op_newlink_do(&header))
     }
 
     /// Sets the largest packet of interface `index`.
@@ -141,125 +171,125 @@ impl Netlink {
     /// # Errors
     /// The kernel's refusal.
     pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
-        let mut message = Message::new(RTM_NEWLINK, NLM_F_ACK, 1);
-        message.put(&link_header(index));
-        message.attribute(IFLA_MTU, &mtu.to_ne_bytes());
-        self.request(message)
+        let mut request = rt_link::Request::new().op_newlink_do(&link(index));
+        request.encode().push_mtu(mtu);
+        self.order(&request)
     }
-}
 
-/// The messages of a datagram.
-struct Messages<'a>(&'a [u8]);
+    /// Sets how many packets interface `index` holds for its reader. Works in a user namespace, where the ioctl
+    /// of the same purpose does not.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_queue_length(&self, index: u32, packets: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_newlink_do(&link(index));
+        request.encode().push_txqlen(packets);
+        self.order(&request)
+    }
 
-impl<'a> Iterator for Messages<'a> {
-    type Item = &'a [u8];
+    /// Gives interface `index` an address, without duplicate address detection.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn add_address(&self, index: u32, address: IpAddr, prefix_bits: u8) -> io::Result<()> {
+        let header = Ifaddrmsg {
+            ifa_family: family(address),
+            ifa_prefixlen: prefix_bits,
+            ifa_flags: IFA_F_NODAD,
+            ifa_index: index,
+            ..Ifaddrmsg::new()
+        };
+        let mut request = rt_addr::Request::new()
+            .set_create()
+            .set_excl()
+            .op_newaddr_do(&header);
+        request.encode().push_local(address).push_address(address);
+        self.order(&request)
+    }
 
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let length = u32::from_ne_bytes(self.0.get(..4)?.try_into().ok()?);
-        let length = usize::try_from(length).ok()?;
-        if length < HEADER_BYTES {
-            return None;
+    /// Adds a route to the main table.
+    ///
+    /// # Errors
+    /// The kernel's refusal: `EEXIST` if the prefix has a route already, `EINVAL` or `ENOENT` for a congestion
+    /// control that this machine does not have.
+    pub fn add_route(&self, route: &Route<'_>) -> io::Result<()> {
+        let header = Rtmsg {
+            rtm_family: family(route.destination),
+            rtm_dst_len: route.prefix_bits,
+            rtm_table: RT_TABLE_MAIN,
+            rtm_protocol: RTPROT_STATIC,
+            rtm_scope: RT_SCOPE_LINK,
+            rtm_type: RtmType::Unicast as u8,
+            ..Rtmsg::new()
+        };
+        let mut request = rt_route::Request::new()
+            .set_create()
+            .set_excl()
+            .op_newroute_do(&header);
+        let mut attributes = request.encode().push_oif(route.interface);
+        if route.prefix_bits > 0 {
+            attributes = attributes.push_dst(route.destination);
         }
-        let message = self.0.get(..length)?;
-        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(message)
+        if let Some(source) = route.source {
+            attributes = attributes.push_prefsrc(source);
+        }
+        if let Some(name) = route.congestion_control {
+            let metrics = attributes.nested_metrics();
+            attributes = metrics.push_cc_algo_bytes(name.as_bytes()).end_nested();
+        }
+        drop(attributes);
+        self.order(&request)
     }
 }
 
-fn kind_of(message: &[u8]) -> Option<u16> {
-    Some(u16::from_ne_bytes(message.get(4..6)?.try_into().ok()?))
-}
-
-/// The error of an error message.
-fn refusal(message: &[u8]) -> Option<io::Error> {
-    if kind_of(message)? != NLMSG_ERROR {
-        return None;
-    }
-    let number = i32::from_ne_bytes(
-        message
-            .get(HEADER_BYTES..HEADER_BYTES + 4)?
-            .try_into()
-            .ok()?,
-    );
-    Some(io::Error::from_raw_os_error(-number))
-}
-
-fn understand(message: &[u8]) -> Option<Interface> {
-    if kind_of(message)? != RTM_NEWLINK {
-        return None;
-    }
-    let header = message.get(HEADER_BYTES..HEADER_BYTES + LINK_HEADER_BYTES)?;
-    let flags = u32::from_ne_bytes(header[8..12].try_into().ok()?);
-    let attributes = &message[HEADER_BYTES + LINK_HEADER_BYTES..];
-    let number = |kind| {
-        let bytes = find_attribute(attributes, kind)?.get(..4)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let byte = |kind| find_attribute(attributes, kind)?.first().copied();
-    let name = find_attribute(attributes, IFLA_IFNAME)?.split(|byte| *byte == 0);
-    let attached = find_attribute(attributes, IFLA_XDP)
-        .and_then(|xdp| find_attribute(xdp, IFLA_XDP_ATTACHED)?.first().copied());
-    Some(Interface {
-        name: String::from_utf8_lossy(name.into_iter().next()?).into_owned(),
-        mac: find_attribute(attributes, IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()),
-        mtu: number(IFLA_MTU)?,
-        up: flags & libc::IFF_UP.cast_unsigned() != 0,
-        carrier: byte(IFLA_CARRIER)? == 1,
-        carrier_changes: number(IFLA_CARRIER_CHANGES).unwrap_or(0),
-        xdp: attached.is_some_and(|mode| mode != 0),
-        counters: counters(find_attribute(attributes, IFLA_STATS64)?)?,
+fn understand(header: &Ifinfomsg, attributes: &IterableLinkAttrs<'_>) -> io::Result<Interface> {
+    let counted = attributes.get_stats64()?;
+    let attached = attributes.get_xdp().and_then(|xdp| xdp.get_attached());
+    Ok(Interface {
+        name: attributes.get_ifname()?.to_string_lossy().into_owned(),
+        mac: attributes
+            .get_address()
+            .ok()
+            .and_then(|mac| mac.try_into().ok()),
+        mtu: attributes.get_mtu()?,
+        up: header.ifi_flags & libc::IFF_UP.cast_unsigned() != 0,
+        carrier: attributes.get_carrier()? == 1,
+        carrier_changes: attributes.get_carrier_changes().unwrap_or(0),
+        xdp: attached.is_ok_and(|mode| mode != 0),
+        counters: Counters {
+            rx_packets: counted.rx_packets,
+            rx_bytes: counted.rx_bytes,
+            rx_dropped: counted.rx_dropped,
+            rx_errors: counted.rx_errors,
+            rx_missed: counted.rx_missed_errors,
+            tx_packets: counted.tx_packets,
+            tx_bytes: counted.tx_bytes,
+            tx_dropped: counted.tx_dropped,
+            tx_errors: counted.tx_errors,
+        },
     })
 }
 
-/// From struct `rtnl_link_stats64`.
-fn counters(bytes: &[u8]) -> Option<Counters> {
-    let number = |place: usize| {
-        let bytes = bytes.get(place * 8..place * 8 + 8)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    Some(Counters {
-        rx_packets: number(0)?,
-        tx_packets: number(1)?,
-        rx_bytes: number(2)?,
-        tx_bytes: number(3)?,
-        rx_errors: number(4)?,
-        tx_errors: number(5)?,
-        rx_dropped: number(6)?,
-        tx_dropped: number(7)?,
-        rx_missed: number(15)?,
-    })
-}
-
-/// The address that a message tells of, if it is one of interface `index`.
-fn address(message: &[u8], index: u32) -> Option<(IpAddr, u8)> {
-    let header = message.get(HEADER_BYTES..HEADER_BYTES + ADDRESS_HEADER_BYTES)?;
-    if header[4..8] != index.to_ne_bytes() {
-        return None;
+/// Names an interface and changes none of its flags.
+fn link(index: u32) -> Ifinfomsg {
+    Ifinfomsg {
+        ifi_index: index.cast_signed(),
+        ..Ifinfomsg::new()
     }
-    let attributes = &message[HEADER_BYTES + ADDRESS_HEADER_BYTES..];
-    let bytes = find_attribute(attributes, IFA_LOCAL)
-        .or_else(|| find_attribute(attributes, IFA_ADDRESS))?;
-    let address = match header[0] {
-        INET => Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into(),
-        INET6 => Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into(),
-        _ => return None,
-    };
-    Some((address, header[1]))
 }
 
-/// struct ifinfomsg that changes no flag.
-fn link_header(index: u32) -> [u8; LINK_HEADER_BYTES] {
-    let mut header = [0; LINK_HEADER_BYTES];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header
-}
-
-fn text(name: &str) -> Vec<u8> {
-    [name.as_bytes(), &[0]].concat()
+/// `AF_INET` or `AF_INET6`, as the one byte of a header.
+const fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 2,
+        IpAddr::V6(_) => 10,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::namespace::NetworkNamespace;
     use crate::netlink::interface_index;

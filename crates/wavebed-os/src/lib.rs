@@ -2,7 +2,7 @@
 //!
 //! The only crate of the workspace with `unsafe` code. Nothing here knows what a link or a laboratory is.
 
-// The one place where system calls are made by hand; each block carries its reason.
+// For calls that rustix does not have; each block carries its reason.
 #![allow(unsafe_code)]
 
 pub mod awake;
@@ -15,7 +15,6 @@ pub mod ethtool;
 pub mod foreign;
 pub mod interface;
 pub mod machine_time;
-pub mod memory;
 pub mod memory_limit;
 pub mod mount;
 pub mod mount_tree;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::check;
+use rustix::process::{Resource, getrlimit};
 
 /// Bytes of memory that the calling process may have: the least of the machine's memory, the limits of its control
 /// groups (both versions), and its own limits of address space and data (`ulimit -v`, `ulimit -d`).
@@ -16,7 +16,7 @@ pub fn memory_limit_bytes() -> u64 {
     let groups = groups
         .iter()
         .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    let own = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(own_limit);
+    let own = [Resource::As, Resource::Data].map(|one| getrlimit(one).current.unwrap_or(u64::MAX));
     let all = machine.into_iter().chain(groups).chain(own);
     all.min().unwrap_or(u64::MAX)
 }
@@ -52,19 +52,6 @@ fn group_files(text: &str) -> Vec<PathBuf> {
         );
     }
     files
-}
-
-/// A limit of the process itself; without one, more than there can be.
-fn own_limit(which: libc::__rlimit_resource_t) -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the structure is ours, and the call fills it in.
-    match check(unsafe { libc::getrlimit(which, &raw mut limit) }) {
-        Ok(_) => limit.rlim_cur,
-        Err(_) => u64::MAX,
-    }
 }
 
 #[cfg(test)]

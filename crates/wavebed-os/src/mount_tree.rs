@@ -4,15 +4,15 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
 use crate::error::check;
 
-const OPEN_TREE_CLONE: libc::c_uint = 1;
-const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC.cast_unsigned();
-const MOVE_FROM_EMPTY_PATH: libc::c_uint = 4;
 const RECURSIVE: libc::c_uint = libc::AT_RECURSIVE.cast_unsigned();
 const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH.cast_unsigned();
 
@@ -55,16 +55,11 @@ impl Tree {
     /// # Errors
     /// There is nothing, the process may not, or the kernel is older than Linux 5.2.
     pub fn copy(path: &Path) -> io::Result<Self> {
-        let name = text(path)?;
-        let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | RECURSIVE;
-        // SAFETY: the string is valid for the call; the descriptor is owned at once.
-        let file = unsafe {
-            let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, name.as_ptr(), flags);
-            OwnedFd::from_raw_fd(check(i32::try_from(fd).unwrap_or(-1))?)
-        };
-        Ok(Self {
-            file: File::from(file),
-        })
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE;
+        let file = File::from(open_tree(CWD, path, flags)?);
+        Ok(Self { file })
     }
 
     /// Refuses these through the copy, everywhere in it.
@@ -90,19 +85,8 @@ impl Tree {
         if fs::metadata(path).is_err() {
             make_place(path, own.is_dir())?;
         }
-        let name = text(path)?;
-        // SAFETY: the strings are valid for the call.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_move_mount,
-                self.file.as_raw_fd(),
-                c"".as_ptr(),
-                libc::AT_FDCWD,
-                name.as_ptr(),
-                MOVE_FROM_EMPTY_PATH,
-            )
-        };
-        check(i32::try_from(answer).unwrap_or(-1)).map(drop)
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(&self.file, c"", CWD, path, flags)?)
     }
 
     /// Whether `path` leads to the content of this copy.

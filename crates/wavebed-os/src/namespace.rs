@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::error::{Context, Error, Result, check};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use crate::error::{Context, Error, Result};
 
 /// A network namespace that is held by a descriptor, without a name.
 #[derive(Debug)]
@@ -30,9 +32,7 @@ impl NetworkNamespace {
     /// # Errors
     /// The process may not.
     pub fn new() -> Result<Self> {
-        // SAFETY: unshare(2) takes a number.
-        check(unsafe { libc::unshare(libc::CLONE_NEWNET) })
-            .during("make", "a network namespace")?;
+        unshare(UnshareFlags::NEWNET).during("make", "a network namespace")?;
         Self::current()
     }
 
@@ -53,10 +53,18 @@ impl AsFd for NetworkNamespace {
 
 /// Puts the calling thread into the network namespace behind `fd`.
 pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: setns(2) takes numbers; the descriptor is open.
-    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })
-        .map(drop)
+    move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))
         .during("enter", "a network namespace")
+}
+
+/// Gives the calling thread, or process, its own of each of these.
+pub(crate) fn unshare(what: UnshareFlags) -> io::Result<()> {
+    debug_assert!(
+        !what.contains(UnshareFlags::FILES),
+        "descriptors are shared"
+    );
+    // SAFETY: the table of descriptors stays shared.
+    Ok(unsafe { rustix::thread::unshare_unsafe(what) }?)
 }
 
 /// Which namespaces a new process gets.
@@ -172,10 +180,7 @@ pub fn map_user(inside: u32, uid: u32, gid: u32) -> Result<()> {
 /// # Errors
 /// The process may not.
 pub fn set_hostname(name: &str) -> Result<()> {
-    // SAFETY: the bytes are valid for the call.
-    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
-        .map(drop)
-        .during("set the host name to", name)
+    rustix::system::sethostname(name.as_bytes()).during("set the host name to", name)
 }
 
 /// Gives the calling process its own copy of the mounts and of the host name.
@@ -183,15 +188,12 @@ pub fn set_hostname(name: &str) -> Result<()> {
 /// # Errors
 /// The process may not.
 pub fn unshare_mounts_and_name() -> Result<()> {
-    // SAFETY: unshare(2) takes a number.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS) })
-        .map(drop)
-        .during("make", "a mount namespace")
+    unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS).during("make", "a mount namespace")
 }
 
 /// The caller's effective user.
 #[must_use]
 pub fn effective_user() -> (u32, u32) {
-    // SAFETY: these calls have no arguments and cannot fail.
-    unsafe { (libc::geteuid(), libc::getegid()) }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    (user.as_raw(), group.as_raw())
 }

@@ -2,14 +2,18 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::error::{Context, Result, check};
+use rustix::net::{SendFlags, SocketFlags};
+
+use crate::error::{Context, Result};
 use crate::netlink;
+use crate::packet_socket::{self, EVERY_PROTOCOL, PACKET_IGNORE_OUTGOING, set_filter, set_option};
 
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
 const PACKET_AUXDATA: libc::c_int = 8;
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// `PACKET_MR_ALLMULTI`
+const ALL_MULTICAST: libc::c_ushort = 2;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 
 /// A frame that came in.
@@ -58,71 +62,14 @@ impl NeighbourSocket {
     ///
     /// # Errors
     /// There is no such interface, or the process may not (`CAP_NET_RAW`).
-    ///
-    /// # Panics
-    /// Never: the constants fit.
     pub fn open(interface: &str) -> Result<Self> {
         let index = netlink::interface_index(interface)?;
-        let index = i32::try_from(index).expect("indices are positive");
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            let fd = check(libc::socket(libc::AF_PACKET, kind, 0))
-                .during("open a packet socket for", interface)?;
-            OwnedFd::from_raw_fd(fd)
-        };
-        let socket = Self {
+        let socket = packet_socket::open(interface, SocketFlags::NONBLOCK)?;
+        prepare(socket.as_fd(), index).during("receive from", interface)?;
+        Ok(Self {
             socket,
             interface: interface.to_owned(),
-        };
-        socket.prepare(index).during("receive from", interface)?;
-        Ok(socket)
-    }
-
-    fn prepare(&self, index: i32) -> io::Result<()> {
-        let mut filter = FILTER;
-        let program = libc::sock_fprog {
-            len: u16::try_from(filter.len()).expect("short"),
-            filter: filter.as_mut_ptr(),
-        };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
-        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
-        self.set(libc::SOL_PACKET, PACKET_AUXDATA, &1_i32)?;
-        let multicast = libc::packet_mreq {
-            mr_ifindex: index,
-            mr_type: u16::try_from(libc::PACKET_MR_ALLMULTI).expect("short"),
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        self.set(libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &multicast)?;
-        // SAFETY: all zeros is a valid address.
-        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
-        address.sll_family = u16::try_from(libc::AF_PACKET).expect("17");
-        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("3").to_be();
-        address.sll_ifindex = index;
-        // SAFETY: the address is valid for the call, and its length is said.
-        check(unsafe {
-            libc::bind(
-                self.socket.as_raw_fd(),
-                (&raw const address).cast(),
-                length_of(&address),
-            )
         })
-        .map(drop)
-    }
-
-    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the value is valid for the call, and its length is said.
-        check(unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                option,
-                std::ptr::from_ref(value).cast(),
-                length_of(value),
-            )
-        })
-        .map(drop)
     }
 
     /// The next frame that came; `None` if there is none now.
@@ -163,19 +110,9 @@ impl NeighbourSocket {
     /// # Errors
     /// The interface is down or gone.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
-        // SAFETY: the buffer is valid for the call.
-        let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                0,
-            )
-        };
-        if sent < 0 {
-            return Err(io::Error::last_os_error()).during("send through", &self.interface);
-        }
-        Ok(())
+        rustix::net::send(&self.socket, frame, SendFlags::empty())
+            .map(drop)
+            .during("send through", &self.interface)
     }
 }
 
@@ -183,6 +120,20 @@ impl AsFd for NeighbourSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn prepare(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    set_filter(socket, &mut FILTER.clone())?;
+    set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+    set_option(socket, libc::SOL_PACKET, PACKET_AUXDATA, &1_i32)?;
+    let multicast = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: ALL_MULTICAST,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &multicast)?;
+    packet_socket::bind(socket, index, EVERY_PROTOCOL)
 }
 
 /// The VLAN identifier that the kernel took out of the frame.
@@ -205,10 +156,6 @@ unsafe fn vlan_of(message: &libc::msghdr) -> Option<u16> {
         std::ptr::copy_nonoverlapping(libc::CMSG_DATA(header), (&raw mut data).cast(), bytes);
         (data.tp_status & TP_STATUS_VLAN_VALID != 0).then_some(data.tp_vlan_tci & 0x0fff)
     }
-}
-
-fn length_of<T>(value: &T) -> libc::socklen_t {
-    libc::socklen_t::try_from(mem::size_of_val(value)).expect("short")
 }
 
 #[cfg(test)]

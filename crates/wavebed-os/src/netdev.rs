@@ -2,21 +2,11 @@
 
 use std::io;
 
-use crate::error::{Context, Error, Result};
-use crate::netlink::{
-    HEADER_BYTES, Message, NLMSG_ERROR, Netlink, find_attribute, interface_index,
-};
+use netlink_bindings::netdev::{Request, XdpAct};
+use rustix::net::netlink::GENERIC;
 
-const GENERIC_CONTROL: u16 = 0x10;
-const CONTROL_GET_FAMILY: u8 = 3;
-const CONTROL_FAMILY_ID: u16 = 1;
-const CONTROL_FAMILY_NAME: u16 = 2;
-const GENERIC_HEADER_BYTES: usize = 4;
-const NETDEV_DEV_GET: u8 = 1;
-const NETDEV_INTERFACE: u16 = 1;
-const NETDEV_XDP_FEATURES: u16 = 3;
-/// The driver takes frames that are redirected to it (`NETDEV_XDP_ACT_NDO_XMIT`).
-const TAKES_REDIRECTED: u64 = 4;
+use crate::error::{Context, Result};
+use crate::netlink::{Netlink, interface_index};
 
 /// Whether `interface` takes frames that a BPF program redirects to it. A veth does while its other end polls: with GRO on,
 /// or an XDP program in its driver.
@@ -24,57 +14,16 @@ const TAKES_REDIRECTED: u64 = 4;
 /// # Errors
 /// There is no such interface, or the kernel is older than 6.3 and does not say.
 pub fn takes_redirected_frames(interface: &str) -> Result<bool> {
-    let index = interface_index(interface)?;
-    let netlink = Netlink::open(libc::NETLINK_GENERIC)?;
-    let features = family(&netlink)
-        .and_then(|family| xdp_features(&netlink, family, index))
-        .map_err(|source| Error {
-            operation: "ask for the XDP features of",
-            object: interface.to_owned(),
-            source,
-        })?;
-    Ok(features & TAKES_REDIRECTED != 0)
-}
-
-/// The number of the family `netdev`.
-fn family(netlink: &Netlink) -> io::Result<u16> {
-    let mut message = Message::new(GENERIC_CONTROL, 0, 1);
-    message.put(&[CONTROL_GET_FAMILY, 1, 0, 0]);
-    message.attribute(CONTROL_FAMILY_NAME, b"netdev\0");
-    let answer = ask(netlink, message)?;
-    let id = find_attribute(&answer, CONTROL_FAMILY_ID).and_then(|id| id.try_into().ok());
-    id.map(u16::from_ne_bytes).ok_or_else(invalid)
-}
-
-fn xdp_features(netlink: &Netlink, family: u16, index: u32) -> io::Result<u64> {
-    let mut message = Message::new(family, 0, 2);
-    message.put(&[NETDEV_DEV_GET, 1, 0, 0]);
-    message.attribute(NETDEV_INTERFACE, &index.to_ne_bytes());
-    let answer = ask(netlink, message)?;
-    let bits = find_attribute(&answer, NETDEV_XDP_FEATURES).and_then(|bits| bits.try_into().ok());
-    bits.map(u64::from_ne_bytes).ok_or_else(invalid)
-}
-
-/// The attributes of the answer.
-fn ask(netlink: &Netlink, message: Message) -> io::Result<Vec<u8>> {
-    netlink.send(&message.finish())?;
-    let mut answer = vec![0; 16_384];
-    let length = netlink.receive(&mut answer)?;
-    answer.truncate(length);
-    let kind = answer.get(4..6).ok_or_else(invalid)?;
-    let body = answer.get(HEADER_BYTES..).unwrap_or_default();
-    if kind == NLMSG_ERROR.to_ne_bytes() {
-        let number = body.first_chunk().map_or(0, |n| i32::from_ne_bytes(*n));
-        return Err(io::Error::from_raw_os_error(-number));
-    }
-    Ok(body
-        .get(GENERIC_HEADER_BYTES..)
-        .unwrap_or_default()
-        .to_vec())
-}
-
-fn invalid() -> io::Error {
-    io::Error::from(io::ErrorKind::InvalidData)
+    let mut request = Request::new().op_dev_get_do();
+    request.encode().push_ifindex(interface_index(interface)?);
+    let mut features = Err(io::ErrorKind::InvalidData.into());
+    Netlink::open(Some(GENERIC))?
+        .ask(&request, |device| {
+            features = device.get_xdp_features().map_err(io::Error::from);
+        })
+        .and(features)
+        .map(|features| features & XdpAct::NdoXmit as u64 != 0)
+        .during("ask for the XDP features of", interface)
 }
 
 /// Fails unless `interface` takes frames that a BPF program redirects to it.

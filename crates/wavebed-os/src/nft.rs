@@ -1,39 +1,31 @@
 //! One nftables table that hides a laboratory behind the machine's addresses, keeps it apart from other laboratories, and
 //! vanishes with its owner.
 
+use std::ffi::CStr;
 use std::io;
 
-use crate::error::{Context, Result};
-use crate::netlink::{Message, Netlink};
+use netlink_bindings::nftables::{
+    CmpOps, MetaKeys, Nfgenmsg, PushExprListAttrs, Registers, Request, TableFlags, VerdictCode,
+};
+use netlink_bindings::traits::{NetlinkRequest, Protocol, Pusher};
+use rustix::net::netlink::NETFILTER;
 
-const NLM_F_ACK: u16 = 0x4;
-const NLM_F_CREATE: u16 = 0x400;
-const BATCH_BEGIN: u16 = 16;
-const BATCH_END: u16 = 17;
-const SUBSYSTEM: u16 = 10;
-const NEW_TABLE: u16 = SUBSYSTEM << 8;
-const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
-const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
-const FAMILY_NONE: u8 = 0;
+use crate::error::{Context, Result};
+use crate::netlink::{NLM_F_ACK, Netlink, message};
+
 const FAMILY_INET: u8 = 1;
-/// `NFT_TABLE_F_OWNER`: only this socket may change the table, and closing it removes the table.
-const TABLE_OWNER: u32 = 2;
+/// The number of nftables among the subsystems of netfilter.
+const SUBSYSTEM: u16 = 10;
 const HOOK_FORWARD: u32 = 2;
 const HOOK_POSTROUTING: u32 = 4;
 /// Where filters stand among the hooks.
-const PRIORITY_FILTER: u32 = 0;
+const PRIORITY_FILTER: i32 = 0;
 /// Where source NAT stands among the hooks.
-const PRIORITY_SOURCE_NAT: u32 = 100;
-const META_INCOMING_INTERFACE: u32 = 4;
-const META_OUTGOING_INTERFACE_NAME: u32 = 7;
-const REGISTER_VERDICT: u32 = 0;
-const REGISTER_1: u32 = 1;
-const COMPARE_EQUAL: u32 = 0;
-const VERDICT_DROP: u32 = 0;
+const PRIORITY_SOURCE_NAT: i32 = 100;
 /// The chain of the filter.
-const APART: &str = "apart";
+const APART: &CStr = c"apart";
 /// The chain of the source NAT.
-const LEAVE: &str = "leave";
+const LEAVE: &CStr = c"leave";
 
 /// A table that masquerades what comes in by one interface. Dropping it, or the end of the process, removes it.
 #[derive(Debug)]
@@ -50,119 +42,114 @@ impl Masquerade {
     /// The kernel has no nftables NAT (Linux 5.12 with `nf_tables`, `nft_masq`, `nft_chain_nat`), or the caller
     /// may not use it.
     pub fn new(name: &str, index: u32, others: &str) -> Result<Self> {
-        let socket = Netlink::open(libc::NETLINK_NETFILTER)?;
+        let socket = Netlink::open(Some(NETFILTER))?;
+        let ends = Nfgenmsg {
+            _res_id_be: SUBSYSTEM.to_be(),
+            ..Nfgenmsg::new()
+        };
         let parts = [
             table(name),
-            chain(name, APART, "filter", (HOOK_FORWARD, PRIORITY_FILTER)),
+            chain(name, APART, c"filter", (HOOK_FORWARD, PRIORITY_FILTER)),
             keep_apart(name, index, others),
-            chain(name, LEAVE, "nat", (HOOK_POSTROUTING, PRIORITY_SOURCE_NAT)),
+            chain(name, LEAVE, c"nat", (HOOK_POSTROUTING, PRIORITY_SOURCE_NAT)),
             masquerade(name, index),
         ];
-        let count = parts.len();
-        let mut batch = message(BATCH_BEGIN, 0, FAMILY_NONE, SUBSYSTEM).finish();
-        for part in parts {
-            batch.extend(part.finish());
-        }
-        batch.extend(message(BATCH_END, 0, FAMILY_NONE, SUBSYSTEM).finish());
+        let begin = encoded(0, &Request::new().op_batch_begin_do(&ends));
+        let end = encoded(0, &Request::new().op_batch_end_do(&ends));
+        let batch = [begin, parts.concat(), end].concat();
         let answer = socket
             .send(&batch)
-            .and_then(|()| (0..count).try_for_each(|_| socket.acknowledged()));
+            .and_then(|()| (0..parts.len()).try_for_each(|_| socket.acknowledged()));
         answer.during("make the nftables table", name)?;
         Ok(Self { _owner: socket })
     }
 }
 
-fn message(kind: u16, flags: u16, family: u8, resource: u16) -> Message {
-    let mut message = Message::new(kind, flags, 0);
-    let [high, low] = resource.to_be_bytes();
-    message.put(&[family, 0, high, low]);
-    message
+/// A request as bytes.
+fn encoded(flags: u16, request: &impl NetlinkRequest) -> Vec<u8> {
+    match request.protocol() {
+        Protocol::Raw { request_type, .. } => message(request_type, flags, 0, request),
+        Protocol::Generic(_) => unreachable!("nftables has numbers of its own"),
+    }
 }
 
-fn new(kind: u16) -> Message {
-    message(kind, NLM_F_CREATE | NLM_F_ACK, FAMILY_INET, 0)
+/// For tables of IPv4 and IPv6 together.
+fn inet() -> Nfgenmsg {
+    Nfgenmsg {
+        nfgen_family: FAMILY_INET,
+        ..Nfgenmsg::new()
+    }
 }
 
-fn string(value: &str) -> Vec<u8> {
-    let mut bytes = value.as_bytes().to_vec();
-    bytes.push(0);
-    bytes
+/// A table that only this socket may change, and that goes when it is closed.
+fn table(name: &str) -> Vec<u8> {
+    let mut request = Request::new().set_create().op_newtable_do(&inet());
+    let attributes = request.encode().push_name_bytes(name.as_bytes());
+    attributes.push_flags(TableFlags::Owner as u32);
+    encoded(NLM_F_ACK, &request)
 }
 
-fn table(name: &str) -> Message {
-    let mut message = new(NEW_TABLE);
-    message
-        .attribute(1, &string(name))
-        .attribute(2, &TABLE_OWNER.to_be_bytes());
-    message
+fn chain(table: &str, name: &CStr, kind: &CStr, (hook, priority): (u32, i32)) -> Vec<u8> {
+    let mut request = Request::new().set_create().op_newchain_do(&inet());
+    let attributes = request.encode().push_table_bytes(table.as_bytes());
+    let place = attributes.push_name(name).nested_hook();
+    let attributes = place.push_num(hook).push_priority(priority).end_nested();
+    attributes.push_type(kind);
+    encoded(NLM_F_ACK, &request)
 }
 
-fn chain(table: &str, name: &str, kind: &str, (hook, priority): (u32, u32)) -> Message {
-    let mut message = new(NEW_CHAIN);
-    message
-        .attribute(1, &string(table))
-        .attribute(3, &string(name))
-        .nest(4, |place| {
-            place
-                .attribute(1, &hook.to_be_bytes())
-                .attribute(2, &priority.to_be_bytes());
-        })
-        .attribute(7, &string(kind));
-    message
-}
-
-fn rule(table: &str, chain: &str, fill: impl FnOnce(&mut Message)) -> Message {
-    let mut message = new(NEW_RULE);
-    message
-        .attribute(1, &string(table))
-        .attribute(2, &string(chain))
-        .nest(4, fill);
-    message
+/// A rule for what came in by interface `index`.
+fn rule(
+    table: &str,
+    chain: &CStr,
+    index: u32,
+    then: impl FnOnce(PushExprListAttrs<&mut Vec<u8>>),
+) -> Vec<u8> {
+    let mut request = Request::new().set_create().op_newrule_do(&inet());
+    let attributes = request.encode().push_table_bytes(table.as_bytes());
+    let mut attributes = attributes.push_chain(chain).nested_expressions();
+    let list = PushExprListAttrs::new(attributes.as_vec_mut());
+    then(compare(list, MetaKeys::Iif, &index.to_ne_bytes()));
+    drop(attributes);
+    encoded(NLM_F_ACK, &request)
 }
 
 /// What came in by interface `index` does not leave by one whose name begins with `others`.
-fn keep_apart(table: &str, index: u32, others: &str) -> Message {
-    rule(table, APART, |list| {
-        compare(list, META_INCOMING_INTERFACE, &index.to_ne_bytes());
-        compare(list, META_OUTGOING_INTERFACE_NAME, others.as_bytes());
-        expression(list, "immediate", |data| {
-            data.attribute(1, &REGISTER_VERDICT.to_be_bytes())
-                .nest(2, |value| {
-                    value.nest(2, |verdict| {
-                        verdict.attribute(1, &VERDICT_DROP.to_be_bytes());
-                    });
-                });
-        });
+fn keep_apart(table: &str, index: u32, others: &str) -> Vec<u8> {
+    rule(table, APART, index, |list| {
+        let verdict = compare(list, MetaKeys::Oifname, others.as_bytes())
+            .nested_elem()
+            .nested_data_immediate()
+            .push_dreg(Registers::RegVerdict as u32)
+            .nested_data()
+            .nested_verdict();
+        verdict.push_code(VerdictCode::Drop as u32);
     })
 }
 
 /// What came in by interface `index` leaves with an address of the machine.
-fn masquerade(table: &str, index: u32) -> Message {
-    rule(table, LEAVE, |list| {
-        compare(list, META_INCOMING_INTERFACE, &index.to_ne_bytes());
-        expression(list, "masq", |_| {});
+fn masquerade(table: &str, index: u32) -> Vec<u8> {
+    rule(table, LEAVE, index, |list| {
+        list.nested_elem().push_name(c"masq");
     })
 }
 
 /// Goes on only if the packet's `key` begins with `value`.
-fn compare(list: &mut Message, key: u32, value: &[u8]) {
-    expression(list, "meta", |data| {
-        data.attribute(1, &REGISTER_1.to_be_bytes())
-            .attribute(2, &key.to_be_bytes());
-    });
-    expression(list, "cmp", |data| {
-        data.attribute(1, &REGISTER_1.to_be_bytes())
-            .attribute(2, &COMPARE_EQUAL.to_be_bytes())
-            .nest(3, |data| {
-                data.attribute(1, value);
-            });
-    });
-}
-
-fn expression(list: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
-    list.nest(1, |element| {
-        element.attribute(1, &string(name)).nest(2, fill);
-    });
+fn compare<P: Pusher>(
+    list: PushExprListAttrs<P>,
+    key: MetaKeys,
+    value: &[u8],
+) -> PushExprListAttrs<P> {
+    let meta = list.nested_elem().nested_data_meta();
+    let meta = meta.push_key(key as u32).push_dreg(Registers::Reg1 as u32);
+    let list = meta.end_nested().end_nested();
+    let compared = list.nested_elem().nested_data_cmp();
+    let compared = compared.push_sreg(Registers::Reg1 as u32);
+    let value = compared
+        .push_op(CmpOps::Eq as u32)
+        .nested_data()
+        .push_value(value);
+    value.end_nested().end_nested().end_nested()
 }
 
 /// Whether this machine can masquerade, found by doing it for an instant in the calling thread's namespace.

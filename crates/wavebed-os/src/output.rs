@@ -1,17 +1,16 @@
 //! Files that a user names. A regular file is replaced whole; a device, a FIFO or a symbolic link such as `/dev/stdout` is
 //! opened and written, never replaced. Files inside a folder of logs must be regular ones, and no link is followed there.
 
-use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::check;
+use rustix::fs::{AtFlags, CWD, linkat};
+
 use crate::poll;
 
 /// How long a FIFO without a reader, or a reader that reads nothing, is waited for.
@@ -147,23 +146,8 @@ fn random_name(folder: &Path) -> PathBuf {
 
 /// Gives a file without a name one that is free; linkat(2) cannot replace a file.
 fn give_name(file: &File, name: &Path) -> io::Result<()> {
-    let from = c_string(OsStr::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
-    let to = c_string(name.as_os_str())?;
-    // SAFETY: both texts end with a zero byte and live until the call returns.
-    check(unsafe {
-        libc::linkat(
-            libc::AT_FDCWD,
-            from.as_ptr(),
-            libc::AT_FDCWD,
-            to.as_ptr(),
-            libc::AT_SYMLINK_FOLLOW,
-        )
-    })?;
-    Ok(())
-}
-
-fn c_string(text: &OsStr) -> io::Result<CString> {
-    CString::new(text.as_bytes()).map_err(io::Error::from)
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, from, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 fn write_directly(path: &Path, content: &[u8]) -> io::Result<()> {

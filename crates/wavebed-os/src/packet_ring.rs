@@ -2,8 +2,10 @@
 //! receive single frames in at once. Layouts are those of `linux/if_packet.h`; see also the kernel's `packet_mmap`.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::{Context, Result};
 use crate::packet_socket::{
@@ -145,12 +147,8 @@ impl TxRing {
     /// # Errors
     /// The interface is down or gone, or refuses the first frame that it did not take.
     pub fn flush(&mut self) -> Result<u32> {
-        // SAFETY: send(2) with an empty message; the kernel reads the ring, which is as `fill` left it.
-        let sent = unsafe {
-            let fd = self.socket.as_fd().as_raw_fd();
-            libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT)
-        };
-        let refusal = (sent < 0).then(io::Error::last_os_error);
+        let refusal = send(&self.socket, &[], SendFlags::DONTWAIT).err();
+        let refusal = refusal.map(io::Error::from);
         let filled = std::mem::take(&mut self.filled);
         let first = (self.next + self.slots - filled) % self.slots;
         let mut taken = 0;
@@ -413,21 +411,10 @@ impl FrameRing {
     /// # Errors
     /// The interface is gone.
     pub fn read_aside(&self, buffer: &mut [u8]) -> Result<usize> {
-        // SAFETY: the buffer is valid for the call and as long as said.
-        let count = unsafe {
-            libc::recv(
-                self.socket.as_fd().as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                libc::MSG_DONTWAIT,
-            )
-        };
-        match usize::try_from(count) {
-            Ok(count) => Ok(count),
-            Err(_) => match io::Error::last_os_error() {
-                error if no_room(&error) => Ok(0),
-                error => Err(error).during("read from", self.socket.interface()),
-            },
+        match recv(&self.socket, buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
+            Ok((count, _)) => Ok(count),
+            Err(error) if no_room(&error) => Ok(0),
+            Err(error) => Err(error).during("read from", self.socket.interface()),
         }
     }
 

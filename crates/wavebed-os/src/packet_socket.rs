@@ -4,10 +4,14 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::sockopt::{set_socket_send_buffer_size_force, socket_error};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::error::{Context, Result, check};
 use crate::netlink;
+use crate::tun::{interface_request, ioctl};
 
 /// Frames of one call of [`PacketSocket::send_batch`].
 pub const MAX_BATCH: usize = 64;
@@ -16,7 +20,7 @@ pub const MAX_BATCH: usize = 64;
 pub const VIRTIO_HEADER_BYTES: usize = 10;
 
 /// Bytes that the kernel may hold of what was sent: over a thousand small frames.
-pub(crate) const SEND_BUFFER_BYTES: libc::c_int = 2 << 20;
+pub(crate) const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 pub(crate) const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_STATISTICS: libc::c_int = 6;
@@ -25,11 +29,11 @@ pub(crate) const PACKET_VERSION: libc::c_int = 10;
 pub(crate) const PACKET_TX_RING: libc::c_int = 13;
 const PACKET_VNET_HDR: libc::c_int = 15;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// `AF_PACKET`, as an address wants it.
 const AF_PACKET: libc::sa_family_t = 17;
 /// `ETH_P_ALL`, as a `sockaddr_ll` wants it.
-const EVERY_PROTOCOL: u16 = 3_u16.to_be();
+pub(crate) const EVERY_PROTOCOL: u16 = 3_u16.to_be();
 /// `BPF_RET | BPF_K`: keep as many bytes as the constant says.
 const RETURN_CONSTANT: u16 = 0x06;
 
@@ -58,14 +62,8 @@ impl PacketSocket {
     /// There is no such interface, or the process may not (`CAP_NET_RAW`).
     pub fn open(interface: &str) -> Result<Self> {
         let index = netlink::interface_index(interface)?;
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            let fd = check(libc::socket(libc::AF_PACKET, kind, 0))
-                .during("open a packet socket for", interface)?;
-            OwnedFd::from_raw_fd(fd)
-        };
-        let mtu = mtu(socket.as_fd(), interface)?;
+        let socket = open(interface, SocketFlags::empty())?;
+        let mtu = mtu(&socket, interface)?;
         let socket = Self {
             socket,
             interface: interface.to_owned(),
@@ -77,7 +75,7 @@ impl PacketSocket {
             .and_then(|()| socket.set(libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1))
             .during("bind a packet socket to", interface)?;
         // More than the system's limit needs CAP_NET_ADMIN; without it the limit is what there is.
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
+        let _ = set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES);
         Ok(socket)
     }
 
@@ -96,17 +94,13 @@ impl PacketSocket {
     /// # Errors
     /// The kernel's refusal.
     pub fn keep_only(&self, bytes: u32) -> Result<()> {
-        let mut instruction = libc::sock_filter {
+        let keep = libc::sock_filter {
             code: RETURN_CONSTANT,
             jt: 0,
             jf: 0,
             k: bytes,
         };
-        let program = libc::sock_fprog {
-            len: 1,
-            filter: &raw mut instruction,
-        };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        set_filter(self.as_fd(), &mut [keep])
             .during("attach a filter to a packet socket of", &self.interface)
     }
 
@@ -180,24 +174,9 @@ impl PacketSocket {
     /// # Errors
     /// That, or the interface is gone.
     pub fn fault(&self) -> Result<()> {
-        let mut fault: libc::c_int = 0;
-        let mut length = size_of::<libc::c_int>();
-        // SAFETY: `fault` and `length` are valid for the call, and `length` is the room in `fault`.
-        let answer = check(unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut fault).cast(),
-                &raw mut length,
-            )
-        });
-        match (answer, fault) {
-            (Ok(_), 0) => Ok(()),
-            (Ok(_), fault) => Err(io::Error::from_raw_os_error(fault)),
-            (Err(error), _) => Err(error),
-        }
-        .during("use", &self.interface)
+        socket_error(&self.socket)
+            .flatten()
+            .during("use", &self.interface)
     }
 
     /// The interface's name when it was opened.
@@ -219,34 +198,12 @@ impl PacketSocket {
         name: libc::c_int,
         value: &T,
     ) -> io::Result<()> {
-        // SAFETY: every option set in this crate takes a value of the type passed with it, which outlives the call.
-        check(unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                name,
-                std::ptr::from_ref(value).cast(),
-                size_of::<T>(),
-            )
-        })
-        .map(drop)
+        set_option(self.as_fd(), level, name, value)
     }
 
     /// Binds to the interface and, unless `protocol` is 0, to frames of this protocol (big-endian).
     fn bind(&self, protocol: u16) -> io::Result<()> {
-        // SAFETY: all zeros is a valid sockaddr_ll, which is valid for the call and as long as said.
-        check(unsafe {
-            let mut address: libc::sockaddr_ll = mem::zeroed();
-            address.sll_family = AF_PACKET;
-            address.sll_protocol = protocol;
-            address.sll_ifindex = self.index.cast_signed();
-            libc::bind(
-                self.socket.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>(),
-            )
-        })
-        .map(drop)
+        bind(self.as_fd(), self.index, protocol)
     }
 }
 
@@ -256,10 +213,61 @@ impl AsFd for PacketSocket {
     }
 }
 
+/// A raw packet socket that receives nothing yet.
+pub(crate) fn open(interface: &str, flags: SocketFlags) -> Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+        .during("open a packet socket for", interface)
+}
+
+/// Binds to interface `index` and, unless `protocol` is 0, to frames of this protocol (big-endian).
+pub(crate) fn bind(socket: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: all zeros is a valid sockaddr_ll, which is valid for the call and as long as said.
+    check(unsafe {
+        let mut address: libc::sockaddr_ll = mem::zeroed();
+        address.sll_family = AF_PACKET;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index.cast_signed();
+        let length = size_of::<libc::sockaddr_ll>();
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
+    })
+    .map(drop)
+}
+
+/// Sets a socket option.
+pub(crate) fn set_option<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: every option set in this crate takes a value of the type passed with it, which outlives the call.
+    check(unsafe {
+        let value = std::ptr::from_ref(value).cast();
+        libc::setsockopt(socket.as_raw_fd(), level, name, value, size_of::<T>())
+    })
+    .map(drop)
+}
+
+/// Attaches a classic BPF filter.
+///
+/// # Panics
+/// If it is longer than 65 535 instructions.
+pub(crate) fn set_filter(
+    socket: BorrowedFd<'_>,
+    filter: &mut [libc::sock_filter],
+) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).expect("short"),
+        filter: filter.as_mut_ptr(),
+    };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 /// The size of `T`, as socket calls want it.
 // Every type it is used with has a few bytes.
 #[allow(clippy::cast_possible_truncation)]
-pub(crate) const fn size_of<T>() -> libc::socklen_t {
+const fn size_of<T>() -> libc::socklen_t {
     mem::size_of::<T>() as libc::socklen_t
 }
 
@@ -272,23 +280,10 @@ pub(crate) fn no_room(error: &io::Error) -> bool {
 }
 
 /// The MTU of `interface`.
-fn mtu(socket: BorrowedFd<'_>, interface: &str) -> Result<u32> {
-    // SAFETY: all zeros is a valid ifreq: numbers and arrays of numbers.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // The last byte stays zero; a longer name has no interface, and none was found by it.
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
-    }
-    // SAFETY: SIOCGIFMTU takes a pointer to an ifreq, keeps none, and fills in this member of the union.
-    let mtu = unsafe {
-        check(libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCGIFMTU as libc::Ioctl,
-            &raw mut request,
-        ))
+fn mtu(socket: &OwnedFd, interface: &str) -> Result<u32> {
+    let mut request = interface_request(interface)?;
+    ioctl(socket, libc::SIOCGIFMTU as libc::Ioctl, &mut request)
         .during("read the MTU of", interface)?;
-        request.ifr_ifru.ifru_mtu
-    };
-    Ok(mtu.cast_unsigned())
+    // SAFETY: SIOCGIFMTU has just filled in this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
 }

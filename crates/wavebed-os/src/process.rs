@@ -8,6 +8,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, set_parent_process_death_signal, setpgid, setsid,
+    wait, waitpid,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::termios::tcsetpgrp;
+
 use crate::confinement::Confinement;
 use crate::error::{Context, Error, Result, check};
 use crate::{mount, namespace, sched};
@@ -60,9 +68,7 @@ pub fn spawn(what: &Spawn<'_>) -> Result<i32> {
     if reader.read_exact(&mut number).is_err() {
         return Ok(pid);
     }
-    let mut status = 0;
-    // SAFETY: `status` is valid for the call; the child is ours and about to end.
-    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    let _ = wait_for(pid);
     Err(Error {
         operation: "run",
         object: name.to_owned(),
@@ -168,39 +174,31 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
 
 /// Makes the calling process the leader of a process group, in the foreground of its terminal if it gets one; or of a session.
 fn lead_group(what: &Spawn<'_>) -> io::Result<()> {
-    // SAFETY: setsid, setpgid, tcsetpgrp and getpid take numbers only.
-    unsafe {
-        if what
-            .confinement
-            .is_some_and(|confinement| confinement.own_session)
-        {
-            return check(libc::setsid()).map(drop);
-        }
-        check(libc::setpgid(0, 0))?;
-        if let Some(terminal) = what.terminal {
-            // SIGTTOU is blocked by our caller, or else this would stop us.
-            check(libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpid()))?;
-        }
+    if what
+        .confinement
+        .is_some_and(|confinement| confinement.own_session)
+    {
+        setsid()?;
+        return Ok(());
+    }
+    setpgid(None, None)?;
+    if let Some(terminal) = what.terminal {
+        // SIGTTOU is blocked by our caller, or else this would stop us.
+        tcsetpgrp(terminal, getpid())?;
     }
     Ok(())
 }
 
 fn replace_stdio(stdio: &[Option<BorrowedFd<'_>>; 3]) -> io::Result<()> {
     // First out of the way of 0, 1 and 2, so that no copy overwrites another's source.
-    let mut copies: [RawFd; 3] = [-1; 3];
+    let mut copies = [const { None }; 3];
     for (copy, fd) in copies.iter_mut().zip(stdio) {
-        if let Some(fd) = fd {
-            // SAFETY: fcntl with numbers; the descriptor is open.
-            *copy = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10) })?;
-        }
+        *copy = fd.map(|fd| fcntl_dupfd_cloexec(fd, 10)).transpose()?;
     }
-    for (target, copy) in (0..).zip(copies) {
-        if copy >= 0 {
-            // SAFETY: dup2 with numbers; `copy` was made just before.
-            check(unsafe { libc::dup2(copy, target) })?;
-        }
-    }
-    Ok(())
+    let [input, output, error] = copies;
+    input.map_or(Ok(()), dup2_stdin)?;
+    output.map_or(Ok(()), dup2_stdout)?;
+    Ok(error.map_or(Ok(()), dup2_stderr)?)
 }
 
 /// Default actions for all signals and none blocked, as a program expects at its start.
@@ -246,15 +244,15 @@ impl Fate {
         }
     }
 
-    fn of(status: i32) -> Self {
-        if libc::WIFEXITED(status) {
-            Self::Exited(libc::WEXITSTATUS(status))
-        } else if libc::WIFSTOPPED(status) {
-            Self::Stopped(libc::WSTOPSIG(status))
-        } else if libc::WIFCONTINUED(status) {
-            Self::Continued
+    fn of(status: WaitStatus) -> Self {
+        if let Some(code) = status.exit_status() {
+            Self::Exited(code)
+        } else if let Some(signal) = status.stopping_signal() {
+            Self::Stopped(signal)
+        } else if let Some(signal) = status.terminating_signal() {
+            Self::Killed(signal)
         } else {
-            Self::Killed(libc::WTERMSIG(status))
+            Self::Continued
         }
     }
 }
@@ -273,13 +271,10 @@ pub enum News {
 /// Looks for news of any child, without waiting.
 #[must_use]
 pub fn news_of_children() -> News {
-    let mut status = 0;
-    let kinds = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
-    // SAFETY: `status` is valid for the call.
-    match unsafe { libc::waitpid(-1, &raw mut status, kinds) } {
-        0 => News::Quiet,
-        pid if pid > 0 => News::Of(pid, Fate::of(status)),
-        _ => News::NoChildren,
+    match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
+        Ok(None) => News::Quiet,
+        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), Fate::of(status)),
+        Err(_) => News::NoChildren,
     }
 }
 
@@ -288,15 +283,12 @@ pub fn news_of_children() -> News {
 /// # Errors
 /// There is no such child.
 pub fn wait_for(pid: i32) -> io::Result<Fate> {
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is valid for the call.
-        match check(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) }) {
-            Ok(_) => return Ok(Fate::of(status)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let any_notice = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+    let ended = retry_on_intr(|| waitpid(Pid::from_raw(pid), any_notice))?;
+    ended.map_or_else(
+        || Err(Errno::CHILD.into()),
+        |(_, status)| Ok(Fate::of(status)),
+    )
 }
 
 /// Sends a signal to a process (or, with a negative number, to a process group; -1: to all).
@@ -313,8 +305,7 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
 /// # Errors
 /// Never, on Linux.
 pub fn die_with_parent() -> io::Result<()> {
-    // SAFETY: this prctl takes a number.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Takes a descriptor that the process inherited, by number. Programs started later do not inherit it.
@@ -340,10 +331,8 @@ pub fn adopt_descriptor(number: i32) -> Result<OwnedFd> {
 /// # Errors
 /// What fcntl(2) answers.
 pub fn let_inherit(fd: BorrowedFd<'_>) -> Result<RawFd> {
-    // SAFETY: fcntl with numbers; the descriptor is open.
-    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0) })
-        .map(|_| fd.as_raw_fd())
-        .during("hand on", "a descriptor")
+    fcntl_setfd(fd, FdFlags::empty()).during("hand on", "a descriptor")?;
+    Ok(fd.as_raw_fd())
 }
 
 /// Lets the calling process ignore these signals.

@@ -8,7 +8,13 @@
 use std::fs;
 use std::io;
 use std::mem;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, getrlimit, setpriority_process, setrlimit, setsid};
+use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack};
 
 use crate::error::check;
 
@@ -58,8 +64,7 @@ static GUARDED: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
 /// Lets the calling process go before others where the scheduler weighs sessions first (`sched_autogroup_enabled`): it gets
 /// a session of its own, with the weight that its threads ask for. Refused without root, which shows in lateness.
 pub fn leave_session() {
-    // SAFETY: setsid(2) has no arguments.
-    if unsafe { libc::setsid() } != -1 {
+    if setsid().is_ok() {
         let _ = fs::write("/proc/self/autogroup", NORMAL_NICE.to_string());
     }
 }
@@ -67,10 +72,10 @@ pub fn leave_session() {
 /// Prepares the calling thread for exact waking: timer slack, then what `wish` asks for, where allowed.
 #[must_use]
 pub fn prepare_thread(wish: Wish) -> Granted {
-    // SAFETY: gettid has no arguments; PR_SET_TIMERSLACK takes a number.
-    let (thread, slack) = unsafe { (libc::gettid(), libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64)) };
+    let id = gettid();
+    let thread = id.as_raw_pid();
     let mut granted = Granted {
-        exact_timers: slack == 0,
+        exact_timers: set_current_timer_slack(NonZeroU64::new(1)).is_ok(),
         fifo_priority: None,
         refused: None,
         cpu: None,
@@ -84,8 +89,7 @@ pub fn prepare_thread(wish: Wish) -> Granted {
         }
     }
     // For threads without a real-time priority, and the time after a step down; a refusal shows in lateness, not here.
-    // SAFETY: setpriority(2) takes numbers.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.cast_unsigned(), NORMAL_NICE) };
+    let _ = setpriority_process(Some(id), NORMAL_NICE);
     if let Some(priority) = wish.fifo_priority {
         match enter_fifo(thread, priority) {
             Ok(()) => granted.fifo_priority = Some(priority),
@@ -112,12 +116,7 @@ impl Granted {
             return Ok(());
         }
         // The kernel's count of busy time starts again only at a wake-up under SCHED_FIFO: sleep for an instant.
-        let instant = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 1,
-        };
-        // SAFETY: `instant` is valid for the call; no remainder is asked for.
-        unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+        std::thread::sleep(Duration::from_nanos(1));
         set_policy(self.thread, libc::SCHED_OTHER, 0)?;
         self.stepped_down = true;
         Ok(())
@@ -198,45 +197,26 @@ fn guard(thread: i32) -> Result<(), String> {
     if !free {
         return Err("SCHED_FIFO is not used: 16 threads have it already".to_owned());
     }
-    // SAFETY: `action` and `limit` are valid for the calls; the handler makes one system call and touches only
-    // atomics, which is allowed in a signal handler.
-    let answer = unsafe {
+    // SAFETY: `action` is valid for the call; the handler makes one system call and touches only atomics, which is
+    // allowed in a signal handler.
+    let handled = check(unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = step_all_down as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        check(libc::sigaction(
-            libc::SIGXCPU,
-            &raw const action,
-            std::ptr::null_mut(),
-        ))
-        .and_then(|_| check(libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit)))
-        .and_then(|_| {
-            limit.rlim_cur = BUSY_LIMIT_US.min(limit.rlim_max);
-            check(libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit))
-        })
-    };
-    answer
-        .map(drop)
+        libc::sigaction(libc::SIGXCPU, &raw const action, std::ptr::null_mut())
+    });
+    let mut limit = getrlimit(Resource::Rttime);
+    limit.current = Some(BUSY_LIMIT_US.min(limit.maximum.unwrap_or(u64::MAX)));
+    handled
+        .and_then(|_| Ok(setrlimit(Resource::Rttime, limit)?))
         .map_err(|error| format!("SCHED_FIFO is not used: no busy-time limit: {error}"))
 }
 
 /// Lifts the soft busy-time limit again, for programs that are started from a guarded process.
 pub fn lift_busy_limit() {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is valid for both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit);
-        }
-    }
+    let mut limit = getrlimit(Resource::Rttime);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Rttime, limit);
 }
 
 extern "C" fn step_all_down(_signal: libc::c_int) {
@@ -263,17 +243,12 @@ fn pin(cpu: usize) -> io::Result<()> {
 }
 
 fn pin_thread(thread: i32, cpu: usize) -> io::Result<()> {
-    let bits = mem::size_of::<libc::cpu_set_t>() * 8;
-    if cpu >= bits {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: all zeros is an empty set; `cpu` is within it; the set is valid for the call.
-    let answer = unsafe {
-        let mut set: libc::cpu_set_t = mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    check(answer).map(drop)
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(Pid::from_raw(thread), &set)?)
 }
 
 #[cfg(test)]

@@ -5,15 +5,20 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::error::{Context, Result};
-use crate::netlink::{HEADER_BYTES, INET, INET6, Message, NLMSG_ERROR, Netlink, find_attribute};
+use netlink_bindings::utils::find_attr;
+use rustix::net::netlink::SOCK_DIAG;
 
-const NLMSG_DONE: u16 = 3;
-const NLM_F_DUMP: u16 = 0x300;
+use crate::error::{Context, Result};
+use crate::netlink::{Messages, NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR, Netlink, message_of};
+
 /// The older question, with which one dump has the sockets of both families.
 const TCPDIAG_GETSOCK: u16 = 18;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
+/// As the one byte of a header.
+const AF_INET: u8 = 2;
+/// As the one byte of a header.
+const AF_INET6: u8 = 10;
 /// `struct inet_diag_msg`.
 const SOCKET_BYTES: usize = 72;
 /// The kernel fills as much at a time as is asked for: some 40 sockets. More means larger pieces of memory each time.
@@ -159,7 +164,7 @@ impl SockDiag {
     /// What socket(2) answers, or that this kernel has no `tcp_diag`.
     pub fn open() -> Result<Self> {
         let mut diag = Self {
-            netlink: Netlink::open(libc::NETLINK_SOCK_DIAG)?,
+            netlink: Netlink::open(Some(SOCK_DIAG))?,
             answer: vec![0; ANSWER_BYTES],
             sequence: 0,
         };
@@ -188,13 +193,11 @@ impl SockDiag {
 fn question(sequence: u32) -> Vec<u8> {
     let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
     let states: u32 = STATES.iter().map(|(state, _)| 1_u32 << state).sum();
-    let mut message = Message::new(TCPDIAG_GETSOCK, NLM_F_DUMP, sequence);
-    message.put(&[0, 0, 0, extensions]);
+    let mut body = [0; 60];
+    body[3] = extensions;
     // Between any addresses: struct inet_diag_sockid is empty.
-    message.put(&[0; 48]);
-    message.put(&states.to_ne_bytes());
-    message.put(&[0; 4]);
-    message.finish()
+    body[52..56].copy_from_slice(&states.to_ne_bytes());
+    message_of(TCPDIAG_GETSOCK, NLM_F_DUMP, sequence, &body)
 }
 
 /// Calls `each` with every socket of a datagram from the kernel. True when it was the last one. What does not add up, or
@@ -203,35 +206,23 @@ fn question(sequence: u32) -> Vec<u8> {
 /// # Errors
 /// The kernel's refusal.
 pub fn read_answer(
-    mut bytes: &[u8],
+    bytes: &[u8],
     sequence: u32,
     each: &mut impl FnMut(&TcpSocket<'_>),
 ) -> io::Result<bool> {
-    while let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {
-        let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let kind = u16::from_ne_bytes([header[4], header[5]]);
-        let theirs = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
-        if length < HEADER_BYTES || length > bytes.len() {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        }
-        let body = &bytes[HEADER_BYTES..length];
-        if theirs == sequence {
-            match kind {
-                NLMSG_DONE => return Ok(true),
-                NLMSG_ERROR => {
-                    let number = body.first_chunk().map_or(0, |n| i32::from_ne_bytes(*n));
-                    return Err(io::Error::from_raw_os_error(number.saturating_neg()));
+    for message in Messages(bytes) {
+        let message = message?;
+        match message.kind {
+            _ if message.sequence != sequence => {}
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => return message.outcome().map(|()| true),
+            TCPDIAG_GETSOCK => {
+                if let Some(socket) = read_socket(message.body) {
+                    each(&socket);
                 }
-                TCPDIAG_GETSOCK => {
-                    if let Some(socket) = read_socket(body) {
-                        each(&socket);
-                    }
-                }
-                _ => {}
             }
+            _ => {}
         }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
     }
     Ok(false)
 }
@@ -241,7 +232,7 @@ fn read_socket(body: &[u8]) -> Option<TcpSocket<'_>> {
     let (head, attributes) = body.split_first_chunk::<SOCKET_BYTES>()?;
     let port = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let (_, state) = STATES.iter().find(|(state, _)| *state == head[1])?;
-    let congestion = find_attribute(attributes, INET_DIAG_CONG).and_then(|name| {
+    let congestion = find_attr(attributes, INET_DIAG_CONG).and_then(|name| {
         let end = name.iter().position(|byte| *byte == 0)?;
         std::str::from_utf8(&name[..end]).ok()
     });
@@ -251,17 +242,17 @@ fn read_socket(body: &[u8]) -> Option<TcpSocket<'_>> {
         remote: SocketAddr::new(address(head[0], *head[24..].first_chunk()?)?, port(6)),
         state,
         congestion,
-        info: TcpInfo::read(find_attribute(attributes, INET_DIAG_INFO)?),
+        info: TcpInfo::read(find_attr(attributes, INET_DIAG_INFO)?),
     })
 }
 
 fn address(family: u8, bytes: [u8; 16]) -> Option<IpAddr> {
     match family {
-        INET => {
+        AF_INET => {
             let [a, b, c, d, ..] = bytes;
             Some(Ipv4Addr::new(a, b, c, d).into())
         }
-        INET6 => Some(Ipv6Addr::from(bytes).to_canonical()),
+        AF_INET6 => Some(Ipv6Addr::from(bytes).to_canonical()),
         _ => None,
     }
 }

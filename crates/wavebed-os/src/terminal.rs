@@ -1,19 +1,15 @@
 //! The terminal: whose turn it is, and its settings.
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use crate::error::check;
+use rustix::process::{Pid, getpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 /// Whether `fd` is the caller's terminal and the caller is in its foreground.
 #[must_use]
 pub fn is_ours(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: these calls take numbers.
-    unsafe {
-        let group = libc::tcgetpgrp(fd.as_raw_fd());
-        group != -1 && group == libc::getpgrp()
-    }
+    tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
 }
 
 /// Gives the foreground of the terminal to process group `group`. `SIGTTOU` must be blocked or ignored.
@@ -21,8 +17,8 @@ pub fn is_ours(fd: BorrowedFd<'_>) -> bool {
 /// # Errors
 /// `fd` is not the caller's terminal, or there is no such group in the session.
 pub fn give(fd: BorrowedFd<'_>, group: i32) -> io::Result<()> {
-    // SAFETY: tcsetpgrp takes numbers.
-    check(unsafe { libc::tcsetpgrp(fd.as_raw_fd(), group) }).map(drop)
+    let group = Pid::from_raw(group).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(tcsetpgrp(fd, group)?)
 }
 
 /// Takes the foreground of the terminal back for the caller's process group.
@@ -30,8 +26,7 @@ pub fn give(fd: BorrowedFd<'_>, group: i32) -> io::Result<()> {
 /// # Errors
 /// `fd` is not the caller's terminal.
 pub fn take(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: getpgrp has no arguments and cannot fail.
-    give(fd, unsafe { libc::getpgrp() })
+    Ok(tcsetpgrp(fd, getpgrp())?)
 }
 
 /// Stops the caller's process group, as Ctrl-Z would, until somebody lets it go on.
@@ -47,8 +42,8 @@ pub fn stop_ourselves() {
 }
 
 /// The settings of a terminal at one moment.
-#[derive(Clone, Copy)]
-pub struct Settings(libc::termios);
+#[derive(Clone)]
+pub struct Settings(Termios);
 
 impl Settings {
     /// Those of `fd` now.
@@ -56,12 +51,7 @@ impl Settings {
     /// # Errors
     /// `fd` is not a terminal.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        // SAFETY: all zeros is a valid termios, and it is valid for the call.
-        unsafe {
-            let mut settings: libc::termios = mem::zeroed();
-            check(libc::tcgetattr(fd.as_raw_fd(), &raw mut settings))?;
-            Ok(Self(settings))
-        }
+        Ok(Self(tcgetattr(fd)?))
     }
 
     /// Makes `fd` what it was.
@@ -69,8 +59,6 @@ impl Settings {
     /// # Errors
     /// `fd` is not a terminal.
     pub fn restore(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        // SAFETY: the settings are valid for the call.
-        check(unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSADRAIN, &raw const self.0) })
-            .map(drop)
+        Ok(tcsetattr(fd, OptionalActions::Drain, &self.0)?)
     }
 }

@@ -4,11 +4,12 @@ use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::error::{Context, Error, Result, check};
-use crate::netlink::{self, InterfaceLosses, Netlink};
+use crate::interface::Counters;
+use crate::netlink::{self, Netlink};
 
 /// Where TUN devices come from.
 pub const DEVICE: &str = "/dev/net/tun";
@@ -27,8 +28,6 @@ const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 /// `IFF_TUN | IFF_NO_PI | IFF_VNET_HDR`, as the 16 bits of a request.
 const TUN_FLAGS: libc::c_short = 0x0001 | 0x1000 | 0x4000;
-/// `IFF_MULTICAST`, as the 16 bits of a request.
-const MULTICAST: libc::c_short = 0x1000;
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
@@ -88,29 +87,14 @@ impl Tun {
 
     /// Sets MTU and queue length, and clears the multicast flag.
     fn tune(&self) -> Result<()> {
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let fd = check(libc::socket(
-                libc::AF_INET,
-                libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
-                0,
-            ))
-            .during("open a control socket for", &self.name)?;
-            OwnedFd::from_raw_fd(fd)
-        };
-        let mut request = interface_request(&self.name)?;
-        request.ifr_ifru.ifru_mtu = i32::try_from(self.mtu).unwrap_or(i32::MAX);
-        ioctl(&socket, libc::SIOCSIFMTU as libc::Ioctl, &mut request)
+        self.netlink
+            .set_mtu(self.index, self.mtu)
             .during("set the MTU of", &self.name)?;
         self.netlink
             .set_queue_length(self.index, TX_QUEUE_PACKETS)
             .during("set the queue length of", &self.name)?;
-        ioctl(&socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)
-            .during("read the flags of", &self.name)?;
-        // SAFETY: SIOCGIFFLAGS has just filled in this member of the union.
-        let flags = unsafe { request.ifr_ifru.ifru_flags };
-        request.ifr_ifru.ifru_flags = flags & !MULTICAST;
-        ioctl(&socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
+        self.netlink
+            .clear_multicast(self.index)
             .during("set the flags of", &self.name)
     }
 
@@ -143,8 +127,8 @@ impl Tun {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn losses(&self) -> io::Result<InterfaceLosses> {
-        self.netlink.losses(self.index)
+    pub fn losses(&self) -> io::Result<Counters> {
+        self.netlink.counters(self.index)
     }
 
     /// The MTU it was made with, bytes.

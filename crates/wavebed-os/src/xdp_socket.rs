@@ -2,14 +2,25 @@
 //! documentation.
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use crate::error::{Context, Result, check};
-use crate::memory::Region;
+use memmap2::MmapMut;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_send_buffer_size_force, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets,
+};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
+    XdpRingFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+
+use crate::error::{Context, Result};
 use crate::netlink;
-use crate::packet_socket::{PacketSocket, SEND_BUFFER_BYTES, no_room, size_of};
+use crate::packet_socket::{PacketSocket, SEND_BUFFER_BYTES, no_room};
 use crate::shared::Shared;
 
 /// Descriptors of each ring, and chunks of memory: a power of two, as few as fit into the cache with small frames.
@@ -20,8 +31,6 @@ const FILL_ENTRIES: u32 = 2;
 const CHUNK_BYTES: u32 = 2048;
 /// See [`CHUNK_BYTES`].
 const LONG_CHUNK_BYTES: u32 = 4096;
-/// `AF_XDP`, as an address wants it.
-const AF_XDP: libc::sa_family_t = 44;
 /// An address outside the memory: the kernel passes over such a descriptor.
 const NOWHERE: u64 = u64::MAX >> 16;
 
@@ -47,17 +56,19 @@ struct Ring {
 impl Ring {
     fn map(
         socket: BorrowedFd<'_>,
-        offsets: libc::xdp_ring_offset,
-        page_offset: libc::off_t,
+        offsets: XdpRingOffset,
+        page_offset: u64,
         bytes: usize,
     ) -> io::Result<Self> {
         let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+        // Linux before 5.4 has none.
+        let flags = offsets.flags.ok_or(Errno::OPNOTSUPP)?;
         let entries = place(offsets.desc)?;
         Ok(Self {
             map: Shared::map(socket, page_offset, entries + bytes)?,
             producer: place(offsets.producer)?,
             consumer: place(offsets.consumer)?,
-            flags: place(offsets.flags)?,
+            flags: place(flags)?,
             entries,
         })
     }
@@ -69,7 +80,7 @@ pub struct XdpTx {
     socket: OwnedFd,
     interface: String,
     mode: XdpMode,
-    memory: Region,
+    memory: MmapMut,
     chunk_bytes: u32,
     /// Chunks that nobody uses.
     free: Vec<u64>,
@@ -93,24 +104,15 @@ impl XdpTx {
         let longest_frame = PacketSocket::open(interface)?.longest_frame();
         let fits = longest_frame <= CHUNK_BYTES as usize;
         let chunk_bytes = if fits { CHUNK_BYTES } else { LONG_CHUNK_BYTES };
-        // SAFETY: socket(2) takes no pointers; the descriptor is owned at once.
-        let socket = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            let fd = check(libc::socket(libc::AF_XDP, kind, 0))
-                .during("open an AF_XDP socket for", interface)?;
-            OwnedFd::from_raw_fd(fd)
-        };
-        let memory = Region::new(ENTRIES as usize * chunk_bytes as usize)
+        let kind = SocketType::RAW;
+        let socket = net::socket_with(AddressFamily::XDP, kind, SocketFlags::CLOEXEC, None)
+            .during("open an AF_XDP socket for", interface)?;
+        let memory = MmapMut::map_anon(ENTRIES as usize * chunk_bytes as usize)
             .during("get memory for AF_XDP frames of", interface)?;
         let (tx, completion) = set_up(socket.as_fd(), &memory, chunk_bytes)
             .during("make AF_XDP rings for", interface)?;
         // As for packet sockets.
-        let _ = set_of(
-            socket.as_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_SNDBUFFORCE,
-            &SEND_BUFFER_BYTES,
-        );
+        let _ = set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES);
         let operation = match mode {
             XdpMode::ZeroCopy => "bind AF_XDP with zero copy to",
             XdpMode::Copy => "bind AF_XDP with copies to",
@@ -196,7 +198,7 @@ impl XdpTx {
         self.taken = self.filled;
         self.publish();
         let flags = self.tx.map.word(self.tx.flags).load(Ordering::Acquire);
-        if flags & libc::XDP_RING_NEED_WAKEUP != 0
+        if flags & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
             && let Err(error) = self.wake()
             && !no_room(&error)
             && error.raw_os_error() != Some(libc::EBUSY)
@@ -321,98 +323,40 @@ impl XdpTx {
     }
 
     fn wake(&self) -> io::Result<()> {
-        // SAFETY: send(2) with an empty message; the kernel reads ring and memory, which are ours to show.
-        let sent = unsafe {
-            let fd = self.socket.as_raw_fd();
-            libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT)
-        };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        net::send(&self.socket, &[], SendFlags::DONTWAIT)?;
+        Ok(())
     }
 }
 
 /// Registers the memory and makes and maps the rings for sending and completion.
-fn set_up(socket: BorrowedFd<'_>, memory: &Region, chunk_bytes: u32) -> io::Result<(Ring, Ring)> {
-    // SAFETY: all zeros is a valid xdp_umem_reg.
-    let mut registration: libc::xdp_umem_reg = unsafe { mem::zeroed() };
-    registration.addr = memory.as_ptr() as u64;
-    registration.len = memory.len() as u64;
-    registration.chunk_size = chunk_bytes;
-    set(socket, libc::XDP_UMEM_REG, &registration)?;
-    set(socket, libc::XDP_UMEM_FILL_RING, &FILL_ENTRIES)?;
-    set(socket, libc::XDP_UMEM_COMPLETION_RING, &ENTRIES)?;
-    set(socket, libc::XDP_TX_RING, &ENTRIES)?;
-    // SAFETY: all zeros is a valid xdp_mmap_offsets.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
-    let mut length = size_of::<libc::xdp_mmap_offsets>();
-    // SAFETY: `offsets` and `length` are valid for the call, and `length` is the room in `offsets`.
-    check(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            libc::XDP_MMAP_OFFSETS,
-            (&raw mut offsets).cast(),
-            &raw mut length,
-        )
-    })?;
-    if length != size_of::<libc::xdp_mmap_offsets>() {
-        // Linux before 5.4 has shorter ones, without the flags.
-        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-    }
+fn set_up(socket: BorrowedFd<'_>, memory: &MmapMut, chunk_bytes: u32) -> io::Result<(Ring, Ring)> {
+    // The memory lives as long as the socket, see `XdpTx`; the kernel holds its pages besides.
+    let registration = XdpUmemReg {
+        addr: memory.as_ptr() as u64,
+        len: memory.len() as u64,
+        chunk_size: chunk_bytes,
+        headroom: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
+    };
+    set_xdp_umem_reg(socket, registration)?;
+    set_xdp_umem_fill_ring_size(socket, FILL_ENTRIES)?;
+    set_xdp_umem_completion_ring_size(socket, ENTRIES)?;
+    set_xdp_tx_ring_size(socket, ENTRIES)?;
+    let offsets = xdp_mmap_offsets(socket)?;
     let bytes = ENTRIES as usize;
-    let sending = Ring::map(socket, offsets.tx, libc::XDP_PGOFF_TX_RING, bytes * 16)?;
-    let completion = Ring::map(
-        socket,
-        offsets.cr,
-        libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
-        bytes * 8,
-    )?;
+    let sending = Ring::map(socket, offsets.tx, XDP_PGOFF_TX_RING, bytes * 16)?;
+    let place = XDP_UMEM_PGOFF_COMPLETION_RING;
+    let completion = Ring::map(socket, offsets.cr, place, bytes * 8)?;
     Ok((sending, completion))
 }
 
-fn set<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
-    set_of(socket, libc::SOL_XDP, name, value)
-}
-
-fn set_of<T>(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: every option set here takes a value of the type passed with it, which outlives the call. The memory that
-    // XDP_UMEM_REG names lives as long as the socket, see `XdpTx`; the kernel holds its pages besides.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>(),
-        )
-    })
-    .map(drop)
-}
-
 fn bind(socket: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<()> {
-    // SAFETY: all zeros is a valid sockaddr_xdp: queue 0, no memory shared with another socket.
-    let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
-    address.sxdp_family = AF_XDP;
-    address.sxdp_ifindex = interface;
-    address.sxdp_flags = match mode {
-        XdpMode::ZeroCopy => libc::XDP_ZEROCOPY | libc::XDP_USE_NEED_WAKEUP,
-        XdpMode::Copy => libc::XDP_COPY,
+    let flags = match mode {
+        XdpMode::ZeroCopy => {
+            SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
+        }
+        XdpMode::Copy => SocketAddrXdpFlags::XDP_COPY,
     };
-    // SAFETY: the address is valid for the call and as long as said.
-    check(unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_xdp>(),
-        )
-    })
-    .map(drop)
+    Ok(net::bind(socket, &SocketAddrXdp::new(flags, interface, 0))?)
 }

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
-use wavebed_os::netlink::{Netlink, Route};
+use wavebed_os::netlink::Netlink;
 use wavebed_os::tun::{TX_QUEUE_PACKETS, Tun, VNET_HEADER_BYTES};
 
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wavebed_os::memory::Region;
+use memmap2::MmapMut;
 
 use crate::packet_memory::PacketMemory;
 
@@ -35,7 +35,7 @@ pub struct Span {
 }
 
 struct Block {
-    bytes: Option<Region>,
+    bytes: Option<MmapMut>,
     /// Packets in it.
     live: u32,
 }
@@ -81,7 +81,7 @@ impl Blocks {
         self.all.try_reserve(1).ok()?;
         self.free.try_reserve(count - self.free.len()).ok()?;
         self.vacant.try_reserve(count - self.vacant.len()).ok()?;
-        let bytes = Some(Region::new(self.size).ok()?);
+        let bytes = Some(MmapMut::map_anon(self.size).ok()?);
         if let Some(block) = self.vacant.pop() {
             self.all[block as usize].bytes = bytes;
             return Some(block);
