@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.memory_lab import MemoryLab, MemoryProcess, Script
 
 from wavebed.errors import WavebedError
 from wavebed.lab.clock import MachineClock
-from wavebed.lab.memory import MemoryLab, MemoryProcess, Script
 from wavebed.workload.browser.remote import LOOK_EVERY_S, STOP_GRACE_S, Agent
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.memory_lab import MemoryLab, Program
 
 from wavebed.errors import WavebedError
-from wavebed.lab.memory import MemoryLab, Program
 from wavebed.workload import call as call_module
 from wavebed.workload import read_workload
 from wavebed.workload import video as video_module
@@ -19,7 +19,8 @@ from wavebed.workload import web as web_module
 from wavebed.workload.model import Stage
 
 if TYPE_CHECKING:
-    from wavebed.lab.memory import MemoryProcess
+    from tests.memory_lab import MemoryProcess
+
     from wavebed.lab.protocol import Host
     from wavebed.workload.call import Call
     from wavebed.workload.video import Video

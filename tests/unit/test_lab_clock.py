@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.virtual_clock import VirtualClock
 
 from wavebed.lab.clock import MachineClock
-from wavebed.lab.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import WavebedError
-from wavebed.lab.virtual_clock import VirtualClock
 from wavebed.workload.latency_process import Watch
 
 

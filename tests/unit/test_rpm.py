@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.memory_lab import MemoryLab, Program, Script
 
 from wavebed.errors import WavebedError
-from wavebed.lab.memory import MemoryLab, Program, Script
 from wavebed.workload import rpm
 from wavebed.workload.model import Span, Stage
 from wavebed.workload.rpm import (

@@ -7,9 +7,9 @@ import threading
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import pytest
+from tests.memory_lab import MemoryLab
 
 from wavebed.errors import WavebedError
-from wavebed.lab.memory import MemoryLab
 from wavebed.run.play import LOOK_EVERY_S, OPEN_S, STOP_GRACE_S, Act, HungError, open_all, outcomes, perform, settle
 from wavebed.workload.keys import Common, NoOptions
 from wavebed.workload.model import Event, Metric, Outcome, Series, Session, Span, Workload

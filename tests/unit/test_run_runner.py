@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.memory_lab import MemoryLab, Program
 
 from wavebed import output
 from wavebed.cli.run import perform
@@ -24,7 +25,6 @@ from wavebed.experiment.events import (
     WorkloadEnded,
 )
 from wavebed.experiment.journal import read_journal
-from wavebed.lab.memory import MemoryLab, Program
 from wavebed.result.load import load_run
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from test_run_play import Waiter
+from tests.memory_lab import MemoryLab, Program
 
 from wavebed.lab.errors import LaboratoryHungError
 from wavebed.lab.limits import LIMITS
-from wavebed.lab.memory import MemoryLab, Program
 from wavebed.run.order import ordered
 from wavebed.run.play import LOOK_EVERY_S
 from wavebed.run.resolve import Resolver
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.memory_lab import MemoryProcess, Script
+
     from wavebed.config.data import Json
-    from wavebed.lab.memory import MemoryProcess, Script
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.run.play import Act

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.memory_lab import MemoryHost, MemoryLab, Program
 
 from wavebed.errors import WavebedError
 from wavebed.lab.limits import LIMITS
-from wavebed.lab.memory import MemoryHost, MemoryLab, Program
 from wavebed.path.lab import LabHost
 from wavebed.workload.serve import RunningServer
 

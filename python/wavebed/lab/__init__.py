@@ -1,1 +1,1 @@
-"""Laboratories as workloads and trials know them: hosts, processes, a clock; and one in memory for tests."""
+"""Laboratories as workloads and trials know them: hosts, processes, a clock."""

@@ -13,10 +13,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
 
+from tests.virtual_clock import VirtualClock
+
 from wavebed.errors import UserError
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.protocol import Host, Lab, Process
-from wavebed.lab.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from types import TracebackType
