@@ -86,7 +86,7 @@ class Result:
     late_p99_ms : float
         How late the engine handed packets over: the worse direction's 99th percentile.
     doubts : list of str
-        What the engine itself finds doubtful about the run.
+        What the engine itself finds suspect about the run.
     """
 
     cell: Cell

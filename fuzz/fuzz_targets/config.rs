@@ -7,7 +7,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use wavebed_link::config::{StageConfig, build};
 use wavebed_link::pattern::Pattern;
-use wavebed_link::{Change, Ecn, Link, Luck, Run, RunFlags};
+use wavebed_link::{Change, Ecn, Link, RandomStream, Run, RunFlags};
 
 /// Patterns by the first letter of their file.
 fn load(file: &Path) -> Result<Arc<Pattern>, String> {
@@ -24,7 +24,7 @@ fn load(file: &Path) -> Result<Arc<Pattern>, String> {
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(config) = serde_json::from_slice::<StageConfig>(bytes) else { return };
-    let Ok(stage) = build(&config, Luck::new(1, 1), &mut load) else { return };
+    let Ok(stage) = build(&config, RandomStream::new(1, 1), &mut load) else { return };
     let mut link = Link::new(vec![stage], true);
     let mut delivered = Vec::new();
     for packet in 0..40u32 {

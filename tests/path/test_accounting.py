@@ -72,5 +72,5 @@ def test_an_endless_queue_ends_at_the_packet_memory_and_the_laboratory_says_so()
     assert down["dropped_segments"]["packet_memory"] > 10_000
     assert down["dropped_segments"]["packet_memory"] + down["queued_segments"] > 60_000
     assert any("packet memory limit of 24 MiB" in line for line in summary["doubts"])
-    assert "packet-memory" in broken(summary, "doubtful")
+    assert "packet-memory" in broken(summary, "suspect")
     assert "unaccounted" not in broken(summary, "invalid")

@@ -149,7 +149,7 @@ def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pyte
         outcome = runner.run_plan(plan, tmp_path / "out", ["wavebed"], Stopping("wavebed run", said))
     hung, following = outcome.record.trials
     assert hung.verdict == "failed"
-    assert following.verdict in ("valid", "doubtful", "invalid")
+    assert following.verdict in ("valid", "suspect", "invalid")
     assert following.reasons != hung.reasons
 
 

@@ -161,11 +161,11 @@ _HOLDING_ECHO = """
 import random, socket, struct, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", {port}))
-luck = random.Random(1)
+rng = random.Random(1)
 while True:
     data, peer = s.recvfrom(2000)
     start = time.perf_counter_ns()
-    time.sleep(luck.uniform(0.001, 0.006))
+    time.sleep(rng.uniform(0.001, 0.006))
     s.sendto(struct.pack("q", time.perf_counter_ns() - start), peer)
 """
 
@@ -174,9 +174,9 @@ import random, socket, struct, time
 address = socket.getaddrinfo("server", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(2)
-luck = random.Random(2)
+rng = random.Random(2)
 for i in range({count}):
-    time.sleep(luck.uniform(0.001, 0.006))
+    time.sleep(rng.uniform(0.001, 0.006))
     start = time.perf_counter_ns()
     s.sendto(bytes(8), address)
     held = struct.unpack("q", s.recv(100))[0]
@@ -311,6 +311,7 @@ def test_two_congestion_controls_with_one_seed_meet_the_same_block_errors(tmp_pa
           f"{failed[0][both].sum()} blocks of {8 * both.sum()} failed")  # fmt: skip
     assert both.sum() > 1000
     assert failed[0][both].sum() > 0
-    # Without HARQ there is one process, and a slot's luck is its own. With HARQ it is that of slot and process, and
-    # which process is free depends on what was sent before; flows that send in every slot soon agree on that, too.
+    # Without HARQ there is one process, and a slot's random number is its own. With HARQ it is that of slot and
+    # process, and which process is free depends on what was sent before; flows that send in every slot soon agree on
+    # that, too.
     assert same.all() if harq == "off" else same.mean() >= 0.98

@@ -83,7 +83,7 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
     assert not list((out / "trials").glob(".*"))
     if late := lateness(record):
         pytest.skip(f"inconclusive: {late}")
-    assert record["verdict"] in ("valid", "doubtful"), record["reasons"]
+    assert record["verdict"] in ("valid", "suspect"), record["reasons"]
     assert 0.3 < metric(record, "download", "download time") < 1.0
 
 
@@ -151,7 +151,7 @@ def test_two_runs_at_once_know_of_each_other(tmp_path: Path, monkeypatch: pytest
     with measuring():
         wavebed(tmp_path, KNOWN + '[[workload]]\nkind = "command"\nrun = ["true"]\n')
     record = trial(tmp_path)
-    assert record["verdict"] == "doubtful"
+    assert record["verdict"] == "suspect"
     assert any(f"another run measured at the same time (process {os.getpid()})" in each for each in record["reasons"])
 
 

@@ -91,7 +91,7 @@ def test_a_page_of_three_objects_is_measured_as_it_was_painted(known: tuple[Outc
     assert found["first visual change"] == pytest.approx(found["first contentful paint"], abs=50)
     assert {event.name for event in outcome.events} == {"request"}
     assert outcome.series[0].value[-1] == 100
-    # On a slow machine the processor makes the page late, and that is said; nothing else is doubtful.
+    # On a slow machine the processor makes the page late, and that is said; nothing else is suspect.
     assert [doubt for doubt in outcome.doubts if not doubt.startswith("tasks over 50 ms")] == []
 
 

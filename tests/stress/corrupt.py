@@ -94,7 +94,7 @@ def measure() -> list[Figure]:
     for version, found in by_version.items():
         expected = len(PROBABILITIES) * (IPV4_TRIALS if version == "IPv4" else IPV6_TRIALS)
         cases = [
-            (f"{each.case}: {each.verdict}: {each.reasons}", each.verdict in ("valid", "doubtful")) for each in found
+            (f"{each.case}: {each.verdict}: {each.reasons}", each.verdict in ("valid", "suspect")) for each in found
         ]
         cases += [("a trial left no record", False)] * (expected - len(found))
         figures.append(of_all(f"trials with corruption that count, {version}", cases, what="trials"))

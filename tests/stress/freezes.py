@@ -120,7 +120,7 @@ def in_run(length_ms: float) -> dict[str, Any]:
         freezer.join()
         (file,) = Path(folder, "out", "trials").glob("*/trial.json")
         trial = json.loads(file.read_text())
-    allowed = ("invalid", "failed") if length_ms > INVALID_ABOVE_MS else ("doubtful", "invalid")
+    allowed = ("invalid", "failed") if length_ms > INVALID_ABOVE_MS else ("suspect", "invalid")
     assert trial["verdict"] in allowed, f"{trial['verdict']}: {trial['reasons']}"
     return dict(trial["engine"])
 

@@ -1,7 +1,7 @@
 """Two ports and a device between them, in virtual time: what a trial of minutes says is known at once.
 
 `FakeDevice` says what the device does, `fake_ports` gives the two ports, and `fake_tester` the tester between them.
-Nothing is drawn by luck: a device that loses 1 % loses exactly the hundredth part (rounded) of every trial.
+Nothing is drawn at random: a device that loses 1 % loses exactly the hundredth part (rounded) of every trial.
 """
 
 # ruff: noqa: ARG002 - a fake is asked what the real one is asked

@@ -1,6 +1,6 @@
 """A tester with a simulated device, in virtual time, for the parts that search and plan.
 
-Unlike the fakes of the ports it draws luck (from a seed), so that noisy devices can be searched.
+Unlike the fakes of the ports it draws random numbers (from a seed), so that noisy devices can be searched.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SimulatedTester:
     made: list[tuple[float | None, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.luck = random.Random(self.seed)
+        self.rng = random.Random(self.seed)
 
     def clock(self) -> float:
         return self.now_s
@@ -97,10 +97,10 @@ class SimulatedTester:
     def _lost(self, sizes: tuple[int, ...], pps: float, sent: int, duration_s: float) -> int:
         capacity = self.capacity(sizes) if callable(self.capacity) else self.capacity
         if self.noise:
-            capacity *= 1 + self.noise * self.luck.gauss(0, 1)
+            capacity *= 1 + self.noise * self.rng.gauss(0, 1)
         if pps > capacity:
             capacity *= self.collapse
         lost = max(0, sent - round(capacity * duration_s) - self.buffer_frames)
         if self.stray_per_s:
-            lost += int(self.luck.random() < self.stray_per_s * duration_s)
+            lost += int(self.rng.random() < self.stray_per_s * duration_s)
         return lost

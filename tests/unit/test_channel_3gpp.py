@@ -1,4 +1,4 @@
-"""Realisations of mode 3gpp: luck by seed, states, directions, fall-back, others' share, patterns."""
+"""Realisations of mode 3gpp: random streams by seed, states, directions, fall-back, others' share, patterns."""
 
 from __future__ import annotations
 

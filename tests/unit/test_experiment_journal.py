@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEGUN = RunBegun(kind="run", title="A title")
-STORED = TrialStored(trial="0001-cubic", number=1, verdict="doubtful", wall_s=2.5, reasons=("late",))
+STORED = TrialStored(trial="0001-cubic", number=1, verdict="suspect", wall_s=2.5, reasons=("late",))
 
 
 def kinds(events: list[Event]) -> list[type]:
@@ -49,7 +49,7 @@ def test_a_line_is_one_json_object_that_names_its_event(tmp_path: Path) -> None:
         "event": "trial-stored",
         "trial": "0001-cubic",
         "number": 1,
-        "verdict": "doubtful",
+        "verdict": "suspect",
         "wall_s": 2.5,
         "reasons": ["late"],
     }

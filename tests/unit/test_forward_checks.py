@@ -334,7 +334,7 @@ def test_silence_amid_a_trial_is_a_reboot() -> None:
     assert gap_s(looks) == 1.0
     assert codes({"looks": looks}) == ["reboot"]
     assert codes({"looks": looks[:3] + looks[4:]}) == ["reboot"]
-    assert codes({"looks": [*looks[:4], *looks[5:]]}) == []  # half a second may be luck of the clock
+    assert codes({"looks": [*looks[:4], *looks[5:]]}) == []  # half a second may be chance
 
 
 def test_the_silence_before_and_after_is_not_amid() -> None:

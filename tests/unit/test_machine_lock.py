@@ -50,7 +50,7 @@ def test_a_run_alone_has_nothing_to_say(lock: Path) -> None:
 def test_another_run_makes_a_trial_doubtful_and_is_named(other: subprocess.Popen[str]) -> None:
     with measuring() as neighbours:
         check = neighbours.check()
-        assert (check.holds, check.severity) == (False, "doubtful")
+        assert (check.holds, check.severity) == (False, "suspect")
         assert check.evidence == f"another run measured at the same time (process {other.pid})"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wavebed.channel.propagation.antenna import angles_deg, array_db, beam_db, element_db, gain_db
-from wavebed.channel.propagation.luck import generators
+from wavebed.channel.propagation.random_streams import generators
 from wavebed.scene.model import Array
 
 TIME_S = np.arange(0, 2, 0.001)

@@ -9,8 +9,8 @@ import pytest
 
 from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
 from wavebed.channel.propagation.entry import building_entry_db, car_entry_db, wall_db
-from wavebed.channel.propagation.luck import generators
 from wavebed.channel.propagation.noise import noise_dbm, sinr_db
+from wavebed.channel.propagation.random_streams import generators
 from wavebed.config.problems import Problem
 from wavebed.scene.kinds import transmission_loss_db
 

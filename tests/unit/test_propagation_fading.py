@@ -12,7 +12,7 @@ from wavebed.channel.propagation.fading import (
     subbands,
     wavelengths_moved,
 )
-from wavebed.channel.propagation.luck import generators
+from wavebed.channel.propagation.random_streams import generators
 
 TIME_S = np.arange(0, 10, 0.001)
 WALK_M = 1.4 * TIME_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.propagation.luck import generators
+from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
 
 TIME_S = np.arange(0, 40, 0.01)

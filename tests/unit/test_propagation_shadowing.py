@@ -1,4 +1,4 @@
-"""Luck by stage, and processes along the walk."""
+"""Random streams by stage, and processes along the walk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wavebed.channel.propagation.correlated import gaussian, normal_cdf, walked_m
-from wavebed.channel.propagation.luck import generator, generators
+from wavebed.channel.propagation.random_streams import generator, generators
 from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 
 WALK_M = np.linspace(0.0, 200.0, 5001)

@@ -60,7 +60,7 @@ def test_super_packets_that_leave_at_once_are_no_shortfall() -> None:
 def test_a_link_that_stands_still_beside_its_full_queue_does_not_hold(rate_bps: int) -> None:
     check = judged(rate_bps, still_ms=range(800, 1600))
     assert not check.holds
-    assert check.severity == "doubtful"
+    assert check.severity == "suspect"
 
 
 def test_a_queue_that_is_nearly_empty_says_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The verdict of a trial: what makes it doubtful, invalid or failed, with the evidence."""
+"""The verdict of a trial: what makes it suspect, invalid or failed, with the evidence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engine(**changes: Json) -> dict[str, Json]:
                 "code": "gaps",
                 "name": "engine kept running",
                 "holds": "stood_still" not in changes,
-                "severity": changes.get("stood_still", "doubtful"),
+                "severity": changes.get("stood_still", "suspect"),
                 "evidence": "the engine stood still for up to 60.0 ms at 1.2 s",
             }
         ],
@@ -71,17 +71,17 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(unaccounted_segments=-2), "invalid", "2 unaccounted for"),
         (engine(refused_segments=1), "invalid", "1 refused by devices"),
         (engine(device_dropped_packets=3), "invalid", "3 lost at devices"),
-        (engine(dropped_segments={"packet_memory": 1200}), "doubtful", "1,200 segments dropped at the packet memory"),
-        (engine(udp_receive_buffer_errors=2), "doubtful", "2 UDP datagrams"),
-        (engine(stood_still="doubtful"), "doubtful", "60.0 ms at 1.2 s"),
+        (engine(dropped_segments={"packet_memory": 1200}), "suspect", "1,200 segments dropped at the packet memory"),
+        (engine(udp_receive_buffer_errors=2), "suspect", "2 UDP datagrams"),
+        (engine(stood_still="suspect"), "suspect", "60.0 ms at 1.2 s"),
         (engine(stood_still="invalid"), "invalid", "60.0 ms at 1.2 s"),
-        (engine(sampler={"rounds": 80, "missed": 20}), "doubtful", "20 of 100 rounds"),
+        (engine(sampler={"rounds": 80, "missed": 20}), "suspect", "20 of 100 rounds"),
         (
             engine(missing=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
-            "doubtful",
+            "suspect",
             "No space left on device",
         ),
-        (engine(missing=["client: no counters: No such file"]), "doubtful", "no counters"),
+        (engine(missing=["client: no counters: No such file"]), "suspect", "no counters"),
         ({}, "invalid", "without a summary"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_workload_that_failed_comes_before_an_engine_that_was_late() -> None:
 
 def test_a_partial_result_counts_and_a_doubt_of_a_workload_marks_the_trial() -> None:
     assert judged(engine(), record(Outcome("partial", "stopped at its limit of 40 s"))) == ("valid", [])
-    assert judged(engine(), record(Outcome(doubts=["frames were dropped"])))[0] == "doubtful"
+    assert judged(engine(), record(Outcome(doubts=["frames were dropped"])))[0] == "suspect"
 
 
 def test_processors_that_were_busy_now_and_then_are_no_doubt() -> None:
@@ -123,4 +123,4 @@ def test_processors_that_were_busy_now_and_then_are_no_doubt() -> None:
 
 
 def test_what_does_not_hold_is_named() -> None:
-    assert verdict([Check("engine on time", False, "doubtful", "late")], [])[1] == ["not so: engine on time: late"]
+    assert verdict([Check("engine on time", False, "suspect", "late")], [])[1] == ["not so: engine on time: late"]

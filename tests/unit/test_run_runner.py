@@ -118,9 +118,9 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
         look(None, acts)
         look(None, acts)
         workloads = [WorkloadRecord(name, "command", span, Outcome()) for name, span in spans.items()]
-        checks = [Check("samplers", False, "doubtful", "3 of 9", "samplers"), Check("all", True, "invalid", "0", "all")]
+        checks = [Check("samplers", False, "suspect", "3 of 9", "samplers"), Check("all", True, "invalid", "0", "all")]
         return TrialRecord(
-            slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "doubtful", ["not so"], checks, workloads
+            slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "suspect", ["not so"], checks, workloads
         )
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
@@ -144,12 +144,12 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
     assert [part.trial for part in planned.parts] == ["0001-as-described", "0002-as-described"]
     assert planned.expected_s == sum(part.expected_s for part in planned.parts)
     failed = next(event for event in events if isinstance(event, CheckFailed))
-    assert (failed.trial, failed.code, failed.severity) == ("0001-as-described", "samplers", "doubtful")
+    assert (failed.trial, failed.code, failed.severity) == ("0001-as-described", "samplers", "suspect")
     lines = said.getvalue().splitlines()
     assert lines[0] == "wavebed run: preparing command"
     assert lines[1].startswith("wavebed run: trial 1 of 2 (as-described, seed 1), ")
-    assert lines[3] == "wavebed run: trial 1 of 2 (0001-as-described) is doubtful: not so"
-    assert lines[-1] == "wavebed run: trial 2 of 2 (0002-as-described) is doubtful: not so"
+    assert lines[3] == "wavebed run: trial 1 of 2 (0001-as-described) is suspect: not so"
+    assert lines[-1] == "wavebed run: trial 2 of 2 (0002-as-described) is suspect: not so"
 
 
 def test_a_journal_that_cannot_be_written_during_a_trial_ends_the_run(

@@ -20,7 +20,7 @@ def record(status: Status, reason: str = "") -> WorkloadRecord:
 def test_a_partial_workload_makes_its_trial_suspect() -> None:
     partial = record("partial", "stopped at its limit of 5 s")
     found, reasons = verdict([partial_check([record("ok"), partial])], [partial])
-    assert found == "doubtful"
+    assert found == "suspect"
     assert reasons == ["not so: every workload is whole: bulk: stopped at its limit of 5 s"]
 
 

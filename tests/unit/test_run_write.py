@@ -56,9 +56,9 @@ def trial_record(folder: str = "0001-cubic", value: float | None = 42.0) -> Tria
         seed=1,
         started="2026-11-21T10:00:01Z",
         wall_s=1.5,
-        verdict="doubtful",
+        verdict="suspect",
         reasons=["late"],
-        checks=[Check("engine in time", False, "doubtful", "p99 3 ms")],
+        checks=[Check("engine in time", False, "suspect", "p99 3 ms")],
         workloads=[
             WorkloadRecord("file", "download", Span(0.0, 10.0, True), outcome),
             WorkloadRecord("never", "bulk", None, Outcome("failed", "did not start")),
@@ -76,7 +76,7 @@ def opened(tmp_path: Path) -> Path:
 
 def test_a_record_of_a_run_comes_back_as_it_went(tmp_path: Path) -> None:
     run_dir = opened(tmp_path)
-    record = run_record(TrialLine("0001-cubic", 1, "cubic", 1, "doubtful", ["late"]))
+    record = run_record(TrialLine("0001-cubic", 1, "cubic", 1, "suspect", ["late"]))
     record.ended = "2026-11-21T10:01:00Z"
     write_run(run_dir, record)
     assert read_run(run_dir) == record
@@ -93,7 +93,7 @@ def test_a_record_of_a_trial_comes_back_as_it_went(tmp_path: Path) -> None:
     assert back.workloads[0].span == went.workloads[0].span
     assert back.workloads[0].outcome.doubts == ["the clock jumped"]
     assert back.workloads[1].span is None
-    assert (back.checks, back.transport, back.verdict) == (went.checks, went.transport, "doubtful")
+    assert (back.checks, back.transport, back.verdict) == (went.checks, went.transport, "suspect")
 
 
 def test_the_metrics_of_the_path_and_of_workloads_are_one_list(tmp_path: Path) -> None:
@@ -219,3 +219,12 @@ def test_a_file_that_the_system_does_not_let_grow_is_one_line_too(tmp_path: Path
     assert done.stdout == f"{run_dir}: file too large: the trials that had ended can be read\n"
     assert list((run_dir / "trials").iterdir()) == []
     assert read_run(run_dir) == run_record()
+
+
+def test_a_verdict_in_the_words_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    run_dir = opened(tmp_path)
+    folder = write_trial(run_dir, new_partial(run_dir, "0001-cubic", "mark"), trial_record())
+    file = folder / "trial.json"
+    file.write_text(file.read_text().replace('"suspect"', '"doubtful"'))
+    back = read_trial(folder)
+    assert (back.verdict, back.checks[0].severity) == ("suspect", "suspect")

@@ -134,9 +134,9 @@ def test_a_handset_inside_a_box_is_found_with_its_times() -> None:
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ignore_height=st.booleans())
 def test_edges_agree_with_looking_at_every_moment(seed: int, ignore_height: bool) -> None:
-    luck = np.random.default_rng(seed)
-    mast, start, end, corner, drift = (tuple(luck.uniform((-60, -60, 0), (60, 60, 30))) for _ in range(5))
-    size = luck.uniform(5, 60, 3)
+    rng = np.random.default_rng(seed)
+    mast, start, end, corner, drift = (tuple(rng.uniform((-60, -60, 0), (60, 60, 30))) for _ in range(5))
+    size = rng.uniform(5, 60, 3)
     low, high = np.array(corner), np.array(corner) + np.array(size)
     moving = Track((0.0, 7.0), (tuple(corner), tuple(np.array(corner) + np.array(drift))))
     place = scene(mast, walk(start, end), house(tuple(low), tuple(high), moving))

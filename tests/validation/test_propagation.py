@@ -11,8 +11,8 @@ import pytest
 from wavebed.channel.propagation.blockage import knife_edge_db
 from wavebed.channel.propagation.correlated import gaussian, normal_cdf
 from wavebed.channel.propagation.fading import fading_db
-from wavebed.channel.propagation.luck import generators
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db
+from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.shadowing import SHADOWING, draw_los, shadowing_db
 
 if TYPE_CHECKING:

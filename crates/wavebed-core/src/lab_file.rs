@@ -40,7 +40,7 @@ pub struct LabFile {
     pub version: u32,
     /// Name for the control socket.
     pub name: String,
-    /// Seed of all luck.
+    /// Seed of all random processes.
     pub seed: u64,
     /// Bytes of the largest packet on every hop.
     pub mtu: u32,

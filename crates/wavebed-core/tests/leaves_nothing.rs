@@ -91,10 +91,10 @@ fn a_hundred_random_kills_leave_nothing() {
     on_own_machine("a_hundred_random_kills_leave_nothing", || {
         let before = traces();
         let own: Vec<i32> = pids().into_iter().collect();
-        let luck = wavebed_link::Luck::new(20_261_121, 0);
+        let random = wavebed_link::RandomStream::new(20_261_121, 0);
         for round in 0..100_u64 {
             let mut running = start(&busy_lab("random"));
-            let draw = luck.word(round);
+            let draw = random.word(round);
             std::thread::sleep(Duration::from_micros(draw % 120_000));
             let victims: Vec<i32> = pids()
                 .into_iter()

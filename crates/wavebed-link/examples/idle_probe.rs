@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use wavebed_link::config::{DEFAULT_MTU_BYTES, Shared, StageConfig, build_shared};
-use wavebed_link::{Ecn, Link, Luck, Run, RunFlags};
+use wavebed_link::{Ecn, Link, RandomStream, Run, RunFlags};
 
 const PROBE_BYTES: u16 = 64;
 
@@ -48,11 +48,11 @@ fn link(stages: &[StageConfig], seed: u64, shared: &mut Shared) -> Result<Link, 
     let mut no_patterns = |file: &Path| Err(format!("{}: rates are constant here", file.display()));
     let mut built = Vec::new();
     for (number, stage) in (0..).zip(stages) {
-        let luck = Luck::new(seed, number);
+        let random = RandomStream::new(seed, number);
         built.push(build_shared(
             stage,
             DEFAULT_MTU_BYTES,
-            luck,
+            random,
             &mut no_patterns,
             shared,
         )?);

@@ -2,7 +2,7 @@
 
 use crate::books::Reason;
 use crate::fate::{Chance, stretches};
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
 
@@ -11,9 +11,9 @@ use crate::stage::{Backlog, Outlet, Stage};
 pub struct Corrupt {
     chance: Chance,
     /// Whether a segment is hit.
-    luck: Luck,
+    random: RandomStream,
     /// Where.
-    place: Luck,
+    place: RandomStream,
     /// Of the next wire segment.
     index: u64,
 }
@@ -24,17 +24,17 @@ impl Corrupt {
     /// # Panics
     /// If `probability` is not within 0 to 1.
     #[must_use]
-    pub fn new(probability: f64, luck: Luck) -> Self {
+    pub fn new(probability: f64, random: RandomStream) -> Self {
         Self {
             chance: Chance::new(probability),
-            luck,
-            place: luck.process(1),
+            random,
+            place: random.process(1),
             index: 0,
         }
     }
 
     /// The random word of `index`: its upper half, and never zero, since zero says "not corrupted".
-    fn flip(place: Luck, index: u64) -> u32 {
+    fn flip(place: RandomStream, index: u64) -> u32 {
         let word = (place.word(index) >> 32) as u32;
         word.max(1)
     }
@@ -53,12 +53,12 @@ impl Stage for Corrupt {
         }
         let Self {
             chance,
-            luck,
+            random,
             place,
             index,
         } = self;
         let fate = || {
-            let flip = if chance.hits(*luck, *index) {
+            let flip = if chance.hits(*random, *index) {
                 Self::flip(*place, *index)
             } else {
                 0

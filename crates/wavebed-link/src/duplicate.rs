@@ -1,7 +1,7 @@
 //! Duplication: some segments arrive twice.
 
 use crate::fate::{Chance, stretches};
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
 
@@ -9,7 +9,7 @@ use crate::stage::{Backlog, Outlet, Stage};
 #[derive(Debug)]
 pub struct Duplicate {
     chance: Chance,
-    luck: Luck,
+    random: RandomStream,
     /// Of the next wire segment.
     index: u64,
 }
@@ -20,10 +20,10 @@ impl Duplicate {
     /// # Panics
     /// If `probability` is not within 0 to 1.
     #[must_use]
-    pub fn new(probability: f64, luck: Luck) -> Self {
+    pub fn new(probability: f64, random: RandomStream) -> Self {
         Self {
             chance: Chance::new(probability),
-            luck,
+            random,
             index: 0,
         }
     }
@@ -46,11 +46,11 @@ impl Stage for Duplicate {
         }
         let Self {
             chance,
-            luck,
+            random,
             index,
         } = self;
         let fate = || {
-            let hit = chance.hits(*luck, *index);
+            let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };

@@ -1,14 +1,14 @@
-//! What the stages that decide by luck have in common: a chance, and the cutting of runs where fates differ.
+//! What the stages that decide at random have in common: a probability, and the cutting of runs where fates differ.
 
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::run::Run;
 
 const STEPS: f64 = 9_007_199_254_740_992.0; // 2^53
 
-/// A probability, ready to be compared with the luck of an index.
+/// A probability, ready to be compared with the random number of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chance {
-    /// Of the 2^53 equally likely values of [`Luck::unit`], how many hit.
+    /// Of the 2^53 equally likely values of [`RandomStream::unit`], how many hit.
     hits_of_steps: u64,
 }
 
@@ -26,7 +26,7 @@ impl Chance {
             (0.0..=1.0).contains(&probability),
             "{probability} is not a probability"
         );
-        // Scaling by a power of two is exact: this hits exactly where `luck.unit(index) < probability`.
+        // Scaling by a power of two is exact: this hits exactly where `random.unit(index) < probability`.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -37,11 +37,11 @@ impl Chance {
     }
 
     /// Whether `index` is hit.
-    pub(crate) const fn hits(self, luck: Luck, index: u64) -> bool {
-        luck.word(index) >> 11 < self.hits_of_steps
+    pub(crate) const fn hits(self, random: RandomStream, index: u64) -> bool {
+        random.word(index) >> 11 < self.hits_of_steps
     }
 
-    /// Whether luck has no say.
+    /// Whether the decision is certain.
     pub(crate) const fn certainty(self) -> Option<bool> {
         match self.hits_of_steps {
             0 => Some(false),
@@ -75,19 +75,19 @@ pub(crate) fn stretches<F: PartialEq + Copy>(
 #[cfg(test)]
 mod tests {
     use super::{Chance, stretches};
-    use crate::luck::Luck;
+    use crate::random_stream::RandomStream;
     use crate::run::{Ecn, Run, RunFlags};
 
     #[test]
     fn a_chance_hits_exactly_where_the_unit_is_below_it() {
-        let luck = Luck::new(5, 9);
+        let random = RandomStream::new(5, 9);
         for probability in [0.0, 1e-4, 0.1, 0.5, 0.999, 1.0] {
             let chance = Chance::new(probability);
-            assert!((0..20_000).all(|i| chance.hits(luck, i) == (luck.unit(i) < probability)));
+            assert!((0..20_000).all(|i| chance.hits(random, i) == (random.unit(i) < probability)));
         }
         // The edge itself: a probability equal to a unit must not hit it.
         for index in 0..1000 {
-            assert!(!Chance::new(luck.unit(index)).hits(luck, index));
+            assert!(!Chance::new(random.unit(index)).hits(random, index));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::fate::{Chance, stretches};
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
 
@@ -12,7 +12,7 @@ use crate::stage::{Backlog, Outlet, Stage};
 pub struct Reorder {
     chance: Chance,
     delay_ns: u64,
-    luck: Luck,
+    random: RandomStream,
     /// Of the next wire segment.
     index: u64,
     /// Held runs, stamped with the time at which they go on. One delay for all keeps them in order.
@@ -26,11 +26,11 @@ impl Reorder {
     /// # Panics
     /// If `probability` is not within 0 to 1.
     #[must_use]
-    pub fn new(probability: f64, delay_ns: u64, luck: Luck) -> Self {
+    pub fn new(probability: f64, delay_ns: u64, random: RandomStream) -> Self {
         Self {
             chance: Chance::new(probability),
             delay_ns,
-            luck,
+            random,
             index: 0,
             held: VecDeque::new(),
             backlog: Backlog::default(),
@@ -47,13 +47,13 @@ impl Stage for Reorder {
         let Self {
             chance,
             delay_ns,
-            luck,
+            random,
             index,
             held,
             backlog,
         } = self;
         let fate = || {
-            let hit = chance.hits(*luck, *index);
+            let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };

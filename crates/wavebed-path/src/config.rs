@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use wavebed_link::config::{Shared, StageConfig, build_shared};
 use wavebed_link::pattern::Pattern;
-use wavebed_link::{Luck, Stage};
+use wavebed_link::{RandomStream, Stage};
 use wavebed_os::foreign;
 
 use crate::engine::SegmentSetup;
@@ -90,7 +90,7 @@ impl Patterns {
     }
 }
 
-/// Makes the segments of all hops. Luck is keyed by the place of a stage on the path: segment, direction, stage.
+/// Makes the segments of all hops. Random streams are keyed by the place of a stage on the path: segment, direction, stage.
 ///
 /// # Errors
 /// The first stage that cannot be made.
@@ -139,8 +139,14 @@ fn build_stages(
     let mut built = Vec::with_capacity(stages.len());
     for (place, stage) in (first_place..).zip(stages) {
         let mut load = |file: &Path| patterns.load(file);
-        let made = build_shared(stage, mtu, Luck::new(seed, place), &mut load, shared)
-            .map_err(|error| error.to_string())?;
+        let made = build_shared(
+            stage,
+            mtu,
+            RandomStream::new(seed, place),
+            &mut load,
+            shared,
+        )
+        .map_err(|error| error.to_string())?;
         built.push(made);
     }
     Ok(built)

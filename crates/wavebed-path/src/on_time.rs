@@ -28,7 +28,7 @@ const STEP_NS_PER_S: f64 = 1_000_000.0;
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The run counts, with a mark.
-    Doubtful,
+    Suspect,
     /// The run does not count: the machine, not the path, made its figures.
     Invalid,
 }
@@ -38,7 +38,7 @@ impl Severity {
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Doubtful => "doubtful",
+            Self::Suspect => "suspect",
             Self::Invalid => "invalid",
         }
     }
@@ -69,7 +69,7 @@ const fn graded(found_ns: u64, invalid_ns: u64) -> Severity {
     if found_ns > invalid_ns {
         Severity::Invalid
     } else {
-        Severity::Doubtful
+        Severity::Suspect
     }
 }
 
@@ -135,7 +135,7 @@ fn bounds<'a>(
             code: "late-packets",
             name: "few late packets",
             holds: share <= LATE_PACKETS_SHARE,
-            severity: Severity::Doubtful,
+            severity: Severity::Suspect,
             evidence: format!(
                 "{late} of {total} segments left more than {:.0} ms late ({:.2} %; bound {:.1} %)",
                 millis(LATE_PACKET_NS),
@@ -194,7 +194,7 @@ pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
             code: "stolen",
             name: "processors not stolen",
             holds: stolen <= STOLEN_SHARE,
-            severity: Severity::Doubtful,
+            severity: Severity::Suspect,
             evidence: format!(
                 "a hypervisor gave {:.1} % of the processors' time to others; bound {:.0} %",
                 stolen * 100.0,
@@ -215,7 +215,7 @@ pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
             code: "clock-step",
             name: "time of day not set",
             holds: millis(lost.clock_step_ns) * 1e6 <= step_bound_ns,
-            severity: Severity::Doubtful,
+            severity: Severity::Suspect,
             evidence: format!(
                 "the time of day moved by {:.1} ms against the monotonic clock; bound {:.0} ms",
                 millis(lost.clock_step_ns),
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(judged(&[Gaps::default(), stood_still(MS)]), []);
         assert_eq!(
             judged(&[stood_still(5 * MS), Gaps::default()]),
-            [("engine kept running", Severity::Doubtful)]
+            [("engine kept running", Severity::Suspect)]
         );
         assert_eq!(
             judged(&[stood_still(60 * MS)]),
@@ -275,7 +275,7 @@ mod tests {
             broken(&super::lateness(&[both(lateness)]))
         };
         assert_eq!(late(1), []);
-        assert_eq!(late(2), [("few late packets", Severity::Doubtful)]);
+        assert_eq!(late(2), [("few late packets", Severity::Suspect)]);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         late.record(400_000, 10);
         assert_eq!(
             broken(&lateness(&[both(late), Late::default()])),
-            [("engine on time", Severity::Doubtful)]
+            [("engine on time", Severity::Suspect)]
         );
     }
 
@@ -296,7 +296,7 @@ mod tests {
             broken(&lateness(&[both(late)])),
             [
                 ("engine on time", Severity::Invalid),
-                ("few late packets", Severity::Doubtful)
+                ("few late packets", Severity::Suspect)
             ]
         );
     }
@@ -309,8 +309,8 @@ mod tests {
         assert_eq!(
             broken(&lateness(&[late])),
             [
-                ("engine on time", Severity::Doubtful),
-                ("few late packets", Severity::Doubtful)
+                ("engine on time", Severity::Suspect),
+                ("few late packets", Severity::Suspect)
             ]
         );
     }
@@ -325,9 +325,9 @@ mod tests {
         assert_eq!(
             broken(&machine(&lost, 10.0)),
             [
-                ("processors not stolen", Severity::Doubtful),
+                ("processors not stolen", Severity::Suspect),
                 ("machine not suspended", Severity::Invalid),
-                ("time of day not set", Severity::Doubtful)
+                ("time of day not set", Severity::Suspect)
             ]
         );
         assert_eq!(broken(&machine(&Lost::default(), 10.0)), []);

@@ -42,7 +42,7 @@ pub struct Summary {
     pub checks: Vec<Check>,
     /// Rows and counters that are missing: a disk was full, a host did not tell its losses.
     pub missing: Vec<String>,
-    /// What else is doubtful, in words, what is missing too; empty when nothing is.
+    /// What else is suspect, in words, what is missing too; empty when nothing is.
     pub doubts: Vec<String>,
     #[serde(skip)]
     lateness: Vec<Late>,
@@ -420,7 +420,7 @@ impl Summary {
             let _ = writeln!(out, "{}: {}", check.severity.word(), check.evidence);
         }
         for doubt in &self.doubts {
-            let _ = writeln!(out, "doubtful: {doubt}");
+            let _ = writeln!(out, "suspect: {doubt}");
         }
         out
     }

@@ -10,7 +10,7 @@ use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::Delay;
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::loss::Loss;
-use wavebed_link::{Link, Luck, Reason, Stage, Tally, Unit};
+use wavebed_link::{Link, RandomStream, Reason, Stage, Tally, Unit};
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::direction::{Direction, NamedLink};
 use wavebed_path::join::Join;
@@ -208,7 +208,7 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Loss::independent(
         0.2,
         Unit::Packet,
-        Luck::new(1, 1),
+        RandomStream::new(1, 1),
     ))];
     let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
     let mut expected = Vec::new();
@@ -248,7 +248,7 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
 
 #[test]
 fn copies_arrive_twice_and_let_their_packet_go() {
-    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Duplicate::new(1.0, Luck::new(1, 1)))];
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Duplicate::new(1.0, RandomStream::new(1, 1)))];
     let mut bench = Bench::new(stages, Join::Slot);
     let frame = tcp(0, 5_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
@@ -267,7 +267,7 @@ fn copies_arrive_twice_and_let_their_packet_go() {
 
 #[test]
 fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
-    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, Luck::new(3, 1)))];
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, RandomStream::new(3, 1)))];
     let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
     let frame = tcp(0, 5_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
@@ -312,7 +312,7 @@ fn what_a_program_sends_that_is_no_packet_is_dropped_as_malformed() {
 
 #[test]
 fn a_corrupted_segment_of_no_version_of_ip_is_dropped_and_the_others_reach_the_device() {
-    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, Luck::new(3, 1)))];
+    let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, RandomStream::new(3, 1)))];
     let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
     for round in 0..2_000 {
         bench.input.incoming.push_back(tcp(0, 1, 1_448));
@@ -402,9 +402,9 @@ proptest! {
     ) {
         let stages: Vec<Box<dyn Stage>> = vec![
             Box::new(Delay::constant(1_000_000, false)),
-            Box::new(Loss::independent(0.05, Unit::Packet, Luck::new(seed, 1))),
-            Box::new(Duplicate::new(0.05, Luck::new(seed, 2))),
-            Box::new(Corrupt::new(0.3, Luck::new(seed, 3))),
+            Box::new(Loss::independent(0.05, Unit::Packet, RandomStream::new(seed, 1))),
+            Box::new(Duplicate::new(0.05, RandomStream::new(seed, 2))),
+            Box::new(Corrupt::new(0.3, RandomStream::new(seed, 3))),
         ];
         let mut bench = Bench::with_memory(stages, Join::Slot, memory_kib << 10);
         bench.output.refuses = refuses;

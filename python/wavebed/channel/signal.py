@@ -9,8 +9,8 @@ import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg, gain_db
 from wavebed.channel.propagation.fading import fading_db
-from wavebed.channel.propagation.luck import generators
 from wavebed.channel.propagation.noise import noise_dbm
+from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
 from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 

@@ -51,7 +51,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
     group.add_argument("--pcap", metavar="DIR", type=Path, help="capture wire segments at each link's way in and out")
-    group.add_argument("--summary", metavar="FILE", type=Path, help="write the books at the end as JSON")
+    group.add_argument("--summary", metavar="FILE", type=Path, help="write the packet counters at the end as JSON")
     group.add_argument(
         "--print-laboratory", action="store_true", help="print the laboratory file as resolved, and run nothing"
     )

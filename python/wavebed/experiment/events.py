@@ -122,7 +122,7 @@ class CheckFailed(_Event, frozen=True, tag="check-failed"):
 
     trial: str
     code: str
-    severity: Literal["invalid", "doubtful"]
+    severity: Literal["invalid", "suspect"]
     evidence: str
 
 

@@ -47,7 +47,7 @@ class Neighbours:
         seen, self._seen = sorted(self._seen), set()
         processes = ", ".join(map(str, seen))
         said = f"another run measured at the same time (process {processes})" if seen else "no other run was seen"
-        return Check("the only run on this machine", not seen, "doubtful", said, "neighbours")
+        return Check("the only run on this machine", not seen, "suspect", said, "neighbours")
 
 
 @contextmanager

@@ -191,11 +191,11 @@ class _Suite:
 
 
 def _verdict(made: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return what the journal says of a part: invalid if no trial of it counts, doubtful if a refusal remains."""
+    """Return what the journal says of a part: invalid if no trial of it counts, suspect if a refusal remains."""
     refusals = distinct([one for trial in made for one in trial.refusals if one.code not in DISTURBED])
     if made and all(trial.refusals for trial in made):
         return "invalid", tuple(one.reason for one in distinct([one for trial in made for one in trial.refusals]))
-    return ("doubtful" if refusals else "valid"), tuple(one.reason for one in refusals)
+    return ("suspect" if refusals else "valid"), tuple(one.reason for one in refusals)
 
 
 def run_suite(

@@ -69,7 +69,7 @@ class Air(Struct):
         """Return what drives a link of the scene; ``None`` without a scene."""
         if self.scene is None:
             if self.mode is not None:
-                raise Problem("acts on a scene, and there is none: add a scene", self.mode[1])
+                raise Problem("requires scene: add it", self.mode[1])
             return None
         mode = self.mode[0] if self.mode is not None else "3gpp"
         if mode == "reference" and self.scene.scene.reference is None:
@@ -113,7 +113,7 @@ class Air(Struct):
         if settings is None:
             _note_block_errors(links, traces)
         elif all(link.rate is None for link in links.values()):
-            raise Problem("acts on a rate, and there is none: add a rate, a trace or a scene", self.radio[-1][1])
+            raise Problem("requires rate, trace or scene: add one of them", self.radio[-1][1])
         return settings
 
     def place_of_radio(self) -> str | None:

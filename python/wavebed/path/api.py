@@ -102,7 +102,7 @@ class Path:
         log, pcap : path, optional
             Folders for the links' series and for captures; made if absent.
         summary : path, optional
-            File for the books at the end; with `log`, ``summary.json`` in that folder by default.
+            File for the counters at the end; with `log`, ``summary.json`` in that folder by default.
         wait : bool
             Whether time begins only with `Laboratory.begin`. Until then programs can be started, but no packet crosses.
         sample : bool

@@ -237,7 +237,8 @@ class Laboratory(Lab):
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
     `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
-    books, and `messages` what it printed. A laboratory that does not answer in time is killed, and `problem` says so.
+    counters, and `messages` what it printed. A laboratory that does not answer in time is killed, and
+    `problem` says so.
 
     Parameters
     ----------
@@ -406,7 +407,7 @@ class Laboratory(Lab):
     def close(self) -> None:
         """End everything inside and wait until it is gone.
 
-        Then `summary` holds the engine's books, and `messages` what it printed.
+        Then `summary` holds the engine's counters, and `messages` what it printed.
         """
         self._close(self.limits.stop_s)
 

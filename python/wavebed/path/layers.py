@@ -146,14 +146,14 @@ class Links:
                 needs = fields(LinkTable)[key].key.needs
                 able = DIRECTIONS if entry.both else (direction,)
                 if needs and not any(_has(needs, self._entries[each], links[each]) for each in able):
-                    raise Problem(f"acts on a {needs}, and there is none: {_REMEDIES[needs]}", entry.place)
+                    raise Problem(f"requires {_NEEDED[needs]}", entry.place)
 
 
-_REMEDIES = {
-    "rate": "add a rate, a trace or a scene",
-    "trace": "add a trace",
-    "pattern": "add a trace or a scene",
-    "loss": "add a loss",
+_NEEDED = {
+    "rate": "rate, trace or scene: add one of them",
+    "trace": "trace: add it",
+    "pattern": "trace or scene: add one of them",
+    "loss": "loss: add it",
 }
 
 

@@ -161,7 +161,7 @@ class PathModel(Struct, frozen=True):
     join : Join
         Which departures are joined into super-packets.
     seed : int
-        What all luck is keyed by.
+        Seed of all random processes.
     mtu : int
         Bytes of the largest IP packet.
     nat : bool

@@ -167,8 +167,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         TraceEnd,
         Key(
             link_values.TRACE_END,
-            "what follows the end of the trace or scene: it starts again, its last value holds, or nothing passes any"
-            " more",
+            "at the end of the trace or scene: repeat it, hold its last value, or stop the link",
             needs="pattern",
         ),
     ] = "repeat"
@@ -198,7 +197,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["hold", "drop"],
         Key(
             values.word("hold", "drop"),
-            "what a rate of zero does to packets: they wait in the queue, or they are dropped",
+            "at a rate of zero: packets wait in the queue, or are dropped",
             needs="rate",
         ),
     ] = "hold"
@@ -206,7 +205,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Queue | None,
         Key(
             QUEUE,
-            "what waits for the bottleneck, or with a radio the buffer of this user: droptail, drophead, codel,"
+            "queue discipline of the bottleneck, or with a radio of this user's buffer: droptail, drophead, codel,"
             " fq_codel, infinite; the limit is in bytes, packets or time",
             absent="droptail, with the limit below",
             needs="rate",
@@ -261,14 +260,14 @@ class AirTable(Struct, frozen=True, kw_only=True):
         Literal["3gpp", "reference"],
         Key(
             values.word("3gpp", "reference"),
-            "how the scene becomes a channel: by the standard's models, or as the study did that it is from",
+            "how the scene becomes a channel: by the models of the standard, or by the source study's method",
         ),
     ] = "3gpp"
     radio: Annotated[
         RadioChoice | None,
         Key(
             _RADIO,
-            "slots, HARQ, RLC and what else a radio does between the queue and the air",
+            "radio layer 2: slots, HARQ, RLC",
             absent="that of the scene or of the trace's header, else off",
         ),
     ] = None
@@ -276,7 +275,7 @@ class AirTable(Struct, frozen=True, kw_only=True):
         DeviceSettings | None,
         Key(
             _DEVICE,
-            "what the device itself can handle, behind a shallow queue of its own",
+            "packet-rate limit of the UE, behind a shallow queue of its own",
             absent="that of the scene, else off",
         ),
     ] = None
@@ -289,12 +288,15 @@ class PathTable(Struct, frozen=True, kw_only=True):
         Join,
         Key(
             link_values.join,
-            "which departures are joined into super-packets: none, those of one instant, those within a time",
+            "which packets are coalesced into GSO packets: none, those that leave at one instant, or within a time",
         ),
     ] = Join("time", 125_000)
     seed: Annotated[
         int,
-        Key(values.number(0, MOST_SEED), "what all luck is keyed by: same seed, same luck, whatever the traffic"),
+        Key(
+            values.number(0, MOST_SEED),
+            "seed of all random processes: it repeats the channel, whatever the traffic",
+        ),
     ] = 1
     mtu: Annotated[int, Key(values.number(1280, 9000), "bytes of the largest IP packet")] = 1500
     nat: Annotated[bool, Key(values.boolean, "the far end is this machine and its network (root only)")] = False

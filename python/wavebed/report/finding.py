@@ -65,7 +65,7 @@ def _difference(results: Results, row: Row) -> str:
     if interval is None:
         return ""
     if interval.low is None or interval.high is None:
-        return "; too few pairs of trials to say whether they differ"
+        return f"; not enough trials to compare ({interval.count} of at least 6 pairs)"
     bounds = f"95 % interval of the paired difference {figure(interval.low)} to {figure(interval.high)}"
     if interval.low > 0:
         return f"; higher with {other}, {bounds}"

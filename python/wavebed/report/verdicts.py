@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["repeat_section", "verdict_counts", "verdict_section"]
 
-VERDICTS = ("valid", "doubtful", "invalid", "failed")
+VERDICTS = ("valid", "suspect", "invalid", "failed")
 MEANING = {
     "valid": "counted",
-    "doubtful": "counted, with a mark",
+    "suspect": "counted, with a mark",
     "invalid": "not counted: the engine or the machine, not the path, made the figures",
     "failed": "not counted: a workload did not work",
 }
-_LUCK = (
-    "The seeds key all luck of the emulated path: with them it meets the same channel again. Kernel and programs"
-    " are real and have luck of their own."
+_SEEDS = (
+    "A seed repeats every random process of the emulated path, so the channel is the same again. Kernel timing is"
+    " not reproducible."
 )
-_MARKS = {"valid": "✓", "doubtful": "?", "invalid": "✗", "failed": "✗"}
+_MARKS = {"valid": "✓", "suspect": "?", "invalid": "✗", "failed": "✗"}
 
 
 def verdict_counts(results: Results) -> str:
@@ -145,7 +145,7 @@ def repeat_section(results: Results) -> str:
     parts = [
         '<section id="repeat"><h2>How to repeat it</h2>',
         f"<pre>{escape(command)}</pre>" if command else "",
-        f'<p class="soft">{_LUCK}</p>',
+        f'<p class="soft">{_SEEDS}</p>',
         f'<div class="scroll"><table class="facts"><tbody>{lines}</tbody></table></div>',
         _folded(f"Scenario {record.scenario}", scenario),
     ]

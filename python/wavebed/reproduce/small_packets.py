@@ -169,7 +169,7 @@ def repeat(
     return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
 
 
-_VERDICTS: dict[DeviceVerdict, Verdict] = {"measured": "valid", "in part": "doubtful", "refused": "invalid"}
+_VERDICTS: dict[DeviceVerdict, Verdict] = {"measured": "valid", "in part": "suspect", "refused": "invalid"}
 
 
 class _Slot(NamedTuple):

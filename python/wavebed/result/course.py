@@ -42,7 +42,7 @@ class LinkCourse:
     sojourn_ms : float array
         Mean time in the queue of what left it; NaN where nothing did.
     left_bytes : float array
-        What left the queue, from the balance of the books.
+        What left the queue, from the packet counters.
     capacity_bits : float array or None
         IP bits that the link could have carried before the start of each millisecond, one more entry than there are
         milliseconds; ``None`` if at some time under load it had no limit.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 
 SCHEMA = 1
-Verdict: TypeAlias = Literal["valid", "doubtful", "invalid", "failed"]
-COUNTED: tuple[Verdict, ...] = ("valid", "doubtful")
+Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
+COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
 """Verdicts of the trials whose figures count."""
 
 
@@ -28,7 +28,7 @@ class Check:
     name : str
         What is asked: ``every packet accounted for``.
     severity : str
-        What the trial is where it does not hold: ``invalid`` or ``doubtful``.
+        What the trial is where it does not hold: ``invalid`` or ``suspect``.
     evidence : str
         Figures, one line.
     code : str
@@ -37,7 +37,7 @@ class Check:
 
     name: str
     holds: bool
-    severity: Literal["invalid", "doubtful"]
+    severity: Literal["invalid", "suspect"]
     evidence: str
     code: str = ""
 

@@ -173,7 +173,7 @@ def _check(data: dict[str, Json]) -> Check:
     return Check(
         name=_one(str, data, "name"),
         holds=_one(bool, data, "holds"),
-        severity=cast('Literal["invalid", "doubtful"]', _one(str, data, "severity")),
+        severity=cast('Literal["invalid", "suspect"]', _word(("invalid", "suspect"), data, "severity")),
         evidence=_one(str, data, "evidence"),
         code=_one(str, data, "code") if "code" in data else "",
     )
@@ -224,8 +224,13 @@ def _number(data: Mapping[str, Json], key: str) -> float | None:
     raise TypeError(f"{key} is a {type(value).__name__}")
 
 
+_EARLIER_WORDS = {"doubtful": "suspect"}
+"""What results of earlier versions say, and what it is now."""
+
+
 def _word(words: Sequence[str], data: Mapping[str, Json], key: str) -> str:
     value = _one(str, data, key)
+    value = _EARLIER_WORDS.get(value, value)
     if value not in words:
         raise TypeError(f"{key} is {value!r}")
     return value

@@ -45,7 +45,7 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     length = int(rows["time_ms"].max()) + 1 if len(rows) else 0
     windows = length // WINDOW_MS
     if windows < 2:
-        return Check(name, True, "doubtful", "its queue was never full for 0.4 s", CODE)
+        return Check(name, True, "suspect", "its queue was never full for 0.4 s", CODE)
     delivered = np.zeros(windows * WINDOW_MS)
     inside = rows[rows["time_ms"] < windows * WINDOW_MS]
     at = inside["time_ms"].to_numpy()
@@ -66,12 +66,12 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     came = delivered.reshape(windows, WINDOW_MS).sum(axis=1)[full] + at_a_time
     share = came[possible > 0] / possible[possible > 0]
     if not len(share):
-        return Check(name, True, "doubtful", "its queue was never full for 0.4 s at one rate", CODE)
+        return Check(name, True, "suspect", "its queue was never full for 0.4 s at one rate", CODE)
     short = float((share < SHORT).mean())
     return Check(
         name,
         short <= TOLERATED,
-        "doubtful",
+        "suspect",
         f"{short:.1%} of {len(share)} windows of 0.2 s with a full queue below {SHORT:.0%} of the capacity",
         CODE,
     )

@@ -69,7 +69,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
         Check(
             "queues limited by the path alone",
             beyond == 0,
-            "doubtful",
+            "suspect",
             f"{beyond:,} segments dropped at the packet memory limit",
             "packet-memory",
         ),
@@ -84,7 +84,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
             Check(
                 "the samplers kept up",
                 missed <= 0.01 * max(rounds, 1),
-                "doubtful",
+                "suspect",
                 f"{missed} of {rounds + missed} rounds of TCP_INFO left out",
                 "samplers",
             )
@@ -94,7 +94,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
 
 def _missing_check(missing: Sequence[str]) -> Check:
     said = "; ".join(missing) or "nothing is missing"
-    return Check("counters and series are whole", not missing, "doubtful", said, "missing")
+    return Check("counters and series are whole", not missing, "suspect", said, "missing")
 
 
 def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
@@ -103,7 +103,7 @@ def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str,
     return Check(
         "no loss at receiving sockets",
         lost <= UDP_LOSS_SHARE * delivered,
-        "doubtful",
+        "suspect",
         f"{lost} UDP datagrams found no room in a socket's buffer",
         "socket-loss",
     )
@@ -115,7 +115,7 @@ def _time_checks(engine: Mapping[str, Json]) -> list[Check]:
         Check(
             cast("str", row["name"]),
             bool(row["holds"]),
-            cast('Literal["invalid", "doubtful"]', row["severity"]),
+            cast('Literal["invalid", "suspect"]', row["severity"]),
             cast("str", row["evidence"]),
             cast("str", row["code"]),
         )
@@ -136,7 +136,7 @@ def processor_check(busy: Sequence[float]) -> Check:
     return Check(
         "processors not saturated",
         share <= BUSY_SHARE,
-        "doubtful",
+        "suspect",
         f"all processors busy in {share:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_SHARE:.0%})",
         "processors",
     )
@@ -151,12 +151,12 @@ def verdict(checks: Sequence[Check], workloads: Sequence[WorkloadRecord]) -> tup
             for check in checks
             if not check.holds and check.severity == severity
         ]
-        for severity in ("invalid", "doubtful")
+        for severity in ("invalid", "suspect")
     }
     doubts = [f"{each.name}: {doubt}" for each in workloads for doubt in each.outcome.doubts]
-    reasons = [*failed, *broken["invalid"], *broken["doubtful"], *doubts]
+    reasons = [*failed, *broken["invalid"], *broken["suspect"], *doubts]
     if failed:
         return "failed", reasons
     if broken["invalid"]:
         return "invalid", reasons
-    return ("doubtful" if reasons else "valid"), reasons
+    return ("suspect" if reasons else "valid"), reasons

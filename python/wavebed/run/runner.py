@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def counted(self) -> dict[str, int]:
-        """How many trials of each treatment count: valid and doubtful ones."""
+        """How many trials of each treatment count: valid and suspect ones."""
         found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
         for trial in self.record.trials:
             found[trial.treatment] += trial.verdict in COUNTED

@@ -323,7 +323,7 @@ def _chosen(workloads: Sequence[AnyWorkload], only: Sequence[str]) -> list[AnyWo
     chosen = [workload for workload in workloads if not only or workload.name in only]
     after = {workload.name: workload.common.after for workload in workloads}
     for workload in chosen:
-        # It waits for whom the one that is left out would have waited for.
+        # It inherits the dependency of the omitted workload.
         first = workload.common.after
         while first is not None and only and first not in only:
             first = after[first]

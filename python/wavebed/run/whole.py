@@ -20,7 +20,7 @@ def partial_check(workloads: Sequence[WorkloadRecord]) -> Check:
     return Check(
         "every workload is whole",
         not partial,
-        "doubtful",
+        "suspect",
         "; ".join(partial) or "each did all that was planned",
         "partial",
     )

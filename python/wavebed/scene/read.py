@@ -129,7 +129,7 @@ def _handset(table: HandsetTable, duration_s: float) -> Handset:
 def _fallback(table: FallbackTable) -> Fallback:
     carrier = at("carrier", resolved, table.carrier)
     if carrier.technology == "802.11ad":
-        raise Problem("an 802.11ad link is nothing to fall back to: write nr or lte", "carrier.technology")
+        raise Problem("802.11ad cannot be the fallback carrier: write nr or lte", "carrier.technology")
     return Fallback(carrier, at("station", _station, table.station), table.propagation, table.share)
 
 

@@ -379,8 +379,6 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     ] = None
     radio: Annotated[
         object,
-        Key(_unread("[radio]", RadioTable, WifiTable), "what the radio stage is to do: keys below"),
+        Key(_unread("[radio]", RadioTable, WifiTable), "settings of the radio stage: keys below"),
     ] = None
-    device: Annotated[
-        object, Key(_unread("[device]", DeviceTable), "what the device itself can handle: keys below")
-    ] = None
+    device: Annotated[object, Key(_unread("[device]", DeviceTable), "packet-rate limit of the UE: keys below")] = None

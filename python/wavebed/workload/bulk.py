@@ -203,7 +203,7 @@ class _BulkSession(Session):
         return min(first_s, latest_s)
 
     def _failed(self, client: End, flows: Sequence[_Flows]) -> tuple[str | None, list[str]]:
-        """Return why it failed, if it did, and what is doubtful."""
+        """Return why it failed, if it did, and what is suspect."""
         if self._failure is not None:
             return self._failure, []
         # It says some errors and then ends with 0.

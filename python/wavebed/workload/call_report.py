@@ -23,7 +23,7 @@ EVERY_MS = 250
 """Time between two samples of the statistics."""
 
 CPU_SHARE = 0.1
-"""More of the time limited by the processor than this makes a call doubtful."""
+"""More of the time limited by the processor than this makes a call suspect."""
 
 FPS_SHARE = 2 / 3
 """A sender that makes fewer pictures than this share of what its camera gives, without being limited by the path."""

@@ -37,14 +37,14 @@ def camera_film(cache: Path, width: int, height: int, fps: int) -> Path:
     file = cache / f"call-{width}x{height}-{fps}fps-1.y4m"
     if file.exists():
         return file
-    luck = np.random.default_rng(107)
-    coarse = luck.uniform(40, 215, (height // _BLOCK + 1, width // _BLOCK + 1))
+    rng = np.random.default_rng(107)
+    coarse = rng.uniform(40, 215, (height // _BLOCK + 1, width // _BLOCK + 1))
     texture = np.kron(coarse, np.ones((_BLOCK, _BLOCK)))[:height, :width]
     chroma = bytes([118]) * (width * height // 4) + bytes([138]) * (width * height // 4)
     with drafted(file) as film:
         film.write(f"YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420\n".encode())
         for index in range(_SECONDS * fps):
             moved = np.roll(texture, index * _SPEED, axis=1)
-            picture = moved + luck.normal(0, _GRAIN, moved.shape)
+            picture = moved + rng.normal(0, _GRAIN, moved.shape)
             film.write(b"FRAME\n" + np.clip(picture, 16, 235).astype(np.uint8).tobytes() + chroma)
     return file

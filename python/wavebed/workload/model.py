@@ -161,7 +161,7 @@ class Outcome:
     details : mapping
         What the panel of the report needs beside series and events; JSON.
     doubts : sequence of str
-        One line for each thing that makes the figures doubtful.
+        One line for each thing that makes the figures suspect.
     """
 
     status: Status = "ok"

@@ -160,7 +160,7 @@ def details_of(trace: PageTrace, progress: VisualProgress | None, start_s: float
 
 
 def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str]) -> list[str]:
-    """Return what makes the figures doubtful; `expected` are the names that the page may ask."""
+    """Return what makes the figures suspect; `expected` are the names that the page may ask."""
     sent = _sent(trace)
     doubts = []
     failed = [request for request in sent if request.failed]

@@ -102,7 +102,7 @@ impl Stops {
 /// Adds the stops to a summary: as figures, as one of its checks, and to its text.
 pub fn add(summary: &mut Value, stops: &[Stop]) {
     let is_long = stops.iter().any(|stop| stop.stopped_s > INVALID_S);
-    let severity = if is_long { "invalid" } else { "doubtful" };
+    let severity = if is_long { "invalid" } else { "suspect" };
     let told: Vec<String> = stops
         .iter()
         .map(|stop| {
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(none["checks"][0]["holds"], true);
         assert_eq!(none[TEXT], "links\n");
         let short = of(&[stop(0.02)]);
-        assert_eq!(short["checks"][0]["severity"], "doubtful");
+        assert_eq!(short["checks"][0]["severity"], "suspect");
         let long = of(&[stop(0.02), stop(3.2)]);
         let evidence = "\"iperf3\" on server was stopped for 0.020 s; \"iperf3\" on server was stopped for 3.200 s";
         let check = json!({

@@ -10,11 +10,11 @@ use crate::corrupt::Corrupt;
 use crate::delay::{Delay, Distribution};
 use crate::duplicate::Duplicate;
 use crate::loss::{FourState, GilbertElliott, Loss};
-use crate::luck::Luck;
 use crate::pattern::{End, Kind, Pattern};
 use crate::queue::{
     Codel, CodelSettings, DropHead, DropTail, FqCodel, FqCodelSettings, Infinite, Limit, Queue,
 };
+use crate::random_stream::RandomStream;
 use crate::rate::{
     Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket,
 };
@@ -34,19 +34,19 @@ const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
 const MAX_FLOWS: u32 = 65_536;
 
-/// Makes a stage whose decisions are drawn from `luck`; `loader` reads pattern files.
+/// Makes a stage whose decisions are drawn from `random`; `loader` reads pattern files.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
 pub fn build(
     config: &StageConfig,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
 ) -> Result<Box<dyn Stage>, ConfigError> {
     build_shared(
         config,
         DEFAULT_MTU_BYTES,
-        luck,
+        random,
         loader,
         &mut Shared::default(),
     )
@@ -59,7 +59,7 @@ pub fn build(
 pub fn build_shared(
     config: &StageConfig,
     mtu_bytes: u32,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
     shared: &mut Shared,
 ) -> Result<Box<dyn Stage>, ConfigError> {
@@ -87,7 +87,7 @@ pub fn build_shared(
             }
             let server = server(rate, *outage, mtu_bytes, loader)?;
             if matches!(rate, RateConfig::Packets { .. })
-                && queue_of(queue, *unit, mtu_bytes, luck)?.wants_rate()
+                && queue_of(queue, *unit, mtu_bytes, random)?.wants_rate()
             {
                 return fail(
                     "queue.limit.time_ns",
@@ -101,16 +101,16 @@ pub fn build_shared(
             }
             Box::new(Bottleneck::new(
                 config,
-                queue_of(queue, *unit, mtu_bytes, luck)?,
+                queue_of(queue, *unit, mtu_bytes, random)?,
                 server,
             ))
         }
         StageConfig::Delay { delay, reorder } => {
-            Box::new(delay_stage(delay, *reorder, luck, loader)?)
+            Box::new(delay_stage(delay, *reorder, random, loader)?)
         }
-        StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, luck, loader)?),
+        StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
         StageConfig::Duplicate { probability } => {
-            Box::new(Duplicate::new(share("probability", *probability)?, luck))
+            Box::new(Duplicate::new(share("probability", *probability)?, random))
         }
         StageConfig::Reorder {
             probability,
@@ -118,13 +118,15 @@ pub fn build_shared(
         } => Box::new(Reorder::new(
             share("probability", *probability)?,
             time("delay_ns", *delay_ns)?,
-            luck,
+            random,
         )),
-        StageConfig::Radio(keys) => Box::new(radio::build(keys, mtu_bytes, luck, loader, shared)?),
-        StageConfig::Corrupt { probability } => {
-            Box::new(Corrupt::new(share("probability", *probability)?, luck))
+        StageConfig::Radio(keys) => {
+            Box::new(radio::build(keys, mtu_bytes, random, loader, shared)?)
         }
-        StageConfig::Wifi(config) => Box::new(wifi::stage(config, mtu_bytes, luck, loader)?),
+        StageConfig::Corrupt { probability } => {
+            Box::new(Corrupt::new(share("probability", *probability)?, random))
+        }
+        StageConfig::Wifi(config) => Box::new(wifi::stage(config, mtu_bytes, random, loader)?),
     })
 }
 
@@ -317,7 +319,7 @@ pub(super) fn queue_of(
     config: &QueueConfig,
     unit: Unit,
     mtu_bytes: u32,
-    luck: Luck,
+    random: RandomStream,
 ) -> Result<Box<dyn Queue>, ConfigError> {
     Ok(match config {
         QueueConfig::Droptail { limit } => Box::new(DropTail::new(checked_limit(*limit)?, unit)),
@@ -355,7 +357,7 @@ pub(super) fn queue_of(
                 flows: *flows,
                 quantum_bytes: *quantum_bytes,
             };
-            Box::new(FqCodel::new(settings, checked_limit(*limit)?, unit, luck))
+            Box::new(FqCodel::new(settings, checked_limit(*limit)?, unit, random))
         }
     })
 }
@@ -441,7 +443,7 @@ fn sampled(
 fn delay_stage(
     config: &DelayConfig,
     reorder: bool,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
 ) -> Result<Delay, ConfigError> {
     Ok(match config {
@@ -476,7 +478,7 @@ fn delay_stage(
                 spread_ns: time("delay.spread_ns", *spread_ns)?,
                 correlation: share("delay.correlation", *correlation)?,
             };
-            Delay::distribution(distribution, reorder, luck)
+            Delay::distribution(distribution, reorder, random)
         }
     })
 }
@@ -484,12 +486,12 @@ fn delay_stage(
 fn loss_stage(
     config: &LossConfig,
     unit: Unit,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
 ) -> Result<Loss, ConfigError> {
     Ok(match config {
         LossConfig::Independent { probability } => {
-            Loss::independent(share("model.probability", *probability)?, unit, luck)
+            Loss::independent(share("model.probability", *probability)?, unit, random)
         }
         LossConfig::GilbertElliott {
             p,
@@ -503,7 +505,7 @@ fn loss_stage(
                 good_loss: share("model.good_loss", *good_loss)?,
                 bad_loss: share("model.bad_loss", *bad_loss)?,
             };
-            Loss::gilbert_elliott(model, unit, luck)
+            Loss::gilbert_elliott(model, unit, random)
         }
         LossConfig::FourState {
             p13,
@@ -522,7 +524,7 @@ fn loss_stage(
             if let Some(problem) = model.problem() {
                 return fail("model", format!("breaks a rule: {problem}"));
             }
-            Loss::four_state(model, unit, luck)
+            Loss::four_state(model, unit, random)
         }
         LossConfig::Pattern {
             file,
@@ -538,7 +540,7 @@ fn loss_stage(
                     "a steps or packets pattern with the column loss",
                 );
             }
-            Loss::pattern(pattern, *end, *start_ns, unit, luck)
+            Loss::pattern(pattern, *end, *start_ns, unit, random)
         }
     })
 }

@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use super::build::{Loader, fail, load, queue_of, rate, share, time};
 use super::{ConfigError, QueueConfig, RateConfig};
-use crate::luck::Luck;
 use crate::pattern::{End, Kind};
 use crate::radio::{
     Acknowledged, Air, Carriers, Configured, Connection, Direction, Drx, Grants, Handover, Harq,
     Radio, RadioConfig, Rlc, Rrc, Slots,
 };
+use crate::random_stream::RandomStream;
 use crate::unit::Unit;
 
 /// A radio stage.
@@ -139,7 +139,7 @@ type ConnectionSettings = (Option<Drx>, Option<Rrc>);
 pub(super) fn build(
     keys: &RadioKeys,
     mtu_bytes: u32,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
     shared: &mut Shared,
 ) -> Result<Radio, ConfigError> {
@@ -177,13 +177,13 @@ pub(super) fn build(
         );
     }
     let bler = keys.bler.map(|value| share("bler", value)).transpose()?;
-    let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, luck)?;
+    let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
     let connection = keys
         .connection
         .map(|keys| connection(keys, shared))
         .transpose()?;
     let air = air(&keys.rate, bler, loader)?;
-    Ok(Radio::new(config, air, queue, connection, luck))
+    Ok(Radio::new(config, air, queue, connection, random))
 }
 
 fn positive_time(key: &str, value: u64) -> Result<u64, ConfigError> {

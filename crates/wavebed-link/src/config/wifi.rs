@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, queue_of, rate, share};
 use super::{ConfigError, QueueConfig, RateConfig};
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::unit::Unit;
 use crate::wifi::{Bler, Wifi, WifiSettings};
@@ -48,7 +48,7 @@ const MAX_RETRIES: u32 = 255;
 pub(super) fn stage(
     config: &WifiConfig,
     mtu_bytes: u32,
-    luck: Luck,
+    random: RandomStream,
     loader: &mut Loader<'_>,
 ) -> Result<Wifi, ConfigError> {
     let settings = settings(config, mtu_bytes)?;
@@ -80,8 +80,8 @@ pub(super) fn stage(
         Some(bler) => Bler::Constant(share("bler", bler)?),
         None => of_pattern,
     };
-    let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, luck)?;
-    Ok(Wifi::new(settings, queue, profile, bler, luck))
+    let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;
+    Ok(Wifi::new(settings, queue, profile, bler, random))
 }
 
 fn settings(config: &WifiConfig, mtu_bytes: u32) -> Result<WifiSettings, ConfigError> {

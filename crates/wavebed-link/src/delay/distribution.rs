@@ -1,7 +1,7 @@
 //! Delays drawn from a distribution, with the asked correlation between neighbours.
 
 use super::normal;
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 
 /// The shape of a delay distribution. `x` below is in spreads from the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Distribution {
 #[derive(Clone, Debug)]
 pub(super) struct Sampler {
     distribution: Distribution,
-    luck: Luck,
+    random: RandomStream,
     index: u64,
     /// The chain's last value, once there is one.
     z: Option<f64>,
@@ -74,7 +74,7 @@ pub(super) struct Sampler {
 impl Sampler {
     /// # Panics
     /// If the correlation is not within 0 to 1.
-    pub(super) fn new(distribution: Distribution, luck: Luck) -> Self {
+    pub(super) fn new(distribution: Distribution, random: RandomStream) -> Self {
         let correlation = distribution.correlation;
         assert!(
             (0.0..=1.0).contains(&correlation),
@@ -83,7 +83,7 @@ impl Sampler {
         let fresh = (1.0 - correlation * correlation).sqrt();
         Self {
             distribution,
-            luck,
+            random,
             index: 0,
             z: None,
             fresh,
@@ -95,7 +95,7 @@ impl Sampler {
     }
 
     pub(super) fn next_ns(&mut self) -> u64 {
-        let (below, above) = shares(self.luck, self.index);
+        let (below, above) = shares(self.random, self.index);
         self.index += 1;
         if self.distribution.correlation == 0.0 {
             return self.distribution.delay_ns(below, above);
@@ -110,11 +110,11 @@ impl Sampler {
     }
 }
 
-/// The luck of `index` as the shares below and above it, neither of them zero.
+/// The random number of `index` as the shares below and above it, neither of them zero.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
-fn shares(luck: Luck, index: u64) -> (f64, f64) {
+fn shares(random: RandomStream, index: u64) -> (f64, f64) {
     const STEPS: u64 = 1 << 52;
-    let step = luck.word(index) >> 12;
+    let step = random.word(index) >> 12;
     let share = |halves: u64| halves as f64 / (2 * STEPS) as f64;
     (share(2 * step + 1), share(2 * (STEPS - step) - 1))
 }

@@ -11,8 +11,8 @@ pub use distribution::{Distribution, Shape};
 
 use crate::books::Reason;
 use crate::fate::stretches;
-use crate::luck::Luck;
 use crate::pattern::{Cursor, End, Kind, Pattern};
+use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use distribution::Sampler;
@@ -154,9 +154,9 @@ impl Delay {
     /// # Panics
     /// If the correlation is not within 0 to 1.
     #[must_use]
-    pub fn distribution(distribution: Distribution, reorder: bool, luck: Luck) -> Self {
+    pub fn distribution(distribution: Distribution, reorder: bool, random: RandomStream) -> Self {
         Self::new(
-            Source::Distribution(Sampler::new(distribution, luck)),
+            Source::Distribution(Sampler::new(distribution, random)),
             reorder,
         )
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Fate;
 use crate::books::Reason;
 use crate::fate::Chance;
-use crate::luck::Luck;
 use crate::pattern::{Cursor, End, Pattern};
+use crate::random_stream::RandomStream;
 
 /// The chance of loss at each position of a pattern.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl Shares {
     }
 
     /// Decision `index`, at `position`.
-    pub(super) fn fate(&mut self, position: u64, luck: Luck, index: u64) -> Fate {
+    pub(super) fn fate(&mut self, position: u64, random: RandomStream, index: u64) -> Fate {
         match self.chance(position) {
-            Some(chance) => chance.hits(luck, index).then_some(Reason::Loss),
+            Some(chance) => chance.hits(random, index).then_some(Reason::Loss),
             None => Some(Reason::Ended),
         }
     }

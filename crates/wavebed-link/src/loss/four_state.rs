@@ -1,6 +1,6 @@
 //! Loss in bursts and alone, from a chain of four states.
 
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 
 /// Transition probabilities of the four-state model of Salsano, Ludovici, Ordine and Giannuzzi, "Definition of a
 /// general and intuitive loss model for packet networks and its implementation in the Netem module in the Linux
@@ -68,8 +68,8 @@ impl Chain {
     }
 
     /// Whether decision `index` is a loss: the chain moves first, then the new state decides, as in netem.
-    pub(super) fn lost(&mut self, luck: Luck, index: u64) -> bool {
-        let unit = luck.unit(index);
+    pub(super) fn lost(&mut self, random: RandomStream, index: u64) -> bool {
+        let unit = random.unit(index);
         let FourState {
             p13,
             p31,

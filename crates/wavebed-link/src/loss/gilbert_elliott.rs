@@ -1,7 +1,7 @@
 //! Bursts of loss from a chain of two states.
 
 use crate::fate::Chance;
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 
 /// Parameters of the Gilbert–Elliott model, each a probability per decision.
 ///
@@ -25,23 +25,23 @@ pub(super) struct Chain {
     leave: [Chance; 2],
     loss: [Chance; 2],
     bad: bool,
-    moves: Luck,
+    moves: RandomStream,
 }
 
 impl Chain {
-    pub(super) fn new(model: GilbertElliott, luck: Luck) -> Self {
+    pub(super) fn new(model: GilbertElliott, random: RandomStream) -> Self {
         Self {
             leave: [Chance::new(model.p), Chance::new(model.r)],
             loss: [Chance::new(model.good_loss), Chance::new(model.bad_loss)],
             bad: false,
-            moves: luck.process(1),
+            moves: random.process(1),
         }
     }
 
     /// Whether decision `index` is a loss: the state as it stands decides, then it may change, as in netem.
-    pub(super) fn lost(&mut self, luck: Luck, index: u64) -> bool {
+    pub(super) fn lost(&mut self, random: RandomStream, index: u64) -> bool {
         let state = usize::from(self.bad);
         self.bad ^= self.leave[state].hits(self.moves, index);
-        self.loss[state].hits(luck, index)
+        self.loss[state].hits(random, index)
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::books::Reason;
 use crate::fate::{Chance, stretches};
-use crate::luck::Luck;
 use crate::pattern::{End, Kind, Pattern};
+use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
@@ -26,7 +26,7 @@ use crate::unit::Unit;
 pub struct Loss {
     model: Model,
     unit: Unit,
-    luck: Luck,
+    random: RandomStream,
     /// Of the next decision.
     index: u64,
     /// The super-packet that was decided on last.
@@ -66,11 +66,11 @@ impl Decided {
 }
 
 impl Loss {
-    const fn new(model: Model, unit: Unit, luck: Luck) -> Self {
+    const fn new(model: Model, unit: Unit, random: RandomStream) -> Self {
         Self {
             model,
             unit,
-            luck,
+            random,
             index: 0,
             last: None,
         }
@@ -81,8 +81,8 @@ impl Loss {
     /// # Panics
     /// If `probability` is not within 0 to 1.
     #[must_use]
-    pub fn independent(probability: f64, unit: Unit, luck: Luck) -> Self {
-        Self::new(Model::Independent(Chance::new(probability)), unit, luck)
+    pub fn independent(probability: f64, unit: Unit, random: RandomStream) -> Self {
+        Self::new(Model::Independent(Chance::new(probability)), unit, random)
     }
 
     /// The Gilbert–Elliott model; it starts in the good state.
@@ -90,11 +90,11 @@ impl Loss {
     /// # Panics
     /// If a parameter is not within 0 to 1.
     #[must_use]
-    pub fn gilbert_elliott(model: GilbertElliott, unit: Unit, luck: Luck) -> Self {
+    pub fn gilbert_elliott(model: GilbertElliott, unit: Unit, random: RandomStream) -> Self {
         Self::new(
-            Model::GilbertElliott(gilbert_elliott::Chain::new(model, luck)),
+            Model::GilbertElliott(gilbert_elliott::Chain::new(model, random)),
             unit,
-            luck,
+            random,
         )
     }
 
@@ -103,8 +103,12 @@ impl Loss {
     /// # Panics
     /// If the model has a [`FourState::problem`].
     #[must_use]
-    pub fn four_state(model: FourState, unit: Unit, luck: Luck) -> Self {
-        Self::new(Model::FourState(four_state::Chain::new(model)), unit, luck)
+    pub fn four_state(model: FourState, unit: Unit, random: RandomStream) -> Self {
+        Self::new(
+            Model::FourState(four_state::Chain::new(model)),
+            unit,
+            random,
+        )
     }
 
     /// Each decision by itself, with the share that `pattern` gives for the time of arrival (`steps`) or for the
@@ -113,7 +117,13 @@ impl Loss {
     /// # Panics
     /// If the pattern has no `loss` column.
     #[must_use]
-    pub fn pattern(pattern: Arc<Pattern>, end: End, start: u64, unit: Unit, luck: Luck) -> Self {
+    pub fn pattern(
+        pattern: Arc<Pattern>,
+        end: End,
+        start: u64,
+        unit: Unit,
+        random: RandomStream,
+    ) -> Self {
         let by_index = pattern.kind() == Kind::Packets;
         let shares =
             by_pattern::Shares::new(pattern, end, start, 0).expect("the pattern has a loss column");
@@ -122,7 +132,7 @@ impl Loss {
         } else {
             Model::OverTime(shares)
         };
-        Self::new(model, unit, luck)
+        Self::new(model, unit, random)
     }
 
     fn accept_superpacket(&mut self, run: Run, out: &mut Outlet<'_>) {
@@ -131,7 +141,7 @@ impl Loss {
             _ => {
                 let index = self.index;
                 self.index += 1;
-                self.model.fate(run.at_ns, index, self.luck)
+                self.model.fate(run.at_ns, index, self.random)
             }
         };
         let copy = run.flags.has(RunFlags::COPY);
@@ -147,38 +157,38 @@ impl Loss {
 
 impl Model {
     /// Decision `index`, at `at_ns`.
-    fn fate(&mut self, at_ns: u64, index: u64, luck: Luck) -> Fate {
+    fn fate(&mut self, at_ns: u64, index: u64, random: RandomStream) -> Fate {
         let lost = match self {
-            Self::Independent(chance) => chance.hits(luck, index),
-            Self::GilbertElliott(chain) => chain.lost(luck, index),
-            Self::FourState(chain) => chain.lost(luck, index),
-            Self::OverTime(shares) => return shares.fate(at_ns, luck, index),
-            Self::ByIndex(shares) => return shares.fate(index, luck, index),
+            Self::Independent(chance) => chance.hits(random, index),
+            Self::GilbertElliott(chain) => chain.lost(random, index),
+            Self::FourState(chain) => chain.lost(random, index),
+            Self::OverTime(shares) => return shares.fate(at_ns, random, index),
+            Self::ByIndex(shares) => return shares.fate(index, random, index),
         };
         lost.then_some(Reason::Loss)
     }
 
     /// Decides on each segment of `run`, the first of which is decision `index`.
-    fn pass(&mut self, run: Run, mut index: u64, luck: Luck, out: &mut Outlet<'_>) {
+    fn pass(&mut self, run: Run, mut index: u64, random: RandomStream, out: &mut Outlet<'_>) {
         match self {
-            Self::Independent(chance) => return independent(run, *chance, index, luck, out),
+            Self::Independent(chance) => return independent(run, *chance, index, random, out),
             // The whole run arrives at one time.
             Self::OverTime(shares) => {
                 return match shares.chance(run.at_ns) {
-                    Some(chance) => independent(run, chance, index, luck, out),
+                    Some(chance) => independent(run, chance, index, random, out),
                     None => part(run, Some(Reason::Ended), out),
                 };
             }
             // Most runs lie within one row.
             Self::ByIndex(shares) => {
                 if let Some(chance) = shares.common_chance(index, run.count) {
-                    return independent(run, chance, index, luck, out);
+                    return independent(run, chance, index, random, out);
                 }
             }
             Self::GilbertElliott(_) | Self::FourState(_) => {}
         }
         let fate = || {
-            let fate = self.fate(run.at_ns, index, luck);
+            let fate = self.fate(run.at_ns, index, random);
             index += 1;
             fate
         };
@@ -186,18 +196,18 @@ impl Model {
     }
 }
 
-fn independent(run: Run, chance: Chance, index: u64, luck: Luck, out: &mut Outlet<'_>) {
+fn independent(run: Run, chance: Chance, index: u64, random: RandomStream, out: &mut Outlet<'_>) {
     if let Some(lost) = chance.certainty() {
         return part(run, lost.then_some(Reason::Loss), out);
     }
     // Most runs lose nothing: find that out before cutting.
-    if !(index..index + u64::from(run.count)).any(|index| chance.hits(luck, index)) {
+    if !(index..index + u64::from(run.count)).any(|index| chance.hits(random, index)) {
         return out.forward(run);
     }
     let mut next = index..;
     let fate = || {
         next.next()
-            .is_some_and(|index| chance.hits(luck, index))
+            .is_some_and(|index| chance.hits(random, index))
             .then_some(Reason::Loss)
     };
     stretches(run, fate, |stretch, fate| part(stretch, fate, out));
@@ -219,7 +229,7 @@ impl Stage for Loss {
             Unit::Packet => {
                 let index = self.index;
                 self.index += u64::from(run.count);
-                self.model.pass(run, index, self.luck, out);
+                self.model.pass(run, index, self.random, out);
             }
             Unit::Superpacket => self.accept_superpacket(run, out),
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::codel::{CodelSettings, Control};
 use super::{Fifo, Held, Limit, Queue, Room};
 use crate::books::Reason;
-use crate::luck::Luck;
+use crate::random_stream::RandomStream;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;
@@ -65,7 +65,7 @@ impl Flow {
 pub struct FqCodel {
     settings: FqCodelSettings,
     room: Room,
-    luck: Luck,
+    random: RandomStream,
     flows: Vec<Flow>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -74,12 +74,12 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// An empty queue. `luck` perturbs the hash of the flows.
+    /// An empty queue. `random` perturbs the hash of the flows.
     ///
     /// # Panics
     /// If there are no flows, or the quantum is zero.
     #[must_use]
-    pub fn new(settings: FqCodelSettings, limit: Limit, unit: Unit, luck: Luck) -> Self {
+    pub fn new(settings: FqCodelSettings, limit: Limit, unit: Unit, random: RandomStream) -> Self {
         assert!(
             settings.flows > 0 && settings.quantum_bytes > 0,
             "FQ-CoDel needs flows and a quantum"
@@ -87,7 +87,7 @@ impl FqCodel {
         Self {
             settings,
             room: Room::new(limit, unit),
-            luck,
+            random,
             flows: std::iter::repeat_with(|| Flow::new(unit))
                 .take(settings.flows as usize)
                 .collect(),
@@ -101,7 +101,7 @@ impl FqCodel {
     /// The queue that flow hash `flow` goes to.
     #[must_use]
     pub fn flow_queue(&self, flow: u32) -> u32 {
-        let word = self.luck.word(u64::from(flow)) >> 32;
+        let word = self.random.word(u64::from(flow)) >> 32;
         ((word * u64::from(self.settings.flows)) >> 32) as u32
     }
 

@@ -21,8 +21,8 @@ pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, 
 pub use slots::{Carriers, Found, Needs, Slot};
 
 use crate::books::Reason;
-use crate::luck::Luck;
 use crate::queue::Queue;
+use crate::random_stream::RandomStream;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use block::{Block, Phase};
@@ -60,7 +60,7 @@ pub struct Radio {
     config: RadioConfig,
     air: Air,
     queue: Box<dyn Queue>,
-    luck: Luck,
+    random: RandomStream,
     connection: Option<Arc<Connection>>,
     scheduler: Option<Scheduler>,
     order: Option<Order>,
@@ -105,7 +105,7 @@ impl Radio {
         mut air: Air,
         queue: Box<dyn Queue>,
         connection: Option<Arc<Connection>>,
-        luck: Luck,
+        random: RandomStream,
     ) -> Self {
         let handover_ns = air.next_handover(0).unwrap_or(NEVER);
         let end_ns = air.end_ns().unwrap_or(NEVER);
@@ -115,7 +115,7 @@ impl Radio {
             config,
             air,
             queue,
-            luck,
+            random,
             connection,
             cuts: Cuts::default(),
             resend: VecDeque::new(),

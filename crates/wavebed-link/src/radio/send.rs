@@ -251,7 +251,7 @@ impl Radio {
         self.next_count += segments;
     }
 
-    /// Sends the block in `slot`. Its luck depends on seed, slot and process only.
+    /// Sends the block in `slot`. Its random numbers depend on seed, slot and process only.
     fn transmit(&mut self, place: usize, slot: Slot, out: &mut Outlet<'_>) {
         let rate_bps = self.air.at(slot.start_ns).rate_bps;
         let slots = self.config.carriers.slots(slot);
@@ -264,7 +264,7 @@ impl Radio {
             None => block.bler,
         };
         let key = u64::from(block.process) << 1 | u64::from(slot.fallback);
-        let failed = self.luck.process(key).unit(slot.index) < p;
+        let failed = self.random.process(key).unit(slot.index) < p;
         let at_ns = slot.start_ns + slots.slot_ns + slots.decode_ns;
         let then = harq.map_or(slot.index + 1, |harq| {
             slots.retransmission(slot.index, harq)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::WifiSettings;
 use crate::fate::Chance;
-use crate::luck::Luck;
 use crate::pattern::{Cursor, End, Pattern};
+use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::stage::Change;
 
@@ -81,14 +81,14 @@ pub(super) struct Air {
     ahead: Profile,
     /// The earliest outage at or after the last time that was asked for.
     outage_ns: Option<u64>,
-    luck: Luck,
+    random: RandomStream,
     /// The microsecond in which the last frame ended, and which of those that ended in it this one was.
     last_us: u64,
     ordinal: u64,
 }
 
 impl Air {
-    pub(super) fn new(rate: Profile, bler: Bler, luck: Luck) -> Self {
+    pub(super) fn new(rate: Profile, bler: Bler, random: RandomStream) -> Self {
         let mut ahead = rate.clone();
         let outage_ns = ahead.next_outage(0);
         Self {
@@ -96,7 +96,7 @@ impl Air {
             bler,
             ahead,
             outage_ns,
-            luck,
+            random,
             last_us: u64::MAX,
             ordinal: 0,
         }
@@ -163,6 +163,6 @@ impl Air {
             0
         };
         self.last_us = microsecond;
-        chance.hits(self.luck.process(self.ordinal), microsecond)
+        chance.hits(self.random.process(self.ordinal), microsecond)
     }
 }

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use crate::books::Reason;
 use crate::fate::Chance;
-use crate::luck::Luck;
 use crate::queue::Queue;
+use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
@@ -106,13 +106,13 @@ impl Wifi {
         queue: Box<dyn Queue>,
         rate: Profile,
         bler: Bler,
-        luck: Luck,
+        random: RandomStream,
     ) -> Self {
         let mut wifi = Self {
             settings,
             queue,
             window: Window::default(),
-            air: Air::new(rate, bler, luck),
+            air: Air::new(rate, bler, random),
             phase: Phase::Idle,
             changes: VecDeque::new(),
             end_ns: NEVER,

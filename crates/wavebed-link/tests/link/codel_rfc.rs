@@ -4,7 +4,7 @@ use crate::codel_support::{Decision, Packet, Rfc8289};
 use crate::loss_support::{QueueBench, run};
 use proptest::prelude::*;
 use wavebed_link::queue::{Codel, CodelSettings, Limit, Queue};
-use wavebed_link::{Ecn, Luck, Reason, Run, Unit};
+use wavebed_link::{Ecn, RandomStream, Reason, Run, Unit};
 
 const MS: u64 = 1_000_000;
 
@@ -145,18 +145,18 @@ proptest! {
 
 /// Phases of overload and of rest, long enough to enter, leave and resume the drop state many times.
 fn long_run(ecn: bool, seed: u64) -> Pair {
-    let luck = Luck::new(seed, 0);
+    let random = RandomStream::new(seed, 0);
     let mut pair = Pair::new(ecn);
     let mut now_ns = 0;
     for step in 0..150_000u64 {
         now_ns += 500_000;
-        let load = [0.9, 1.3, 0.4, 1.05][(luck.unit(step / 700) * 4.0) as usize];
-        if luck.process(1).unit(step) < load * 0.5 {
-            let bits = (luck.process(2).word(step) & 3) as u8;
+        let load = [0.9, 1.3, 0.4, 1.05][(random.unit(step / 700) * 4.0) as usize];
+        if random.process(1).unit(step) < load * 0.5 {
+            let bits = (random.process(2).word(step) & 3) as u8;
             pair.arrive(
                 now_ns,
                 2,
-                400 + (luck.process(3).word(step) % 1000) as u16,
+                400 + (random.process(3).word(step) % 1000) as u16,
                 Ecn::from_bits(bits),
             );
         }

@@ -1,12 +1,12 @@
-//! Corruption: one flipped bit in segments chosen by the luck of their index.
+//! Corruption: one flipped bit in segments that the random number of their index chooses.
 
 use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
-use wavebed_link::{Luck, Reason, Run};
+use wavebed_link::{RandomStream, Reason, Run};
 
 fn pass(probability: f64, seed: u64, runs: &[Run]) -> Bench {
-    let mut bench = Bench::new(Corrupt::new(probability, Luck::new(seed, 9)));
+    let mut bench = Bench::new(Corrupt::new(probability, RandomStream::new(seed, 9)));
     for &run in runs {
         bench.accept(run);
     }

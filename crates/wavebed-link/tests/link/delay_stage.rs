@@ -6,7 +6,7 @@ use crate::loss_support::{Bench, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 use wavebed_link::pattern::{End, Pattern};
-use wavebed_link::{Change, Luck, Reason, Run};
+use wavebed_link::{Change, RandomStream, Reason, Run};
 
 const MS: u64 = 1_000_000;
 
@@ -253,9 +253,9 @@ fn a_delay_beyond_all_time_stays() {
 proptest! {
     #[test]
     fn in_order_departures_are_the_running_maximum((_, grouped) in groupings(), seed: u64, correlation in 0.0..1.0) {
-        let luck = Luck::new(seed, 1);
-        let mut bench = Bench::new(Delay::distribution(normal(correlation), false, luck));
-        let mut free = Bench::new(Delay::distribution(normal(correlation), true, luck));
+        let random = RandomStream::new(seed, 1);
+        let mut bench = Bench::new(Delay::distribution(normal(correlation), false, random));
+        let mut free = Bench::new(Delay::distribution(normal(correlation), true, random));
         for &run in &grouped {
             bench.accept(run);
             free.accept(run);
@@ -286,7 +286,7 @@ proptest! {
     fn the_delay_of_a_segment_depends_on_its_index_only((single, grouped) in groupings(), seed: u64) {
         let delays = |runs: &[Run]| {
             let mut bench =
-                Bench::new(Delay::distribution(normal(0.5), true, Luck::new(seed, 1)));
+                Bench::new(Delay::distribution(normal(0.5), true, RandomStream::new(seed, 1)));
             let mut arrivals = std::collections::HashMap::new();
             for &run in runs {
                 arrivals.extend(segments(&[run]).into_iter().map(|segment| (segment, run.at_ns)));

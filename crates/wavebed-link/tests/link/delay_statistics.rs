@@ -1,7 +1,7 @@
 //! Drawn delays against the distributions that were asked for.
 
 use crate::loss_support::{Bench, run};
-use wavebed_link::Luck;
+use wavebed_link::RandomStream;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 
 /// Every tolerance is that of so many draws.
@@ -17,7 +17,11 @@ fn draw(shape: Shape, correlation: f64, seed: u64) -> Vec<f64> {
         spread_ns: SPREAD_NS,
         correlation,
     };
-    let mut bench = Bench::new(Delay::distribution(distribution, true, Luck::new(seed, 7)));
+    let mut bench = Bench::new(Delay::distribution(
+        distribution,
+        true,
+        RandomStream::new(seed, 7),
+    ));
     for packet in 0..DRAWS {
         bench.accept(run(0, packet, 0, 1));
     }
@@ -209,7 +213,11 @@ fn delays_are_never_negative() {
             spread_ns: 1_000_000,
             correlation: 0.0,
         };
-        let mut bench = Bench::new(Delay::distribution(distribution, true, Luck::new(1, 7)));
+        let mut bench = Bench::new(Delay::distribution(
+            distribution,
+            true,
+            RandomStream::new(1, 7),
+        ));
         for packet in 0..10_000 {
             bench.accept(run(5_000_000, packet, 0, 1));
         }

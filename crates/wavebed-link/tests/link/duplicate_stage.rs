@@ -1,13 +1,13 @@
-//! Duplication: copies follow their originals, by luck of the index.
+//! Duplication: copies follow their originals, by the random number of the index.
 
 use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::duplicate::Duplicate;
-use wavebed_link::{Luck, RunFlags};
+use wavebed_link::{RandomStream, RunFlags};
 
 #[test]
 fn each_segment_is_copied_with_its_probability() {
-    let mut bench = Bench::new(Duplicate::new(0.03, Luck::new(1, 5)));
+    let mut bench = Bench::new(Duplicate::new(0.03, RandomStream::new(1, 5)));
     for packet in 0..25_000 {
         bench.accept(run(packet.into(), packet, 0, 40));
     }
@@ -19,10 +19,10 @@ fn each_segment_is_copied_with_its_probability() {
 
 #[test]
 fn never_and_always_are_exact() {
-    let mut bench = Bench::new(Duplicate::new(0.0, Luck::new(1, 5)));
+    let mut bench = Bench::new(Duplicate::new(0.0, RandomStream::new(1, 5)));
     bench.accept(run(0, 0, 0, 44));
     assert_eq!(bench.doors.forward, [run(0, 0, 0, 44)]);
-    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    let mut bench = Bench::new(Duplicate::new(1.0, RandomStream::new(1, 5)));
     bench.accept(run(3, 0, 0, 3));
     assert_eq!(
         segments(&bench.doors.forward),
@@ -34,9 +34,9 @@ fn never_and_always_are_exact() {
 proptest! {
     #[test]
     fn a_copy_follows_its_original_whatever_the_grouping((single, grouped) in groupings(), seed: u64) {
-        let luck = Luck::new(seed, 5);
+        let random = RandomStream::new(seed, 5);
         let pass = |runs: &[wavebed_link::Run]| {
-            let mut bench = Bench::new(Duplicate::new(0.2, luck));
+            let mut bench = Bench::new(Duplicate::new(0.2, random));
             for &run in runs {
         bench.accept(run);
     }
@@ -61,7 +61,7 @@ proptest! {
 
 #[test]
 fn the_last_segment_keeps_its_size() {
-    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    let mut bench = Bench::new(Duplicate::new(1.0, RandomStream::new(1, 5)));
     bench.accept(wavebed_link::Run {
         last_bytes: 77,
         ..run(0, 0, 0, 2)
@@ -77,7 +77,7 @@ fn the_last_segment_keeps_its_size() {
 
 #[test]
 fn control_traffic_is_never_copied() {
-    let mut bench = Bench::new(Duplicate::new(1.0, Luck::new(1, 5)));
+    let mut bench = Bench::new(Duplicate::new(1.0, RandomStream::new(1, 5)));
     bench.accept(control(run(0, 0, 0, 1)));
     assert!(bench.doors.copied.is_empty());
     bench.check();

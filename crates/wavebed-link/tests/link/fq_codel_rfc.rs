@@ -4,7 +4,7 @@ use crate::codel_support::{Decision, Packet, Rfc8289, Rfc8290};
 use crate::loss_support::{QueueBench, run};
 use proptest::prelude::*;
 use wavebed_link::queue::{CodelSettings, FqCodel, FqCodelSettings, Limit, Queue};
-use wavebed_link::{Ecn, Luck, Reason, Run, Unit};
+use wavebed_link::{Ecn, RandomStream, Reason, Run, Unit};
 
 const MS: u64 = 1_000_000;
 
@@ -32,12 +32,12 @@ struct Pair {
 
 impl Pair {
     fn new(flows: u32, limit: u64, ecn: bool, seed: u64) -> Self {
-        let luck = Luck::new(seed, 0);
+        let random = RandomStream::new(seed, 0);
         let engine = QueueBench::new(FqCodel::new(
             settings(flows, ecn),
             Limit::Packets(limit),
             Unit::Packet,
-            luck,
+            random,
         ));
         let queues = (0..flows)
             .map(|_| Rfc8289::new(5 * MS as i64, 100 * MS as i64, 1500, ecn))
@@ -162,19 +162,19 @@ proptest! {
 #[test]
 fn long_runs_with_overflow_drops_and_marks_agree() {
     for ecn in [false, true] {
-        let luck = Luck::new(5, 5);
+        let random = RandomStream::new(5, 5);
         let mut pair = Pair::new(1024, 600, ecn, 3);
         for step in 0..60_000u64 {
             let now_ns = step * 500_000;
-            let load = [0.8, 1.4, 0.3, 2.5][(luck.unit(step / 900) * 4.0) as usize];
-            if luck.process(1).unit(step) < load / 3.0 {
-                let flow = (luck.process(4).unit(step).powi(3) * 30.0) as u32;
-                let bits = (luck.process(2).word(step) & 3) as u8;
+            let load = [0.8, 1.4, 0.3, 2.5][(random.unit(step / 900) * 4.0) as usize];
+            if random.process(1).unit(step) < load / 3.0 {
+                let flow = (random.process(4).unit(step).powi(3) * 30.0) as u32;
+                let bits = (random.process(2).word(step) & 3) as u8;
                 pair.arrive(
                     now_ns,
                     flow,
                     3,
-                    100 + (luck.process(3).word(step) % 1400) as u16,
+                    100 + (random.process(3).word(step) % 1400) as u16,
                     Ecn::from_bits(bits),
                 );
             }
@@ -190,7 +190,12 @@ fn long_runs_with_overflow_drops_and_marks_agree() {
 fn no_aqm(limit: Limit) -> QueueBench<FqCodel> {
     let mut settings = settings(1024, false);
     settings.codel.target_ns = u64::MAX;
-    QueueBench::new(FqCodel::new(settings, limit, Unit::Packet, Luck::new(1, 1)))
+    QueueBench::new(FqCodel::new(
+        settings,
+        limit,
+        Unit::Packet,
+        RandomStream::new(1, 1),
+    ))
 }
 
 proptest! {
@@ -333,13 +338,13 @@ fn a_limit_in_bytes_holds_even_for_one_large_segment() {
 }
 
 #[test]
-fn flows_spread_over_the_queues_by_luck() {
+fn flows_spread_over_the_queues_by_random() {
     let queue = |seed| {
         FqCodel::new(
             settings(1024, true),
             Limit::Packets(10),
             Unit::Packet,
-            Luck::new(seed, 0),
+            RandomStream::new(seed, 0),
         )
     };
     let (one, other) = (queue(1), queue(2));

@@ -2,11 +2,11 @@
 
 use crate::link_support::random::load;
 use wavebed_link::config::{Shared, StageConfig, build, build_shared};
-use wavebed_link::{Luck, Stage};
+use wavebed_link::{RandomStream, Stage};
 
 fn make(text: &str) -> Result<Box<dyn Stage>, String> {
     let config: StageConfig = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    build(&config, Luck::new(1, 1), &mut load).map_err(|error| error.to_string())
+    build(&config, RandomStream::new(1, 1), &mut load).map_err(|error| error.to_string())
 }
 
 fn bottleneck(rate: &str, queue: &str, rest: &str) -> String {
@@ -403,7 +403,7 @@ fn the_bucket_must_hold_a_packet_of_the_laboratorys_mtu() {
     let message = build_shared(
         &config,
         9000,
-        Luck::new(1, 1),
+        RandomStream::new(1, 1),
         &mut load,
         &mut Shared::default(),
     )

@@ -6,7 +6,7 @@ use crate::loss_support::{Bench, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::loss::{FourState, GilbertElliott, Loss};
 use wavebed_link::pattern::{End, Pattern};
-use wavebed_link::{Change, Luck, Reason, Run, Unit};
+use wavebed_link::{Change, RandomStream, Reason, Run, Unit};
 
 fn pattern(text: &str) -> Arc<Pattern> {
     Arc::new(Pattern::parse(text).expect("a valid pattern"))
@@ -25,7 +25,7 @@ fn over_time(rows: &str, duration_s: &str) -> Arc<Pattern> {
 }
 
 fn every_model(seed: u64) -> Vec<Loss> {
-    let luck = Luck::new(seed, 1);
+    let random = RandomStream::new(seed, 1);
     let unit = Unit::Packet;
     let bursts = GilbertElliott {
         p: 0.1,
@@ -41,17 +41,17 @@ fn every_model(seed: u64) -> Vec<Loss> {
         p14: 0.1,
     };
     vec![
-        Loss::independent(0.2, unit, luck),
-        Loss::gilbert_elliott(bursts, unit, luck),
-        Loss::four_state(four, unit, luck),
+        Loss::independent(0.2, unit, random),
+        Loss::gilbert_elliott(bursts, unit, random),
+        Loss::four_state(four, unit, random),
         Loss::pattern(
             by_index("0,0\n3,1\n5,0.5\n20,0\n", 31),
             End::Repeat,
             2,
             unit,
-            luck,
+            random,
         ),
-        Loss::pattern(over_time("0,0.3\n", "1"), End::Repeat, 0, unit, luck),
+        Loss::pattern(over_time("0,0.3\n", "1"), End::Repeat, 0, unit, random),
     ]
 }
 
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn a_superpacket_lives_or_dies_whole_even_when_split_before((single, grouped) in groupings(), seed: u64) {
-        let stage = || Loss::independent(0.4, Unit::Superpacket, Luck::new(seed, 2));
+        let stage = || Loss::independent(0.4, Unit::Superpacket, RandomStream::new(seed, 2));
         let (one, other) = (pass(stage(), &single), pass(stage(), &grouped));
         prop_assert_eq!(segments(&one.doors.lost), segments(&other.doors.lost));
         for run in &one.doors.lost {
@@ -102,11 +102,11 @@ proptest! {
 
 #[test]
 fn superpackets_use_one_index_each() {
-    let luck = Luck::new(3, 3);
+    let random = RandomStream::new(3, 3);
     let whole: Vec<Run> = (0..1000).map(|packet| run(0, packet, 0, 40)).collect();
-    let bench = pass(Loss::independent(0.3, Unit::Superpacket, luck), &whole);
+    let bench = pass(Loss::independent(0.3, Unit::Superpacket, random), &whole);
     let expected: Vec<u32> = (0..1000)
-        .filter(|&packet| luck.unit(packet.into()) < 0.3)
+        .filter(|&packet| random.unit(packet.into()) < 0.3)
         .collect();
     assert_eq!(
         bench
@@ -121,10 +121,10 @@ fn superpackets_use_one_index_each() {
 
 #[test]
 fn a_key_that_is_used_again_is_a_new_superpacket() {
-    let luck = Luck::new(3, 4);
+    let random = RandomStream::new(3, 4);
     let same_key: Vec<Run> = (0..1000).map(|_| run(0, 7, 0, 3)).collect();
-    let bench = pass(Loss::independent(0.5, Unit::Superpacket, luck), &same_key);
-    let expected = (0..1000).filter(|&index| luck.unit(index) < 0.5).count();
+    let bench = pass(Loss::independent(0.5, Unit::Superpacket, random), &same_key);
+    let expected = (0..1000).filter(|&index| random.unit(index) < 0.5).count();
     assert_eq!(bench.doors.lost.len(), expected);
 }
 
@@ -135,7 +135,7 @@ fn a_pattern_of_zeros_and_ones_loses_exactly_the_named_packets() {
         End::Repeat,
         0,
         Unit::Packet,
-        Luck::new(1, 1),
+        RandomStream::new(1, 1),
     );
     let bench = pass(
         model,
@@ -156,7 +156,7 @@ fn a_pattern_by_index_holds_or_stops_at_its_end() {
         End::Hold,
         0,
         Unit::Packet,
-        Luck::new(1, 1),
+        RandomStream::new(1, 1),
     );
     assert_eq!(
         segments(&pass(hold, &[run(0, 0, 0, 30)]).doors.lost),
@@ -167,7 +167,7 @@ fn a_pattern_by_index_holds_or_stops_at_its_end() {
         End::Stop,
         0,
         Unit::Packet,
-        Luck::new(1, 1),
+        RandomStream::new(1, 1),
     );
     let bench = pass(stop, &[run(0, 0, 0, 8)]);
     assert_eq!(segments(&bench.doors.lost), [(0, 4), (0, 6), (0, 7)]);
@@ -189,7 +189,7 @@ fn a_pattern_over_time_changes_to_the_nanosecond() {
             End::Repeat,
             start,
             Unit::Packet,
-            Luck::new(1, 1),
+            RandomStream::new(1, 1),
         ));
         let times = [
             999_999, 1_000_000, 1_999_999, 2_000_000, 3_999_999, 4_000_000,
@@ -213,13 +213,13 @@ fn a_pattern_over_time_changes_to_the_nanosecond() {
 
 #[test]
 fn a_live_change_replaces_the_model_and_keeps_counting() {
-    let luck = Luck::new(8, 8);
-    let mut bench = Bench::new(Loss::independent(0.0, Unit::Packet, luck));
+    let random = RandomStream::new(8, 8);
+    let mut bench = Bench::new(Loss::independent(0.0, Unit::Packet, random));
     bench.accept(run(0, 0, 0, 100));
     assert!(bench.apply(1, &Change::Loss(0.5)));
     bench.accept(run(2, 1, 0, 100));
     let expected: Vec<(u32, u16)> = (0..100)
-        .filter(|&first| luck.unit(100 + u64::from(first)) < 0.5)
+        .filter(|&first| random.unit(100 + u64::from(first)) < 0.5)
         .map(|first| (1, first))
         .collect();
     assert_eq!(segments(&bench.doors.lost), expected);
@@ -239,7 +239,11 @@ fn a_live_change_replaces_the_model_and_keeps_counting() {
 
 #[test]
 fn changes_that_do_not_concern_loss_are_refused() {
-    let mut bench = Bench::new(Loss::independent(0.1, Unit::Packet, Luck::new(1, 1)));
+    let mut bench = Bench::new(Loss::independent(
+        0.1,
+        Unit::Packet,
+        RandomStream::new(1, 1),
+    ));
     let no_loss =
         pattern("# wavebed pattern 1\n# kind = steps\n# duration_s = 1\ntime_s,delay_s\n0,0.1\n");
     for change in [

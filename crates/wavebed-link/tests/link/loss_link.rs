@@ -1,4 +1,4 @@
-//! Every stage that decides by luck, in one link: nothing gets lost unseen, and nobody's wake-ups change anything.
+//! Every stage that decides at random, in one link: nothing gets lost unseen, and nobody's wake-ups change anything.
 
 use crate::loss_support::{control, run};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use wavebed_link::delay::{Delay, Distribution, Shape};
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::loss::{GilbertElliott, Loss};
 use wavebed_link::reorder::Reorder;
-use wavebed_link::{Change, Link, Luck, Run, Stage, Unit};
+use wavebed_link::{Change, Link, RandomStream, Run, Stage, Unit};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -31,7 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn link(seed: u64) -> Link {
-    let luck = |stage| Luck::new(seed, stage);
+    let random = |stage| RandomStream::new(seed, stage);
     let bursts = GilbertElliott {
         p: 0.1,
         r: 0.3,
@@ -46,13 +46,13 @@ fn link(seed: u64) -> Link {
         correlation: 0.3,
     };
     let stages: Vec<Box<dyn Stage>> = vec![
-        Box::new(Loss::gilbert_elliott(bursts, Unit::Packet, luck(0))),
-        Box::new(Delay::distribution(distribution, false, luck(1))),
-        Box::new(Duplicate::new(0.1, luck(2))),
-        Box::new(Reorder::new(0.1, 4_000, luck(3))),
-        Box::new(Corrupt::new(0.1, luck(4))),
-        Box::new(Delay::distribution(distribution, true, luck(5))),
-        Box::new(Loss::independent(0.05, Unit::Superpacket, luck(6))),
+        Box::new(Loss::gilbert_elliott(bursts, Unit::Packet, random(0))),
+        Box::new(Delay::distribution(distribution, false, random(1))),
+        Box::new(Duplicate::new(0.1, random(2))),
+        Box::new(Reorder::new(0.1, 4_000, random(3))),
+        Box::new(Corrupt::new(0.1, random(4))),
+        Box::new(Delay::distribution(distribution, true, random(5))),
+        Box::new(Loss::independent(0.05, Unit::Superpacket, random(6))),
     ];
     Link::new(stages, false)
 }

@@ -2,12 +2,12 @@
 
 use crate::loss_support::{assert_share, fates};
 use wavebed_link::loss::{FourState, GilbertElliott, Loss};
-use wavebed_link::{Luck, Unit};
+use wavebed_link::{RandomStream, Unit};
 
 const DRAWS: u32 = 1_000_000;
 
-fn luck() -> Luck {
-    Luck::new(20, 4)
+fn random() -> RandomStream {
+    RandomStream::new(20, 4)
 }
 
 fn count(fates: &[bool]) -> u64 {
@@ -40,7 +40,10 @@ fn geometric(stop: f64) -> impl Fn(u64) -> f64 {
 #[test]
 fn independent_loss_has_its_share_and_geometric_bursts() {
     for probability in [0.0001, 0.01, 0.3, 0.9] {
-        let fates = fates(Loss::independent(probability, Unit::Packet, luck()), DRAWS);
+        let fates = fates(
+            Loss::independent(probability, Unit::Packet, random()),
+            DRAWS,
+        );
         assert_share(count(&fates), u64::from(DRAWS), probability, 1.0);
         check_lengths(&stretches(&fates, true), 4, geometric(1.0 - probability));
         check_lengths(&stretches(&fates, false), 4, geometric(probability));
@@ -50,11 +53,17 @@ fn independent_loss_has_its_share_and_geometric_bursts() {
 #[test]
 fn nothing_and_everything_is_lost_at_the_ends() {
     assert_eq!(
-        count(&fates(Loss::independent(0.0, Unit::Packet, luck()), 10_000)),
+        count(&fates(
+            Loss::independent(0.0, Unit::Packet, random()),
+            10_000
+        )),
         0
     );
     assert_eq!(
-        count(&fates(Loss::independent(1.0, Unit::Packet, luck()), 10_000)),
+        count(&fates(
+            Loss::independent(1.0, Unit::Packet, random()),
+            10_000
+        )),
         10_000
     );
 }
@@ -68,7 +77,7 @@ fn gilbert_has_its_share_and_geometric_bursts_and_gaps() {
         good_loss: 0.0,
         bad_loss: 1.0,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     // The state's autocorrelation decays as (1 - p - r)^n.
     let decay = 1.0 - p - r;
     assert_share(
@@ -90,7 +99,7 @@ fn gilbert_elliott_has_its_share_and_pairs() {
         good_loss: good,
         bad_loss: bad,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     let (in_good, in_bad) = (r / (p + r), p / (p + r));
     let decay = 1.0 - p - r;
     // An upper bound: only the state is correlated, not the loss within it.
@@ -116,7 +125,7 @@ fn gilbert_elliott_has_every_word_of_three_fates() {
         good_loss: good,
         bad_loss: bad,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     for bits in 0..8u8 {
         let word: [bool; 3] = std::array::from_fn(|place| bits >> place & 1 == 1);
         let mut weights = [r / (p + r), p / (p + r)];
@@ -202,7 +211,7 @@ fn the_stationary_shares_of_the_test_are_a_fixed_point() {
 
 #[test]
 fn four_state_has_every_word_of_four_fates() {
-    let fates = fates(Loss::four_state(MODEL, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
     for bits in 0..16u8 {
         let word: [bool; 4] = std::array::from_fn(|place| bits >> place & 1 == 1);
         let count = fates.windows(4).filter(|window| **window == word).count() as u64;
@@ -218,7 +227,7 @@ fn four_state_has_every_word_of_four_fates() {
 
 #[test]
 fn four_state_bursts_are_single_or_geometric() {
-    let fates = fates(Loss::four_state(MODEL, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
     let [gap, received, _, _] = stationary(&MODEL);
     let alone = gap * MODEL.p14;
     let in_bursts = gap * MODEL.p13 + received * MODEL.p23;
@@ -239,7 +248,7 @@ fn four_state_with_netems_defaults_is_a_gilbert_chain() {
         p23: 1.0,
         p14: 0.0,
     };
-    let fates = fates(Loss::four_state(model, Unit::Packet, luck()), DRAWS);
+    let fates = fates(Loss::four_state(model, Unit::Packet, random()), DRAWS);
     let decay = 1.0 - model.p13 - model.p31;
     assert_share(
         count(&fates),

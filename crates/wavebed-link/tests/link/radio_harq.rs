@@ -1,4 +1,4 @@
-//! HARQ: delays, residual losses, combining, and the luck that treatments share.
+//! HARQ: delays, residual losses, combining, and the random numbers that treatments share.
 
 use std::collections::BTreeMap;
 

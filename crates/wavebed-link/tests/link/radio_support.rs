@@ -7,7 +7,7 @@ use wavebed_link::queue::Infinite;
 use wavebed_link::radio::{
     Air, BlockRecord, Carriers, Direction, Handover, Harq, Radio, RadioConfig, Rlc, Slots,
 };
-use wavebed_link::{Books, Ecn, Luck, Outlet, Reason, Run, RunFlags, Stage, Unit};
+use wavebed_link::{Books, Ecn, Outlet, RandomStream, Reason, Run, RunFlags, Stage, Unit};
 
 pub const SLOT_NS: u64 = 125_000;
 pub const DECODE_NS: u64 = 25_000;
@@ -72,7 +72,7 @@ pub fn radio(config: RadioConfig, air: Air) -> Radio {
 
 pub fn radio_with_seed(config: RadioConfig, air: Air, seed: u64) -> Radio {
     let queue = Box::new(Infinite::new(Unit::Packet));
-    let mut radio = Radio::new(config, air, queue, None, Luck::new(seed, 0));
+    let mut radio = Radio::new(config, air, queue, None, RandomStream::new(seed, 0));
     radio.log_blocks();
     radio
 }

@@ -9,7 +9,7 @@ use wavebed_link::queue::Infinite;
 use wavebed_link::radio::{
     Air, Carriers, Configured, Connection, Direction, Drx, Grants, Radio, RadioConfig, Rrc, Slots,
 };
-use wavebed_link::{Luck, Run, Unit};
+use wavebed_link::{RandomStream, Run, Unit};
 
 const GRANTS: Grants = Grants {
     request_slots: 4,
@@ -31,7 +31,7 @@ fn uplink(grants: Grants) -> RadioConfig {
 
 fn radio(config: RadioConfig, connection: Option<Arc<Connection>>) -> Radio {
     let queue = Box::new(Infinite::new(Unit::Packet));
-    let mut radio = Radio::new(config, STEADY, queue, connection, Luck::new(1, 0));
+    let mut radio = Radio::new(config, STEADY, queue, connection, RandomStream::new(1, 0));
     radio.log_blocks();
     radio
 }

@@ -3,11 +3,11 @@
 use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::reorder::Reorder;
-use wavebed_link::{Luck, Run};
+use wavebed_link::{RandomStream, Run};
 
 #[test]
 fn each_segment_is_held_with_its_probability() {
-    let mut bench = Bench::new(Reorder::new(0.05, 10, Luck::new(2, 6)));
+    let mut bench = Bench::new(Reorder::new(0.05, 10, RandomStream::new(2, 6)));
     for packet in 0..25_000 {
         bench.accept(run(0, packet, 0, 40));
     }
@@ -24,7 +24,7 @@ fn each_segment_is_held_with_its_probability() {
 
 #[test]
 fn a_held_segment_leaves_at_its_time_behind_those_that_overtook_it() {
-    let mut bench = Bench::new(Reorder::new(1.0, 1_000, Luck::new(2, 6)));
+    let mut bench = Bench::new(Reorder::new(1.0, 1_000, RandomStream::new(2, 6)));
     bench.accept(run(0, 0, 0, 40));
     bench.accept(control(run(5, 1, 0, 1)));
     assert_eq!(bench.stage.next_event_ns(), Some(1_000));
@@ -38,9 +38,9 @@ fn a_held_segment_leaves_at_its_time_behind_those_that_overtook_it() {
 proptest! {
     #[test]
     fn the_same_segments_are_held_whatever_the_grouping((single, grouped) in groupings(), seed: u64, delay_ns in 0u64..5_000) {
-        let luck = Luck::new(seed, 6);
+        let random = RandomStream::new(seed, 6);
         let held = |runs: &[Run]| {
-            let mut bench = Bench::new(Reorder::new(0.3, delay_ns, luck));
+            let mut bench = Bench::new(Reorder::new(0.3, delay_ns, random));
             let mut arrivals = std::collections::HashMap::new();
             for &run in runs {
                 arrivals.extend(segments(&[run]).into_iter().map(|segment| (segment, run.at_ns)));

@@ -9,7 +9,7 @@ use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{Codel, CodelSettings, Infinite, Limit, Queue};
 use wavebed_link::rate::Profile;
 use wavebed_link::wifi::{Bler, Wifi, WifiSettings};
-use wavebed_link::{Change, Link, Luck, Reason, Run, Unit};
+use wavebed_link::{Change, Link, RandomStream, Reason, Run, Unit};
 
 const END_NS: u64 = 10_000_000_000;
 
@@ -30,8 +30,8 @@ fn infinite() -> Box<dyn Queue> {
 
 fn constant(settings: WifiSettings, rate_bps: u64, bler: f64, seed: u64) -> Wifi {
     let rate = Profile::constant(rate_bps);
-    let luck = Luck::new(seed, 0);
-    Wifi::new(settings, infinite(), rate, Bler::Constant(bler), luck)
+    let random = RandomStream::new(seed, 0);
+    Wifi::new(settings, infinite(), rate, Bler::Constant(bler), random)
 }
 
 fn pattern(columns: &str, rows: &str) -> Arc<Pattern> {
@@ -43,7 +43,7 @@ fn pattern(columns: &str, rows: &str) -> Arc<Pattern> {
 fn played(settings: WifiSettings, pattern: &Arc<Pattern>, end: End) -> Wifi {
     let rate = Profile::pattern(pattern.clone(), end, 0, 0).expect("it has rates");
     let bler = Bler::of(pattern, end, 0, 0);
-    Wifi::new(settings, infinite(), rate, bler, Luck::new(1, 0))
+    Wifi::new(settings, infinite(), rate, bler, RandomStream::new(1, 0))
 }
 
 fn run(stage: Wifi, events: &[Event]) -> (Outcome, Link) {
@@ -67,7 +67,7 @@ fn bursts(outcome: &Outcome) -> Vec<(u32, u16, u16, u64)> {
 #[test]
 fn the_timeline_of_the_documentation_holds_to_the_nanosecond() {
     let seed = 59;
-    let unit = |microsecond| Luck::new(seed, 0).process(0).unit(microsecond);
+    let unit = |microsecond| RandomStream::new(seed, 0).process(0).unit(microsecond);
     // The frames end in these microseconds; two of them fail at a share of 0.3.
     let failing: Vec<u64> = [12, 15, 17, 20, 32, 35, 47, 50]
         .into_iter()
@@ -326,7 +326,13 @@ fn codel_may_drop_on_the_way_to_an_aggregate() {
     };
     let queue = Box::new(Codel::new(codel, Limit::Packets(1000), Unit::Packet));
     let rate = Profile::constant(RATE_BPS);
-    let wifi = Wifi::new(SMALL, queue, rate, Bler::Constant(0.0), Luck::new(1, 0));
+    let wifi = Wifi::new(
+        SMALL,
+        queue,
+        rate,
+        Bler::Constant(0.0),
+        RandomStream::new(1, 0),
+    );
     let (outcome, link) = run(wifi, &arrive([super_packet(0, 0, 200, 1000, 1000)]));
     let total = link.books().total();
     let dropped = total.dropped[Reason::Aqm as usize].segments;

@@ -16,7 +16,7 @@ __all__ = ["findings_in_words", "head"]
 
 _BADGES = {
     "measured": ("valid", "✓ measured", "Nothing speaks against the figures."),
-    "in part": ("doubtful", "? measured in part", "Some figures are refused; those that stand are below."),
+    "in part": ("suspect", "? measured in part", "Some figures are refused; those that stand are below."),
     "refused": ("invalid", "✗ refused", "There is no figure that can be proved."),
 }
 

@@ -14,7 +14,7 @@ from wavebed.workload.site.kinds import type_of_ending
 from wavebed.workload.site.model import Origin, Site, SiteObject
 from wavebed.workload.site.page import Writer
 from wavebed.workload.site.plan import Item, plan
-from wavebed.workload.site.sizes import luck
+from wavebed.workload.site.sizes import random_stream
 from wavebed.workload.site.spec import DOCUMENT
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def _blocks(item: Item) -> bool:
 def _content(item: Item, writer: Writer, seed: int) -> bytes:
     if item.group.kind == "image":
         make = jpeg if item.group.format == "jpeg" else png
-        data = make(item.bytes, _ASPECTS[item.group.shape], luck(seed, item.key, "picture"))
+        data = make(item.bytes, _ASPECTS[item.group.shape], random_stream(seed, item.key, "picture"))
     elif item.group.kind == "font":
-        data = font(item.bytes, item.index, luck(seed, item.key, "font"))
+        data = font(item.bytes, item.index, random_stream(seed, item.key, "font"))
     else:
         data = writer.write(item)
     assert len(data) == item.bytes, f"{item.key} has the size that was planned"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.workload.site.fill import words
 from wavebed.workload.site.fonts import font
 from wavebed.workload.site.images import jpeg, png
-from wavebed.workload.site.sizes import luck
+from wavebed.workload.site.sizes import random_stream
 from wavebed.workload.site.spec import MINIMUM_BYTES, MINIMUM_JPEG_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def filler(kind: Kind, content_type: str, size_bytes: int, key: str) -> tuple[st
     Pictures can be decoded: they are JPEG, or PNG where they are small, and never smaller than the least PNG. Fonts
     are real where they are large enough.
     """
-    source = luck(key)
+    source = random_stream(key)
     if kind == "image" and size_bytes:
         if size_bytes >= MINIMUM_JPEG_BYTES:
             return "image/jpeg", jpeg(size_bytes, 4 / 3, source)

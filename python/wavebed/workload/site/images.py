@@ -38,7 +38,7 @@ def _pixels(width: int, height: int, source: random.Random) -> Pixels:
     """Draw hills below a sky in colours of their own, with grain on them: the grain is what fills the file."""
     import numpy as np
 
-    luck = np.random.default_rng(source.getrandbits(64))
+    rng = np.random.default_rng(source.getrandbits(64))
     hue = source.random()
     down = np.linspace(0, 1, height, dtype=np.float32)[:, None, None]
     above, below = (np.array(_colour(hue + turn, strength, light)) for turn, strength, light in _SKY)
@@ -51,7 +51,7 @@ def _pixels(width: int, height: int, source: random.Random) -> Pixels:
         )
         colour = _colour(hue + 0.45 + source.uniform(-0.15, 0.15), 0.5, 0.85 - 0.22 * layer)
         drawn[rows > ridge * height] = np.array(colour, dtype=np.int16)
-    drawn += luck.integers(-_GRAIN, _GRAIN + 1, (height, width, 1), dtype=np.int16)
+    drawn += rng.integers(-_GRAIN, _GRAIN + 1, (height, width, 1), dtype=np.int16)
     shown: Pixels = np.clip(drawn, 0, 255).astype(np.uint8)
     return shown
 

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from wavebed.workload.site.fill import padded, words
-from wavebed.workload.site.sizes import luck
+from wavebed.workload.site.sizes import random_stream
 from wavebed.workload.site.view import Text, arranged, frame, picture
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Writer:
         Problem
             If its size does not hold what belongs there.
         """
-        source = luck(self._spec.seed, item.key, "text")
+        source = random_stream(self._spec.seed, item.key, "text")
         if item is self._document:
             return self._html(item, self._first_page(item, source), "document", source)
         key = f"objects {item.group.name!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavebed.workload.site.sizes import luck, share_out
+from wavebed.workload.site.sizes import random_stream, share_out
 from wavebed.workload.site.spec import DOCUMENT, MINIMUM_BYTES, MINIMUM_JPEG_BYTES, Group
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def plan(spec: Spec) -> list[Item]:
 
 def _items(group: Group, finders: list[Item], seed: int) -> list[Item]:
     least = MINIMUM_JPEG_BYTES if group.format == "jpeg" else MINIMUM_BYTES[group.kind]
-    sizes = share_out(group.bytes, group.count, group.spread, least, luck(seed, group.name, "sizes"))
+    sizes = share_out(group.bytes, group.count, group.spread, least, random_stream(seed, group.name, "sizes"))
     ending = _ENDINGS[group.format or group.kind]
     items: list[Item] = []
     for index, size in enumerate(sizes):

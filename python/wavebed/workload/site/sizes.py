@@ -7,10 +7,10 @@ import math
 import random
 from statistics import NormalDist
 
-__all__ = ["luck", "share_out"]
+__all__ = ["random_stream", "share_out"]
 
 
-def luck(*names: object) -> random.Random:
+def random_stream(*names: object) -> random.Random:
     """Return a generator whose numbers follow from the names alone."""
     key = "/".join(str(name) for name in names)
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))  # noqa: S311

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use wavebed_link::config::{StageConfig, build};
 use wavebed_link::pattern::Pattern;
-use wavebed_link::{Change, Ecn, Link, Luck, Run, RunFlags};
+use wavebed_link::{Change, Ecn, Link, RandomStream, Run, RunFlags};
 
 use super::Event;
 
@@ -40,7 +40,7 @@ pub fn link(configs: &[String], seed: u64) -> Link {
     let stages = (0u64..).zip(configs).map(|(number, text)| {
         let config: StageConfig =
             serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        build(&config, Luck::new(seed, number), &mut load)
+        build(&config, RandomStream::new(seed, number), &mut load)
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     });
     Link::new(stages.collect(), true)
@@ -305,14 +305,14 @@ pub fn events() -> impl Strategy<Value = Vec<Event>> {
 
 /// `events` with polls at other moments between them, as many as `seed` says.
 pub fn with_polls(events: &[Event], seed: u64) -> Vec<Event> {
-    let luck = Luck::new(seed, 0);
+    let random = RandomStream::new(seed, 0);
     let mut polled = Vec::new();
     let mut last_ns = 0;
     for (index, event) in (0u64..).zip(events) {
         let span_ns = event.at_ns() - last_ns;
-        let count = luck.word(index) % 4;
+        let count = random.word(index) % 4;
         let mut polls: Vec<u64> = (0..count)
-            .map(|poll| last_ns + luck.word(index * 8 + poll + 1000) % (span_ns + 1))
+            .map(|poll| last_ns + random.word(index * 8 + poll + 1000) % (span_ns + 1))
             .collect();
         polls.sort_unstable();
         polled.extend(polls.into_iter().map(Event::Poll));

@@ -1,9 +1,9 @@
-//! Keyed randomness: a decision's luck depends on who decides and on the index, never on what was drawn before.
+//! Random streams keyed by stage and index: a decision never depends on what was drawn before.
 
 /// The generator of one stage: a counter-based `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom
 /// number generators", OOPSLA 2014), whose value at an index needs no state.
 #[derive(Clone, Copy, Debug)]
-pub struct Luck {
+pub struct RandomStream {
     key: u64,
 }
 
@@ -15,7 +15,7 @@ const fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl Luck {
+impl RandomStream {
     /// The generator of `stage` in a trial with `seed`.
     #[must_use]
     pub const fn new(seed: u64, stage: u64) -> Self {
@@ -48,27 +48,27 @@ impl Luck {
 
 #[cfg(test)]
 mod tests {
-    use super::Luck;
+    use super::RandomStream;
 
     #[test]
-    fn luck_depends_on_key_and_index_only() {
-        let luck = Luck::new(7, 3);
-        let forwards: Vec<u64> = (0..100).map(|i| luck.word(i)).collect();
-        let backwards: Vec<u64> = (0..100).rev().map(|i| luck.word(i)).collect();
+    fn random_depends_on_key_and_index_only() {
+        let random = RandomStream::new(7, 3);
+        let forwards: Vec<u64> = (0..100).map(|i| random.word(i)).collect();
+        let backwards: Vec<u64> = (0..100).rev().map(|i| random.word(i)).collect();
         assert!(forwards.iter().eq(backwards.iter().rev()));
-        assert_ne!(Luck::new(7, 4).word(0), luck.word(0));
-        assert_ne!(Luck::new(8, 3).word(0), luck.word(0));
-        assert_ne!(luck.process(1).word(0), luck.process(2).word(0));
+        assert_ne!(RandomStream::new(7, 4).word(0), random.word(0));
+        assert_ne!(RandomStream::new(8, 3).word(0), random.word(0));
+        assert_ne!(random.process(1).word(0), random.process(2).word(0));
     }
 
     #[test]
     fn unit_is_uniform() {
-        let luck = Luck::new(1, 1);
+        let random = RandomStream::new(1, 1);
         let mut bins = [0u32; 16];
         for i in 0..160_000 {
             let bin = (0..16u8)
                 .rev()
-                .find(|&bin| luck.unit(i) * 16.0 >= f64::from(bin));
+                .find(|&bin| random.unit(i) * 16.0 >= f64::from(bin));
             bins[usize::from(bin.expect("not negative"))] += 1;
         }
         // Binomial(160000, 1/16): sd 96.8; five of them.
