@@ -223,7 +223,7 @@ def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: Fi
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('radio = "lte"\n', "path.radio: acts on a rate, and there is none: add a rate, a trace or a scene"),
+        ('radio = "lte"\n', "path.radio: requires rate, trace or scene: add one of them"),
         ('rate = "1mbit"\nradio = "5g"\n', "path.radio: '5g' is not a choice"),
         ('rate = "1mbit"\nradio = { harq = "off" }\n', "path.radio.preset: is missing"),
         ('rate = "1mbit"\nradio = "lte"\nrate-mode = "sampled"\n', "path.radio: cannot serve a sampled rate"),
@@ -233,7 +233,7 @@ def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: Fi
         ('trace = "wrong.csv"\n', "path.trace: header key radio: '6g' is not a choice"),
         ('down-trace = "air.csv"\nup-trace = "lte.csv"\n', "path.up-trace: the downlink's pattern is of radio"),
         ('scene = "kau-e5g-1"\nrate = "1mbit"\n', "path.rate: a scene gives both links their rate"),
-        ('mode = "3gpp"\n', "path.mode: acts on a scene"),
+        ('mode = "3gpp"\n', "path.mode: requires scene: add it"),
         ('scene = "no-such-scene"\n', "path.scene: "),
         (
             'rate = "1mbit"\nradio = { preset = "lte", discard = "1s" }\nqueue = "fq_codel"\n',
