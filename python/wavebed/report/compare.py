@@ -16,7 +16,7 @@ from wavebed.report.numbers import MISSING, signed
 from wavebed.report.source import read_results
 from wavebed.report.table import metric_rows
 from wavebed.report.text import interval_text
-from wavebed.stats.intervals import Difference, Interval, independent_difference, median_interval
+from wavebed.stats.intervals import FEWEST, Difference, Interval, independent_difference, median_interval
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from wavebed.report.source import Results
     from wavebed.workload.model import Metric
 
-__all__ = ["FEWEST", "Column", "Line", "RunComparison", "compare_runs", "runs_csv", "runs_json", "runs_text"]
+__all__ = ["Column", "Line", "RunComparison", "compare_runs", "runs_csv", "runs_json", "runs_text"]
 
-FEWEST = 6
-"""Fewer trials of either run give no interval, as for medians and pairs."""
 _ONLY = "as-described"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.report.compare import FEWEST
 from wavebed.report.document import document
 from wavebed.report.numbers import MISSING
 from wavebed.report.table import difference_cell, interval_cell
+from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:
     from wavebed.report.compare import Line, RunComparison

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.report.choose import headlines
 from wavebed.report.numbers import figure
 from wavebed.report.table import difference, metric_rows
+from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:
     from wavebed.report.source import Results
@@ -65,7 +66,7 @@ def _difference(results: Results, row: Row) -> str:
     if interval is None:
         return ""
     if interval.low is None or interval.high is None:
-        return f"; not enough trials to compare ({interval.count} of at least 6 pairs)"
+        return f"; not enough trials to compare ({interval.count} of at least {FEWEST} pairs)"
     bounds = f"95 % interval of the paired difference {figure(interval.low)} to {figure(interval.high)}"
     if interval.low > 0:
         return f"; higher with {other}, {bounds}"

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Difference", "Interval", "cliffs_delta", "independent_difference", "median_interval", "paired_difference"]
+__all__ = [
+    "FEWEST",
+    "Difference",
+    "Interval",
+    "cliffs_delta",
+    "independent_difference",
+    "median_interval",
+    "paired_difference",
+]
 
 LEVEL = 0.95
+FEWEST = 6
+"""With fewer values, or pairs, even the extremes are no interval at 95 %: 2 · 2⁻⁵ is more than 0.05."""
 RESAMPLES = 9999
 """With the estimate itself one of 10 000, so that tail shares are whole counts (Davison and Hinkley 1997, 2.5)."""
 
