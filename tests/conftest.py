@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from tests.inconclusive import Inconclusive
 from tests.interrupts import heed_interrupts
+from tests.traces import Absent
 
 if TYPE_CHECKING:
     import pytest
@@ -22,5 +23,6 @@ heed_interrupts()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests that judge times are inconclusive on a late machine."""
+    """Count apart what a late machine left open, and what absent traces left out."""
     config.pluginmanager.register(Inconclusive(), "inconclusive")
+    config.pluginmanager.register(Absent(), "absent")

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import csv
-import os
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 from programs import python, wait_for_datagrams
+from tests.traces import trace
 
 from wavebed.path.api import Path
 from wavebed.pattern import Pattern, read_trace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pathlib import Path as FilePath
 
-TRACES = FilePath(os.environ.get("WAVEBED_TRACES", FilePath(__file__).resolve().parents[2] / "../shared/traces"))
+    from numpy.typing import NDArray
 
 #: File, format, and where the replay begins, seconds: where the rate changes most.
 REPLAYS = [
+    ("made-up-lte.down", "mahimahi", 3),
+    ("made-up-walk.txt", "seconds-mbit", 3),
     ("ATT-LTE-driving-2016.down", "mahimahi", 20),
     ("ATT-LTE-driving-2016.up", "mahimahi", 20),
     ("Verizon-LTE-short.down", "mahimahi", 30),
@@ -73,15 +74,12 @@ def _rows(file: FilePath) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize(("name", "kind", "start_s"), REPLAYS, ids=[replay[0] for replay in REPLAYS])
 def test_the_link_delivers_what_the_trace_says(name: str, kind: str, start_s: int, tmp_path: FilePath) -> None:
-    if not (TRACES / name).exists():
-        pytest.skip("trace not present")
-    pattern = read_trace(TRACES / name, kind)
+    file = trace(name, tmp_path)
+    pattern = read_trace(file, kind)
     seconds = (start_s + np.arange(SECONDS + 1)) * 10**9
     peak_bps = float(np.diff(_allowed_bytes(pattern, seconds)).max() * 8)
-    emulated = Path.of(
-        down_trace=str(TRACES / name), trace_format=kind, start_at=f"{start_s}s", down_queue="droptail:3mb"
-    )
-    with emulated.up(log=tmp_path) as lab:
+    emulated = Path.of(down_trace=str(file), trace_format=kind, start_at=f"{start_s}s", down_queue="droptail:3mb")
+    with emulated.up(log=tmp_path / "log") as lab:
         lab.client.start(python(_SINK), stdout=-1)
         wait_for_datagrams(lab, "client")
         lab.server.run(
@@ -89,7 +87,7 @@ def test_the_link_delivers_what_the_trace_says(name: str, kind: str, start_s: in
         )
     assert lab.summary is not None
     assert cast("list[dict[str, Any]]", lab.summary["links"])[0]["unaccounted_segments"] == 0
-    _compare(pattern, start_s, tmp_path)
+    _compare(pattern, start_s, tmp_path / "log")
 
 
 def _allowed_bytes(pattern: Pattern, at_ns: NDArray[np.int64]) -> NDArray[np.float64]:

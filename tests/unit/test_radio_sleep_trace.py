@@ -5,23 +5,19 @@ from __future__ import annotations
 import cmath
 import csv
 import math
-import os
-from pathlib import Path
 
 import pytest
+from tests.traces import trace
 
 from wavebed.radio.presets import SLEEP
 
-FOLDER = Path(os.environ.get("WAVEBED_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces"))
 DRX, RRC = SLEEP["nr"]
 
 
 @pytest.fixture(scope="module")
-def probes() -> list[tuple[float, float]]:
+def probes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[float, float]]:
     """Idle time before a probe and its round trip, in milliseconds."""
-    path = FOLDER / "rrc_probe_verizon_nsa_mmwave.csv"
-    if not path.exists():
-        pytest.skip("trace not present")
+    path = trace("rrc_probe_verizon_nsa_mmwave.csv", tmp_path_factory.getbasetemp())
     with path.open(encoding="utf-8") as file:
         return [(float(row["interval"]) * 1000, float(row["RTT1"])) for row in csv.DictReader(file)]
 

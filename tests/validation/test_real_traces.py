@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 import real_traces
 import real_traces_data as data
+from tests.traces import FOLDER, WORD
 
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(os.environ.get("WAVEBED_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces"))
 TOLERANCE = 0.02
 """Of a distance: libraries of mathematics differ in the last bit, and a step of the link adaptation may turn on it."""
 
@@ -20,7 +18,7 @@ TOLERANCE = 0.02
 @pytest.fixture(scope="module")
 def found() -> dict[str, str]:
     if not FOLDER.is_dir():
-        pytest.skip("trace not present")
+        pytest.skip(WORD)
     if shutil.which("cargo") is None:
         pytest.skip("cargo not present: it runs the radio stage in virtual time")
     return real_traces.tables(FOLDER, data.rate_pairs(FOLDER), data.efficiency(FOLDER), data.probes(FOLDER))
