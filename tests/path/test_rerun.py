@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 import wavebed
 
@@ -64,6 +65,7 @@ def headings(folder: Path) -> list[str]:
     return re.findall(r"<h[1-4][^>]*>.*?</h[1-4]>", (folder / "report.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_trial_is_repeated_from_a_copy_of_its_folder_with_scenario_and_trace_gone(tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.mkdir()

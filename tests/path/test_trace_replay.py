@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: File, format, and where the replay begins, seconds: where the rate changes most.
-REPLAYS = [
+MADE_UP = [
     ("made-up-lte.down", "mahimahi", 3),
     ("made-up-walk.txt", "seconds-mbit", 3),
+]
+REAL = [
     ("ATT-LTE-driving-2016.down", "mahimahi", 20),
     ("ATT-LTE-driving-2016.up", "mahimahi", 20),
     ("Verizon-LTE-short.down", "mahimahi", 30),
@@ -72,7 +74,11 @@ def _rows(file: FilePath) -> list[dict[str, str]]:
         return list(csv.DictReader(text))
 
 
-@pytest.mark.parametrize(("name", "kind", "start_s"), REPLAYS, ids=[replay[0] for replay in REPLAYS])
+@pytest.mark.parametrize(
+    ("name", "kind", "start_s"),
+    [*MADE_UP, *(pytest.param(*replay, marks=pytest.mark.slow) for replay in REAL)],
+    ids=[name for name, *_ in (*MADE_UP, *REAL)],
+)
 def test_the_link_delivers_what_the_trace_says(name: str, kind: str, start_s: int, tmp_path: FilePath) -> None:
     file = trace(name, tmp_path)
     pattern = read_trace(file, kind)

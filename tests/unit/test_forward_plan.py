@@ -41,6 +41,7 @@ def time_of(tester: SimulatedTester, goals) -> tuple[float, list[str]]:
     return tester.now_s - began_s, [goal.outcome for goal in finding.goals]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goals", [QUICK_GOALS, FULL_GOALS, QUICK_GOALS[1:], FULL_GOALS[:1]])
 def test_no_search_of_two_hundred_random_devices_exceeds_its_bound(goals) -> None:
     bound_s = plan_search(goals).span(OVERHEAD_S).at_most_s

@@ -211,6 +211,7 @@ entries = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(entries)
 def test_whatever_a_recording_says_nothing_is_written_outside(
     tmp_path_factory: pytest.TempPathFactory, found: list[object]
