@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from wavebed.cli import main
 from wavebed.config.problems import Problem
 from wavebed.config.table import fields
 from wavebed.errors import UserError
@@ -261,3 +263,14 @@ def test_every_key_of_the_schema_is_on_the_page() -> None:
     page = reference_page()
     assert "<!--" not in page
     assert "| `outage-within` |" in page
+
+
+def test_a_folder_does_not_hide_what_is_shipped_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("kau-e5g-1", "demo"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load("kau-e5g-1").name == "kau-e5g-1"
+    assert main(["resolve", "demo"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"].startswith("A download")

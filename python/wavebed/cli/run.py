@@ -147,7 +147,7 @@ def _write_report(folder: Path, live: Live) -> Path | None:
 
 def _scenario(given: str) -> Path:
     file = Path(given)
-    if file.exists() or file.suffix or len(file.parts) > 1:
+    if (file.exists() and not file.is_dir()) or file.suffix or len(file.parts) > 1:
         return file
     from importlib import resources
 

@@ -44,7 +44,7 @@ def load(scene: str | Path) -> Scene:
         raise UserError(f"{str(scene)!r}: is not a file: write its name")
     file = Path(scene)
     name = _SHIPPED.fullmatch(str(scene))
-    if not file.exists() and name is not None:
+    if (file.is_dir() or not file.exists()) and name is not None:
         inner = _folder() / f"{name[1]}.toml"
         if inner.is_file():
             return read_scene(inner)
