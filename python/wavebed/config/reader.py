@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["Reader", "Schema", "reader"]
+__all__ = ["Reader", "Schema", "reader", "unread"]
 
 Schema: TypeAlias = "Mapping[str, Json]"
 _Value = TypeVar("_Value")
@@ -77,3 +77,8 @@ def reader(write: str, schema: Schema | Callable[[], Schema], raw: Callable[[Any
         return Reader(read, write, schema, raw)
 
     return decorate
+
+
+def unread(write: str, schema: Schema | Callable[[], Schema]) -> Reader[object]:
+    """Pass a value on to a reader that knows the rest of the file, or names each of its tables in messages."""
+    return Reader(_itself, write, schema)

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wavebed.config import units
-from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.problems import Problem, choose, described, unknown_key
 from wavebed.config.reader import Reader, reader
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ __all__ = [
     "TIME_SCHEMA",
     "Table",
     "boolean",
-    "field",
     "file_path",
     "name",
     "number",
@@ -179,8 +178,3 @@ def table(value: object, required: tuple[str, ...], optional: tuple[str, ...] = 
         if key not in value:
             raise Problem(f"is missing: add it beside {', '.join(repr(other) for other in value) or 'nothing'}", key)
     return value
-
-
-def field(given: Table, key: str, parse: Callable[[object], _Value], default: _Value) -> _Value:
-    """Return the value of a key of a table, or its default."""
-    return at(key, parse, given[key]) if key in given else default

@@ -51,7 +51,6 @@ __all__ = [
 
 DIRECTIONS = ("down", "up")
 HOSTS = ("server", "edge", "client")
-SEGMENT_KINDS = ("wired", "radio")
 
 DEFAULT_SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 131072 536870912",
@@ -370,12 +369,9 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
 
 def path_schema() -> tuple[Schema, Schema]:
     """Return the JSON Schema of ``[path]``, and the definitions that it refers to."""
-    links = fields(LinkTable)
-    definitions: dict[str, Json] = dict(properties_of(links.values()))
-    on_links: dict[str, Json] = {
-        f"{prefix}{name}": {"$ref": f"#/$defs/{name}"} for prefix in ("", "down-", "up-") for name in links
-    }
-    on_links |= properties_of(fields(AirTable).values())
+    definitions = properties_of((fields(LinkTable) | fields(AirTable)).values())
+    on_links: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in definitions}
+    on_links |= {name: {"$ref": f"#/$defs/{name.partition('-')[2]}"} for name in DIRECTED}
     segment = dict(table_schema(SegmentTable))
     hosts: dict[str, Json] = {name: dict(table_schema(EdgeTable if name == "edge" else HostTable)) for name in HOSTS}
     segments: Json = {"type": "array", "items": segment | {"properties": _all(segment, on_links)}}

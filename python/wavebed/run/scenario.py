@@ -148,9 +148,7 @@ def read_plan(
     traces = Traces()
     try:
         document = changed(document, overrides)
-        run = at(
-            "run", lambda table: read_table(RunTable, table, "[run] on a line of its own"), document.get("run", {})
-        )
+        run = at("run", _read_run, document.get("run", {}))
         arms = _arms(document, overrides, scenario, only, traces)
         path_seed = cast("PathModel", arms[0].path).seed
     except Problem as problem:

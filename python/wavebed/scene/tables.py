@@ -6,12 +6,13 @@ the scene as they are; the others leave something open, which `wavebed.scene.rea
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from wavebed.config.problems import Problem
-from wavebed.config.reader import Reader
+from wavebed.config.reader import Reader, Schema, unread
 from wavebed.config.table import Key, array_schema, read_table, table, table_schema
 from wavebed.config.values import name, number, seconds, share, size_bytes, word
 from wavebed.radio.model import Technology
@@ -66,21 +67,15 @@ _FOREIGN = {
 """Keys that a carrier of a technology does not have."""
 
 _PROPAGATION = word("umi", "uma", "inh", "inh-open", "free-space")
-_LEGS: Reader[object] = Reader(lambda legs: legs, "[LEG, …]", {"type": "array", "items": {"type": "object"}})
+_LEGS = unread("[LEG, …]", {"type": "array", "items": {"type": "object"}})
 
 
 def _sub(model: type[_Table], header: str) -> Reader[_Table]:
     return table(model, f"{header} on a line of its own", header)
 
 
-def _unread(write: str, *models: type[Struct]) -> Reader[object]:
-    """Pass on a table that the settings of the radio read."""
-    return Reader(lambda given: given, write, lambda: {"anyOf": [dict(table_schema(model)) for model in models]})
-
-
-def _unread_array(write: str, model: type[Struct]) -> Reader[object]:
-    """Pass on an array of tables, so that the messages of its reader can name each of them."""
-    return Reader(lambda given: given, write, lambda: array_schema(model))
+def _radio_schema() -> Schema:
+    return {"anyOf": [dict(table_schema(model)) for model in (RadioTable, WifiTable)]}
 
 
 class CarrierTable(Struct, frozen=True, kw_only=True):
@@ -310,6 +305,11 @@ class ReferenceChain(Struct, frozen=True):
     ] = None
 
 
+_STATIONS_SCHEMA = functools.partial(array_schema, StationTable)
+_OBSTACLES_SCHEMA = functools.partial(array_schema, ObstacleTable)
+_DEVICE_SCHEMA = functools.partial(table_schema, DeviceTable)
+
+
 class SceneTable(Struct, frozen=True, kw_only=True):
     """A scene file."""
 
@@ -349,15 +349,13 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         CarrierTable,
         Key(_carrier("[carrier]"), "the carrier: keys below"),
     ]
-    station: Annotated[
-        object, Key(_unread_array("[[station]]", StationTable), "the base stations, 1 to 16: keys below")
-    ]
+    station: Annotated[object, Key(unread("[[station]]", _STATIONS_SCHEMA), "the base stations, 1 to 16: keys below")]
     handset: Annotated[
         HandsetTable,
         Key(_sub(HandsetTable, "[handset]"), "the user's device: keys below"),
     ]
     obstacle: Annotated[
-        object, Key(_unread_array("[[obstacle]]", ObstacleTable), "what stands or moves in the way: keys below")
+        object, Key(unread("[[obstacle]]", _OBSTACLES_SCHEMA), "what stands or moves in the way: keys below")
     ] = []
     fallback: Annotated[
         FallbackTable | None,
@@ -379,6 +377,6 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     ] = None
     radio: Annotated[
         object,
-        Key(_unread("[radio]", RadioTable, WifiTable), "settings of the radio stage: keys below"),
+        Key(unread("[radio]", _radio_schema), "settings of the radio stage: keys below"),
     ] = None
-    device: Annotated[object, Key(_unread("[device]", DeviceTable), "packet-rate limit of the UE: keys below")] = None
+    device: Annotated[object, Key(unread("[device]", _DEVICE_SCHEMA), "packet-rate limit of the UE: keys below")] = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
 
 from wavebed.config.problems import Problem, at, choose, described
-from wavebed.config.reader import Schema, reader
+from wavebed.config.reader import reader
+from wavebed.config.table import Key, array_schema, read_table
 from wavebed.config.units import format_rate
 from wavebed.config.values import RATE_SCHEMA, rate_bps
-from wavebed.config.values import table as read_table
 
 if TYPE_CHECKING:
     from wavebed.config.data import Json
@@ -109,6 +111,7 @@ def _side(value: str) -> int:
     return side
 
 
+@reader("WIDTHxHEIGHT", {"type": "string", "pattern": "^[0-9]+x[0-9]+$"})
 def _size(value: object) -> tuple[int, int]:
     if not isinstance(value, str) or value.count("x") != 1:
         raise Problem(f'{described(value)} is not a picture size: write one such as "1280x720"')
@@ -116,12 +119,22 @@ def _size(value: object) -> tuple[int, int]:
     return _side(width), _side(height)
 
 
-def _representation(value: object) -> tuple[int, int, int]:
-    given = read_table(value, ("size", "rate"))
-    rate = at("rate", rate_bps, given["rate"])
+@reader("RATE", RATE_SCHEMA)
+def _rate(value: object) -> int:
+    rate = rate_bps(value)
     if not LEAST_BPS <= rate <= MOST_BPS:
-        raise Problem("is out of range: write a bitrate from 500kbit to 1gbit", "rate")
-    return *at("size", _size, given["size"]), rate
+        raise Problem("is out of range: write a bitrate from 500kbit to 1gbit")
+    return rate
+
+
+class _Nominal(Struct, frozen=True, kw_only=True):
+    size: Annotated[tuple[int, int], Key(_size, "size of the picture")]
+    rate_bps: Annotated[int, Key(_rate, "bitrate")]
+
+
+def _representation(value: object) -> tuple[int, int, int]:
+    given = read_table(_Nominal, value, "{size = …, rate = …}")
+    return *given.size, given.rate_bps
 
 
 def _raw(ladder: Ladder) -> Json:
@@ -132,20 +145,9 @@ def _raw(ladder: Ladder) -> Json:
     ]
 
 
-_TABLES: Schema = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"size": {"type": "string", "pattern": "^[0-9]+x[0-9]+$"}, "rate": dict(RATE_SCHEMA)},
-        "required": ["size", "rate"],
-        "additionalProperties": False,
-    },
-}
-
-
 @reader(
     'study|uhd|[{size = "1280x720", rate = "4.14mbit"}, …]',
-    {"anyOf": [{"enum": list(LADDERS)}, dict(_TABLES)]},
+    lambda: {"anyOf": [{"enum": list(LADDERS)}, dict(array_schema(_Nominal))]},
     _raw,
 )
 def read_ladder(value: object) -> Ladder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.reader import Reader, reader
+from wavebed.config.reader import reader, unread
 from wavebed.config.table import Key, array_schema, read_table
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
@@ -173,7 +174,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     cpu_ns: Annotated[int, Key(values.time_ns, "js: how long each keeps the processor busy")] = 0
 
 
-_GROUPS: Reader[object] = Reader(lambda tables: tables, "[[objects]]", lambda: array_schema(GroupTable))
+_GROUPS = unread("[[objects]]", functools.partial(array_schema, GroupTable))
 
 
 class SiteTable(Struct, frozen=True, kw_only=True):
