@@ -54,13 +54,7 @@ pub fn run(command: &[String]) -> Result<i32, Problem> {
         isolation = Isolation::UserLaboratory;
         forked = namespace::fork(isolation, Notice::DescriptorOnly);
     }
-    let forked = forked.map_err(|error| {
-        Problem::cannot(format!(
-            "this user may not make namespaces here ({}): run as root",
-            error.source
-        ))
-    })?;
-    match forked {
+    match forked.map_err(Problem::no_namespaces)? {
         Forked::Child => {
             drop((init_end, pin_outside, signals));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
@@ -156,7 +150,7 @@ fn live(
     outer_user: Option<(u32, u32)>,
 ) -> Result<i32, Problem> {
     if let Some((user, group)) = outer_user {
-        namespace::map_root(user, group).map_err(|error| no_rights(&error))?;
+        namespace::map_root(user, group).map_err(|error| Problem::no_rights(&error))?;
     }
     process::die_with_parent().map_err(|error| Problem::failed(error.to_string()))?;
     if unix::is_hung_up(front) {
@@ -205,7 +199,7 @@ fn reap(signals: &Signals, command: i32) -> Option<i32> {
 
 /// Makes the mounts of the cell and its loopback.
 fn furnish() -> Result<(), Problem> {
-    mount::make_private().map_err(|error| no_rights(&error))?;
+    mount::make_private().map_err(|error| Problem::no_rights(&error))?;
     // Refused in some containers without root; programs then see the processes and settings of outside.
     let _ = mount::fresh_proc();
     let _ = mount::fresh_sys_for_writing().or_else(|_| mount::fresh_sys());
@@ -224,10 +218,4 @@ fn furnish() -> Result<(), Problem> {
     netlink
         .set_up(wavebed_os::netlink::interface_index("lo")?)
         .map_err(|error| Problem::cannot(format!("the kernel refuses lo: {error}")))
-}
-
-fn no_rights(error: &wavebed_os::Error) -> Problem {
-    Problem::cannot(format!(
-        "{error}: this system restricts user namespaces; run as root"
-    ))
 }

@@ -104,7 +104,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         isolation = Isolation::UserLaboratory;
         forked = namespace::fork(isolation, Notice::DescriptorOnly);
     }
-    match forked.map_err(|error| no_namespaces(&error))? {
+    match forked.map_err(Problem::no_namespaces)? {
         Forked::Child => {
             drop((init, listener, signals, owner));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
@@ -138,13 +138,6 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             Ok(front.attend())
         }
     }
-}
-
-fn no_namespaces(error: &wavebed_os::Error) -> Problem {
-    Problem::cannot(format!(
-        "this user may not make namespaces here ({}): run as root",
-        error.source
-    ))
 }
 
 impl Front {

@@ -124,10 +124,10 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         return Err(Problem::failed("the front process is gone"));
     }
     let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
-    mount::make_private().map_err(|error| no_rights(&error))?;
+    mount::make_private().map_err(|error| Problem::no_rights(&error))?;
     // Refused in some containers without root; programs then see the numbers of processes outside.
     let _ = mount::fresh_proc();
-    namespace::set_hostname("wavebed").map_err(|error| no_rights(&error))?;
+    namespace::set_hostname("wavebed").map_err(|error| Problem::no_rights(&error))?;
     let network = network::build(&lab, machine)?;
     for remark in &network.remarks {
         say(remark);
@@ -185,12 +185,6 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         end: None,
         deadline_ns: None,
     })
-}
-
-fn no_rights(error: &wavebed_os::Error) -> Problem {
-    Problem::cannot(format!(
-        "{error}: this system restricts user namespaces; run as root"
-    ))
 }
 
 /// Makes the hosts' names known inside. Not worth a failure: addresses still work.

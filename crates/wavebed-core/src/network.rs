@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use wavebed_os::error::Context;
 use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, interface_index};
@@ -136,7 +137,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
         books.push(
             HostBooks::of_this_thread(&file.name, device_names.collect())
-                .map_err(|error| Problem::failed(error.to_string()))?,
+                .during("read the network counters of", &file.name)?,
         );
         for (end, device) in devices {
             match end {

@@ -43,6 +43,24 @@ impl Problem {
             line: format!("{}; `wavebed doctor` explains", line.into()),
         }
     }
+
+    /// No process could be made in namespaces of its own.
+    pub fn no_namespaces(error: wavebed_os::Error) -> Self {
+        if error.is_out_of_descriptors() {
+            return error.into();
+        }
+        Self::cannot(format!(
+            "this user may not make namespaces here ({}): run as root",
+            error.source
+        ))
+    }
+
+    /// What a process may do in namespaces of its own is refused.
+    pub fn no_rights(error: &wavebed_os::Error) -> Self {
+        Self::cannot(format!(
+            "{error}: this system restricts user namespaces; run as root"
+        ))
+    }
 }
 
 impl From<wavebed_os::Error> for Problem {

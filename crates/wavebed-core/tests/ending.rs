@@ -202,23 +202,29 @@ fn a_cell_ends_within_three_seconds_of_the_second_signal() {
 fn too_few_open_files_are_told_with_their_remedy() {
     on_own_machine("too_few_open_files_are_told_with_their_remedy", || {
         let file = support::write(&lab("files", 2, &["true"]));
-        let mut told = 0;
-        for limit in 8..=32 {
-            let script = format!(
-                "ulimit -n {limit}; exec {} lab {}",
-                support::CORE,
-                file.display()
-            );
-            let output = Command::new("sh")
-                .args(["-c", &script])
-                .output()
-                .expect("starts");
-            let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            if output.status.code() == Some(3) {
-                told += 1;
-                assert!(text.contains("ulimit -n"), "with {limit}: {text}");
+        let tried: Vec<(Option<i32>, String)> = (8..=40)
+            .map(|limit| {
+                let script = format!(
+                    "for open in /proc/$$/fd/*; do open=${{open##*/}}; ((open < 3)) || exec {{open}}>&-; done; \
+                     ulimit -n {limit}; exec {} lab {}",
+                    support::CORE,
+                    file.display()
+                );
+                let output = Command::new("bash")
+                    .args(["-c", &script])
+                    .output()
+                    .expect("starts");
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                (output.status.code(), format!("with {limit}: {text}"))
+            })
+            .collect();
+        assert_eq!(tried[0].0, Some(3), "{}", tried[0].1);
+        assert_eq!(tried[32].0, Some(0), "{}", tried[32].1);
+        for (status, text) in tried {
+            if status != Some(0) {
+                assert_eq!(status, Some(3), "{text}");
+                assert!(text.contains("ulimit -n"), "{text}");
             }
         }
-        assert!(told > 10, "so few files are not enough");
     });
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use wavebed_os::confinement::TEMPORARY;
+use wavebed_os::error::Context;
 use wavebed_os::process::{self, Spawn};
 
 use super::Init;
@@ -40,8 +41,7 @@ pub(super) struct Place<'a> {
 
 impl Init {
     pub(super) fn start_programs(&mut self) -> Result<(), Problem> {
-        let nothing =
-            File::open("/dev/null").map_err(|error| Problem::failed(error.to_string()))?;
+        let nothing = File::open("/dev/null").during("open", "/dev/null")?;
         let errors = std::io::stderr();
         let background = std::mem::take(&mut self.lab.background);
         let mut started: BTreeMap<&str, (i32, usize)> = BTreeMap::new();
