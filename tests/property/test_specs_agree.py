@@ -13,7 +13,7 @@ import pytest
 
 from wavebed._core import find_core
 from wavebed.path.laboratory import LabPlan, laboratory_file
-from wavebed.spec.network import MOST_SEED, JoinOff, Network
+from wavebed.spec.network import MOST_SEED, CoalesceOff, Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,17 +274,17 @@ class Author:
     def network(self) -> Json:
         names = ["server", "client"] if self.random.random() < 0.5 else ["server", "edge", "client"]
         hops = [
-            {"from": start, "to": end, "segments": [self.segment(f"s{place}") for _ in range(1)]}
+            {"from": start, "to": end, "hops": [self.segment(f"s{place}") for _ in range(1)]}
             for place, (start, end) in enumerate(pairwise(names))
         ]
         if self.random.random() < WRONG:
-            hops[-1]["segments"].append(self.segment("s0"))
+            hops[-1]["hops"].append(self.segment("s0"))
         return {
             "mtu": self.random.choice([1280, 1500, 9000])
             if self.random.random() > 0.05
             else self.integer(1280, 65_535),
             "nat": False,
-            "join": self.one(
+            "coalesce": self.one(
                 lambda: {"kind": "off"},
                 lambda: {"kind": "slot"},
                 lambda: {"kind": "time", "time_ns": self.integer(1, 10_000_000)},
@@ -294,7 +294,7 @@ class Author:
                 {"name": name, "congestion_control": None, "sysctls": self.maybe(lambda: {self.setting(): "1"}) or {}}
                 for name in names
             ],
-            "hops": hops,
+            "legs": hops,
         }
 
     def setting(self) -> str:
@@ -313,12 +313,12 @@ def refused_here(network: Json) -> str | None:
 
 def refused_there(networks: list[Json]) -> list[str | None]:
     """Ask `wavebed-core`; the frame around a network is right."""
-    blank = Network(1500, False, JoinOff(), None, (), ())
+    blank = Network(1500, False, CoalesceOff(), None, (), ())
     frame = laboratory_file(blank, LabPlan("x", MOST_SEED))
     lines = []
     for network in networks:
-        hops = [{"segments": hop["segments"]} for hop in network["hops"]]
-        lines.append(json.dumps({**frame, **network, "hops": hops}))
+        hops = [{"hops": hop["hops"]} for hop in network["legs"]]
+        lines.append(json.dumps({**frame, **network, "legs": hops}))
     done = subprocess.run([find_core(), "check"], input="\n".join(lines), capture_output=True, text=True, check=True)
     return [json.loads(line)["problem"] for line in done.stdout.splitlines()]
 

@@ -385,10 +385,10 @@ def _resolved(treatment: str, block: int) -> dict[str, Json]:
         "network": {
             "mtu": 1500,
             "nat": False,
-            "join": {"kind": "off"},
+            "coalesce": {"kind": "off"},
             "packet_memory_bytes": None,
             "hosts": [{"name": "server"}, {"name": "client"}],
-            "hops": [{"from": "server", "to": "client", "segments": segments}],
+            "legs": [{"from": "server", "to": "client", "hops": segments}],
         },
         "patterns": {file: {"source": "trace", "name": "/x/kau-e5g-1.csv", "bytes": 1000}},
         "workloads": [

@@ -95,6 +95,6 @@ def test_the_path_names_what_each_link_does() -> None:
     down = {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 54_000_000}, "queue": limit}
     segment = {"name": "lte", "kind": "radio", "down": [down, delay], "up": [delay]}
     hosts = [{"name": "server"}, {"name": "client", "congestion_control": "bbr"}]
-    row = path_row({"network": {"hosts": hosts, "hops": [{"segments": [segment]}]}})
+    row = path_row({"network": {"hosts": hosts, "legs": [{"hops": [segment]}]}})
     assert "54 Mbit/s, queue droptail 1\u202f000 packets, delay 11 ms" in row
     assert path_row({}) == ""

@@ -254,7 +254,7 @@ def test_results_of_before_there_were_specifications_have_their_path_drawn(examp
     folder = shutil.copytree(example, tmp_path / "run")
     for file in folder.glob("trials/*/spec.json"):
         network = json.loads(file.read_text())["network"]
-        bottleneck = network["hops"][0]["segments"][1]["down"][0]
+        bottleneck = network["legs"][0]["hops"][1]["down"][0]
         bottleneck["rate"]["file"] = "/proc/self/fd/3"
         trial = json.loads((file.parent / "trial.json").read_text())
         (file.parent / "trial.json").write_text(json.dumps({**trial, "laboratory": network}))

@@ -32,15 +32,15 @@ def network(down: Sequence[dict[str, object]], up: Sequence[dict[str, object]]) 
     hop = {
         "from": "server",
         "to": "client",
-        "segments": [{"name": "a", "kind": "radio", "down": links[0], "up": links[1]}],
+        "hops": [{"name": "a", "kind": "radio", "down": links[0], "up": links[1]}],
     }
     known = {
         "mtu": 1500,
         "nat": False,
-        "join": {"kind": "off"},
+        "coalesce": {"kind": "off"},
         "packet_memory_bytes": None,
         "hosts": [{"name": "server"}, {"name": "client"}],
-        "hops": [hop],
+        "legs": [hop],
     }
     return msgspec.convert(known, Network)
 

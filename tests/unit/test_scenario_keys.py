@@ -37,14 +37,14 @@ def laboratory(tmp_path: FilePath) -> Callable[[str], dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any], segment: int = 0) -> tuple[list[Any], list[Any]]:
-    found = [segment for hop in laboratory["hops"] for segment in hop["segments"]][segment]
+    found = [segment for hop in laboratory["legs"] for segment in hop["hops"]][segment]
     return found["down"], found["up"]
 
 
 def test_an_empty_path_is_one_radio_segment_without_stages(laboratory: Any) -> None:
     lab = laboratory("[path]\n")
-    assert lab["hops"] == [{"segments": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}]
-    assert lab["join"] == {"kind": "time", "time_ns": 125_000}
+    assert lab["legs"] == [{"hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}]
+    assert lab["coalesce"] == {"kind": "time", "time_ns": 125_000}
     assert (lab["seed"], lab["mtu"], lab["nat"]) == (1, 1500, False)
     assert [host["name"] for host in lab["hosts"]] == ["server", "client"]
     assert [host["congestion_control"] for host in lab["hosts"]] == [None, None]
@@ -292,7 +292,7 @@ sysctl = {"net.ipv4.tcp_rmem" = '1 2 3', "net.ipv4.tcp_syn_linear_timeouts" = 0}
 
 def test_three_hosts_share_the_segments_out(laboratory: Any) -> None:
     lab = laboratory(TWO_SEGMENTS)
-    assert [[segment["name"] for segment in hop["segments"]] for hop in lab["hops"]] == [["internet"], ["air"]]
+    assert [[segment["name"] for segment in hop["hops"]] for hop in lab["legs"]] == [["internet"], ["air"]]
     assert [(host["name"], host["congestion_control"]) for host in lab["hosts"]] == [
         ("server", "cubic"),
         ("edge", "bbr"),
@@ -301,7 +301,7 @@ def test_three_hosts_share_the_segments_out(laboratory: Any) -> None:
     assert lab["hosts"][2]["sysctls"]["net.ipv4.tcp_rmem"] == "1 2 3"
     assert lab["hosts"][2]["sysctls"]["net.ipv4.tcp_syn_linear_timeouts"] == "0"
     assert lab["hosts"][0]["sysctls"]["net.ipv4.tcp_rmem"] == "4096 131072 536870912"
-    assert (lab["join"], lab["seed"], lab["mtu"]) == ({"kind": "slot"}, 7, 9000)
+    assert (lab["coalesce"], lab["seed"], lab["mtu"]) == ({"kind": "slot"}, 7, 9000)
 
 
 def test_options_override_the_radio_segment_in_both_directions(laboratory: Any) -> None:
@@ -348,12 +348,12 @@ def test_every_shipped_scenario_loads() -> None:
     scenarios = sorted((ROOT / "scenarios").glob("*.toml"))
     assert scenarios
     for file in scenarios:
-        assert Path.load(file).laboratory()["hops"], file
+        assert Path.load(file).laboratory()["legs"], file
 
 
 def test_the_study_is_what_the_paper_says() -> None:
     lab: Any = Path.load(ROOT / "scenarios/kau-e5g-1.toml").laboratory()
-    internet, radio = lab["hops"][0]["segments"]
+    internet, radio = lab["legs"][0]["hops"]
     for link in (internet["down"], internet["up"]):
         assert link == [{"stage": "delay", "delay": {"kind": "constant", "delay_ns": 11_000_000}, "reorder": False}]
     for link in (radio["down"], radio["up"]):

@@ -42,7 +42,7 @@ def laboratory(tmp_path: FilePath) -> Callable[..., dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    segment = laboratory["hops"][0]["segments"][0]
+    segment = laboratory["legs"][0]["hops"][0]
     return segment["down"], segment["up"]
 
 
@@ -103,7 +103,7 @@ def test_the_device_stands_after_the_radio_in_a_downlink_and_before_it_in_an_upl
 def test_a_device_stands_without_a_radio_too(laboratory: Any) -> None:
     down, up = links(laboratory("device = { down-packets-per-second = 1000 }\n"))
     assert (stages(down), up) == (["bottleneck"], [])
-    assert laboratory("device = { packets-per-second = 1000 }\n", device="off")["hops"][0]["segments"][0]["down"] == []
+    assert laboratory("device = { packets-per-second = 1000 }\n", device="off")["legs"][0]["hops"][0]["down"] == []
 
 
 def test_a_trace_brings_the_radio_of_its_header(laboratory: Any, tmp_path: FilePath) -> None:
@@ -139,7 +139,7 @@ def test_block_errors_without_a_radio_are_pointed_out(tmp_path: FilePath, capsys
     file.write_text(AIR.replace("# radio = nr-120khz\n", ""))
     assert main(["shell", "--trace", str(file), "--print-laboratory"]) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["hops"][0]["segments"][0]["down"][0]["stage"] == "bottleneck"
+    assert json.loads(shown.out)["legs"][0]["hops"][0]["down"][0]["stage"] == "bottleneck"
     assert shown.err.splitlines() == [
         f"wavebed: note: {file}: block errors have no effect without a radio: its rate is carried as it stands"
     ]

@@ -34,10 +34,10 @@ mod tests {
 
     fn with_stage(stage: &str) -> String {
         format!(
-            r#"{{"version": 1, "name": "a", "seed": 1, "mtu": 1500, "nat": false, "join": {{"kind": "off"}},
+            r#"{{"version": 1, "name": "a", "seed": 1, "mtu": 1500, "nat": false, "coalesce": {{"kind": "off"}},
                 "hosts": [{{"name": "server", "congestion_control": null, "sysctls": {{}}}},
                           {{"name": "client", "congestion_control": null, "sysctls": {{}}}}],
-                "hops": [{{"segments": [{{"name": "radio", "kind": "radio", "down": [{stage}], "up": []}}]}}],
+                "legs": [{{"hops": [{{"name": "radio", "kind": "radio", "down": [{stage}], "up": []}}]}}],
                 "background": [], "command": null, "log_dir": null, "pcap_dir": null, "summary_file": null}}"#
         )
     }

@@ -50,6 +50,7 @@ pub struct LabFile {
     #[serde(default)]
     pub wait: bool,
     /// Which departures are joined.
+    #[serde(rename = "coalesce")]
     pub join: Join,
     /// Memory that packets in flight may take, bytes; without it a quarter of what this process may have.
     #[serde(default)]
@@ -57,6 +58,7 @@ pub struct LabFile {
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
     /// What joins host `i` to host `i + 1`.
+    #[serde(rename = "legs")]
     pub hops: Vec<HopConfig>,
     /// What runs beside the command.
     pub background: Vec<ProcessFile>,
@@ -168,7 +170,7 @@ impl LabFile {
             && !JOIN_NS.contains(&time_ns)
         {
             return Err(format!(
-                "join: time_ns: {time_ns} is outside {} to {}",
+                "coalesce: time_ns: {time_ns} is outside {} to {}",
                 JOIN_NS.start(),
                 JOIN_NS.end()
             ));
@@ -252,7 +254,7 @@ impl LabFile {
     fn check_hops(&self) -> Result<(), String> {
         if self.hops.len() + 1 != self.hosts.len() {
             return Err(format!(
-                "hops: {} hosts are joined by {} hops, not {}",
+                "legs: {} hosts are connected by {} legs, not {}",
                 self.hosts.len(),
                 self.hosts.len() - 1,
                 self.hops.len()
@@ -261,15 +263,12 @@ impl LabFile {
         let mut names = BTreeSet::new();
         for (index, hop) in self.hops.iter().enumerate() {
             if hop.segments.is_empty() {
-                return Err(format!("hops[{index}]: segments: at least one is wanted"));
+                return Err(format!("legs[{index}]: hops: at least one is wanted"));
             }
             for segment in &hop.segments {
-                check_name("segments: name", &segment.name)?;
+                check_name("hops: name", &segment.name)?;
                 if !names.insert(&segment.name) {
-                    return Err(format!(
-                        "segments: the name {:?} may stand once",
-                        segment.name
-                    ));
+                    return Err(format!("hops: the name {:?} may stand once", segment.name));
                 }
             }
         }
@@ -350,12 +349,12 @@ mod tests {
     fn example() -> Value {
         serde_json::json!({
             "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "nat": false,
-            "join": {"kind": "time", "time_ns": 125_000},
+            "coalesce": {"kind": "time", "time_ns": 125_000},
             "hosts": [
                 {"name": "server", "congestion_control": "cubic", "sysctls": {"net.ipv4.tcp_rmem": "4096 1 2"}},
                 {"name": "client", "congestion_control": null, "sysctls": {}}
             ],
-            "hops": [{"segments": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}],
+            "legs": [{"hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}],
             "background": [{"host": "server", "argv": ["iperf3", "-s"]}],
             "command": {"host": "client", "argv": ["true"]},
             "log_dir": null, "pcap_dir": null, "summary_file": null
@@ -383,8 +382,8 @@ mod tests {
         type Case = (fn(&mut Value), &'static str);
         let cases: [Case; 23] = [
             (
-                |v| v["join"]["time_ns"] = 0.into(),
-                "join: time_ns: 0 is outside 1 to 10000000",
+                |v| v["coalesce"]["time_ns"] = 0.into(),
+                "coalesce: time_ns: 0 is outside 1 to 10000000",
             ),
             (
                 |v| v["seed"] = u64::MAX.into(),
@@ -400,7 +399,7 @@ mod tests {
                 "packet_memory_bytes: 1000",
             ),
             (
-                |v| v["join"] = serde_json::json!({"kind": "never"}),
+                |v| v["coalesce"] = serde_json::json!({"kind": "never"}),
                 "never",
             ),
             (
@@ -440,11 +439,11 @@ mod tests {
                 "with nat the server is this machine",
             ),
             (
-                |v| v["hops"] = serde_json::json!([]),
-                "joined by 1 hops, not 0",
+                |v| v["legs"] = serde_json::json!([]),
+                "connected by 1 legs, not 0",
             ),
             (
-                |v| v["hops"][0]["segments"] = serde_json::json!([]),
+                |v| v["legs"][0]["hops"] = serde_json::json!([]),
                 "at least one",
             ),
             (
@@ -455,10 +454,7 @@ mod tests {
                 |v| v["command"]["argv"] = serde_json::json!([]),
                 "a program is wanted",
             ),
-            (
-                |v| v["hops"][0]["segments"][0]["kind"] = "wet".into(),
-                "wet",
-            ),
+            (|v| v["legs"][0]["hops"][0]["kind"] = "wet".into(), "wet"),
         ];
         for (change, words) in cases {
             let line = refusal(change);

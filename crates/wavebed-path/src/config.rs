@@ -17,6 +17,7 @@ use crate::engine::SegmentSetup;
 #[serde(deny_unknown_fields)]
 pub struct HopConfig {
     /// Segments, the one nearest to the server first.
+    #[serde(rename = "hops")]
     pub segments: Vec<SegmentConfig>,
 }
 

@@ -21,7 +21,7 @@ from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
 from wavebed.spec import link as stages
-from wavebed.spec.network import Hop, Host, JoinOff, JoinSlot, JoinTime, Network, Segment, Stage
+from wavebed.spec.network import CoalesceOff, CoalesceSlot, CoalesceTime, Hop, Host, Leg, Network, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,11 +105,11 @@ def _network(path: PathModel, traces: Traces) -> Network:
     return Network(
         mtu=path.mtu,
         nat=path.nat,
-        join=_join(path.join),
+        coalesce=_join(path.join),
         packet_memory_bytes=path.packet_memory_bytes,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
-        hops=tuple(
-            Hop(start, end, tuple(_segment(segment, path, rtt_ns, traces) for segment in part))
+        legs=tuple(
+            Leg(start, end, tuple(_segment(segment, path, rtt_ns, traces) for segment in part))
             for (start, end), part in zip(pairwise(names), parts, strict=True)
         ),
     )
@@ -118,13 +118,13 @@ def _network(path: PathModel, traces: Traces) -> Network:
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
     """Return what ``wavebed-core lab`` reads: a network whose hosts stand in a row, and what is done in it."""
     known = stages.plain(network)
-    hops = cast("list[dict[str, Json]]", known.pop("hops"))
+    legs = cast("list[dict[str, Json]]", known.pop("legs"))
     return {
         "version": VERSION,
         "name": plan.name,
         "seed": plan.seed,
         **known,
-        "hops": [{"segments": hop["segments"]} for hop in hops],
+        "legs": [{"hops": leg["hops"]} for leg in legs],
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "background": [_process(host, argv, plan) for host, argv in plan.background],
@@ -173,14 +173,14 @@ def _round_trip_ns(path: PathModel) -> int:
     return total
 
 
-def _join(join: Join) -> JoinOff | JoinSlot | JoinTime:
+def _join(join: Join) -> CoalesceOff | CoalesceSlot | CoalesceTime:
     if join.time_ns is not None:
-        return JoinTime(join.time_ns)
-    return JoinSlot() if join.kind == "slot" else JoinOff()
+        return CoalesceTime(join.time_ns)
+    return CoalesceSlot() if join.kind == "slot" else CoalesceOff()
 
 
-def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Segment:
-    return Segment(
+def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
+    return Hop(
         name=segment.name,
         kind="radio" if segment.kind == "radio" else "wired",
         down=_stages(segment.down, "down", path, rtt_ns, traces),

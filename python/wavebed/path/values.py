@@ -28,7 +28,7 @@ from wavebed.config.values import (
 )
 from wavebed.path.model import DistributedDelay, Join, PatternFile, Rate, TraceEnd
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
-from wavebed.spec.network import LEAST_PACKET_MEMORY_BYTES, MOST_JOIN_NS
+from wavebed.spec.network import LEAST_PACKET_MEMORY_BYTES, MOST_COALESCE_NS
 
 __all__ = ["TRACE_END", "delay", "join", "loss", "packet_memory", "pattern", "rate", "reorder"]
 
@@ -163,6 +163,6 @@ def join(value: object) -> Join:
     if not isinstance(value, str) or not value[:1].isdigit():
         raise Problem(f"{described(value)} is not a way to join: write off, slot or a time such as 125us")
     window_ns = parse_time(value)
-    if not 1 <= window_ns <= MOST_JOIN_NS:
+    if not 1 <= window_ns <= MOST_COALESCE_NS:
         raise Problem(f"{value!r} is out of range: join within 1ns to 10ms, or write off")
     return Join("time", window_ns)

@@ -34,27 +34,27 @@ def path_row(resolved: Table) -> str:
     """
     network, patterns = _table(resolved, "network"), _table(resolved, "patterns")
     hosts = [str(host.get("name", "")) for host in _tables(network, "hosts")]
-    hops = _tables(network, "hops")
-    if len(hosts) < 2 or not hops:
+    legs = _tables(network, "legs")
+    if len(hosts) < 2 or not legs:
         return ""
     parts = []
     for index, name in enumerate(hosts):
         parts.append(f'<li class="host"><b>{escape(name)}</b></li>')
-        if index < len(hops):
-            parts += [_segment(segment, patterns) for segment in _tables(hops[index], "segments")]
+        if index < len(legs):
+            parts += [_hop(hop, patterns) for hop in _tables(legs[index], "hops")]
     return f'<ol class="path" aria-label="The path, from server to client">{"".join(parts)}</ol>'
 
 
-def _segment(segment: Table, patterns: Table) -> str:
-    down, up = (list(_stages(_tables(segment, side), patterns)) for side in ("down", "up"))
-    kind = str(segment.get("kind", ""))
+def _hop(hop: Table, patterns: Table) -> str:
+    down, up = (list(_stages(_tables(hop, side), patterns)) for side in ("down", "up"))
+    kind = str(hop.get("kind", ""))
     each = [("↓", "downlink", down), ("↑", "uplink", up)]
     sides = [("↓↑", "both directions", down)] if down == up else each
     rows = "".join(
         f'<div><abbr title="{title}">{arrow}</abbr> {escape(", ".join(words) or "nothing")}</div>'
         for arrow, title, words in sides
     )
-    name = str(segment.get("name", ""))
+    name = str(hop.get("name", ""))
     what = f"{name}" if name == kind else f"{name}, {kind}"
     return f'<li class="segment {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
 

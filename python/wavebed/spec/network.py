@@ -1,4 +1,4 @@
-"""The network of a trial: hosts, the hops between them, and the stages of both directions of each hop."""
+"""The network of a trial: hosts, the legs between them, and the stages of both directions of each leg."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wavebed.spec.radio import Radio, Wifi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["MOST_SEED", "Hop", "Host", "JoinOff", "JoinSlot", "JoinTime", "Network", "Segment", "Stage"]
+__all__ = ["MOST_SEED", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network", "Stage"]
 __all__ += ["pattern_files", "with_pattern_files"]
 
 Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
@@ -31,7 +31,7 @@ Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$
 Setting: TypeAlias = Annotated[str, Meta(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")]
 LEAST_PACKET_MEMORY_BYTES = 16 << 20
 """A few packets in each direction, and what is kept for reuse."""
-MOST_JOIN_NS = 10_000_000
+MOST_COALESCE_NS = 10_000_000
 """As long as a radio frame."""
 MOST_SEED = 2**63 - 1
 """What fits a signed number of 64 bits, which is what TOML and Parquet have."""
@@ -40,18 +40,18 @@ _SOURCES = ("rate", "delay", "model")
 _Node = TypeVar("_Node", bound=Struct)
 
 
-class JoinOff(Kind, frozen=True, tag="off"):
+class CoalesceOff(Kind, frozen=True, tag="off"):
     """Every wire segment is handed to a host on its own."""
 
 
-class JoinSlot(Kind, frozen=True, tag="slot"):
+class CoalesceSlot(Kind, frozen=True, tag="slot"):
     """Wire segments of one instant are coalesced into GSO packets."""
 
 
-class JoinTime(Kind, frozen=True, tag="time"):
+class CoalesceTime(Kind, frozen=True, tag="time"):
     """Wire segments that leave within a time of the first are coalesced into GSO packets."""
 
-    time_ns: Annotated[int, Meta(ge=1, le=MOST_JOIN_NS)]
+    time_ns: Annotated[int, Meta(ge=1, le=MOST_COALESCE_NS)]
 
 
 class Host(Part, frozen=True):
@@ -62,8 +62,8 @@ class Host(Part, frozen=True):
     sysctls: dict[Setting, str] = field(default_factory=dict)
 
 
-class Segment(Part, frozen=True):
-    """One part of a hop: the stages towards the client and towards the server, as packets meet them."""
+class Hop(Part, frozen=True):
+    """One part of a leg: the stages towards the client and towards the server, as packets meet them."""
 
     name: Name
     kind: Literal["wired", "radio"]
@@ -74,19 +74,19 @@ class Segment(Part, frozen=True):
         radios = [stage for stage in (*self.down, *self.up) if isinstance(stage, Radio)]
         known = [radio.connection for radio in radios if radio.connection is not None]
         if any(connection != known[0] for connection in known):
-            raise RuleError("connection is the same in both directions of a segment")
+            raise RuleError("connection is the same in both directions of a hop")
 
 
-class Hop(Part, frozen=True, rename={"start": "from", "end": "to"}):
+class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
     """What lies between two hosts, the part nearest to `start` first; `down` leads from `start` to `end`."""
 
     start: Name
     end: Name
-    segments: Annotated[tuple[Segment, ...], Meta(min_length=1)]
+    hops: Annotated[tuple[Hop, ...], Meta(min_length=1)]
 
 
 class Network(Part, frozen=True):
-    """Hosts, and the hops between them: a graph whose nodes are the hosts.
+    """Hosts, and the legs between them: a graph whose nodes are the hosts.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Network(Part, frozen=True):
         Bytes of the largest IP packet.
     nat : bool
         Whether the server is this machine and its network.
-    join : JoinOff, JoinSlot or JoinTime
+    coalesce : CoalesceOff, CoalesceSlot or CoalesceTime
         Which wire segments are coalesced into GSO packets where they leave.
     packet_memory_bytes : int or None
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
@@ -102,20 +102,20 @@ class Network(Part, frozen=True):
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
     nat: bool
-    join: JoinOff | JoinSlot | JoinTime
+    coalesce: CoalesceOff | CoalesceSlot | CoalesceTime
     packet_memory_bytes: Annotated[int, Meta(ge=LEAST_PACKET_MEMORY_BYTES)] | None
     hosts: tuple[Host, ...]
-    hops: tuple[Hop, ...]
+    legs: tuple[Leg, ...]
 
     def __post_init__(self) -> None:
         hosts = [host.name for host in self.hosts]
-        segments = [segment.name for hop in self.hops for segment in hop.segments]
-        for what, names in (("host", hosts), ("segment", segments)):
+        hops = [hop.name for leg in self.legs for hop in leg.hops]
+        for what, names in (("host", hosts), ("hop", hops)):
             if len(set(names)) != len(names):
                 raise RuleError(f"each name of a {what} stands once")
-        for hop in self.hops:
-            if hop.start not in hosts or hop.end not in hosts:
-                raise RuleError(f"a hop joins two of the hosts, which are {', '.join(hosts)}")
+        for leg in self.legs:
+            if leg.start not in hosts or leg.end not in hosts:
+                raise RuleError(f"a leg connects two of the hosts, which are {', '.join(hosts)}")
         if self.nat and any(
             host.name == "server" and (host.congestion_control is not None or host.sysctls) for host in self.hosts
         ):
@@ -133,10 +133,10 @@ class Network(Part, frozen=True):
 
     def links(self) -> Iterator[tuple[str, tuple[Stage, ...]]]:
         """Yield name and stages of every link: ``radio.down``, ``radio.up``."""
-        for hop in self.hops:
-            for segment in hop.segments:
-                yield f"{segment.name}.down", segment.down
-                yield f"{segment.name}.up", segment.up
+        for leg in self.legs:
+            for hop in leg.hops:
+                yield f"{hop.name}.down", hop.down
+                yield f"{hop.name}.up", hop.up
 
 
 def pattern_files(network: Network) -> list[str]:
@@ -157,11 +157,11 @@ def with_pattern_files(network: Network, renamed: Callable[[str], str]) -> Netwo
     def link(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return tuple(_renamed(stage, renamed) for stage in stages)
 
-    def segment(each: Segment) -> Segment:
+    def hop(each: Hop) -> Hop:
         return structs.replace(each, down=link(each.down), up=link(each.up))
 
-    hops = tuple(structs.replace(hop, segments=tuple(map(segment, hop.segments))) for hop in network.hops)
-    return structs.replace(network, hops=hops)
+    legs = tuple(structs.replace(leg, hops=tuple(map(hop, leg.hops))) for leg in network.legs)
+    return structs.replace(network, legs=legs)
 
 
 def _renamed(stage: _Node, renamed: Callable[[str], str]) -> _Node:

@@ -108,7 +108,7 @@ impl Init {
         value["hosts"] = hosts.into();
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
         let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
-        value["segments"] = segments
+        value["hops"] = segments
             .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
             .collect();
         Ok(value)

@@ -86,7 +86,7 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
         .collect();
     let hops: Vec<Value> = (1..names.len())
-        .map(|hop| json!({"segments": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]}))
+        .map(|hop| json!({"hops": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]}))
         .collect();
     let command = if command.is_empty() {
         Value::Null
@@ -94,8 +94,8 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         json!({"host": "client", "argv": command})
     };
     json!({
-        "version": 1, "name": name, "seed": 1, "mtu": 1500, "nat": false, "join": {"kind": "slot"},
-        "hosts": hosts, "hops": hops, "background": [], "command": command,
+        "version": 1, "name": name, "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
+        "hosts": hosts, "legs": hops, "background": [], "command": command,
         "log_dir": null, "pcap_dir": null, "summary_file": null
     })
 }
