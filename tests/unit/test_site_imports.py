@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import subprocess
 import time
@@ -289,9 +290,17 @@ def test_a_recording_cannot_ask_for_more_than_an_import_may_be(tmp_path: Path) -
 
 def test_an_import_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 0.5)
+    monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: any(itertools.repeat(False)))
+    with pytest.raises(UserError, match=r"page\.har: takes longer than 0\.5 s to import"):
+        imported(tmp_path, page(), answer(f"{PAGE}a.js", mimeType="text/javascript", size=1000))
+    assert list((tmp_path / "cache" / "sites").iterdir()) == []
+
+
+def test_an_import_that_waits_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 0.2)
     monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: time.sleep(60))
     began = time.monotonic()
-    with pytest.raises(UserError, match=r"page\.har: takes longer than 0\.5 s to import"):
+    with pytest.raises(UserError, match=r"page\.har: is not imported after 1\.2 s"):
         imported(tmp_path, page(), answer(f"{PAGE}a.js", mimeType="text/javascript", size=1000))
     assert time.monotonic() - began < 5
     assert list((tmp_path / "cache" / "sites").iterdir()) == []

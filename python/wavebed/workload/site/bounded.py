@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import selectors
@@ -20,6 +21,8 @@ __all__ = ["bounded"]
 
 LEAST_MEMORY_BYTES = 512 << 20
 MEMORY_FOR_A_BYTE = 4
+WAIT_FOR_A_SECOND = 6
+"""Longest wait for a second of processor time: on a busy machine a process gets a part of a processor."""
 _ERRORS = {error.exit_status: error for error in (WavebedError, UserError)}
 _TOO_MUCH = 4
 _LONGEST_LINE = 4096
@@ -33,7 +36,7 @@ def bounded(name: str, do: Callable[[], None], limit_s: float, size_bytes: int) 
     name : str
         Of the file, for messages.
     limit_s : float
-        Time that it may take.
+        Processor time that it may take.
     size_bytes : int
         Size of the file: it may take four times as much memory, and half a gigabyte in any case.
 
@@ -50,13 +53,15 @@ def bounded(name: str, do: Callable[[], None], limit_s: float, size_bytes: int) 
         _inside(do, writing, max(size_bytes * MEMORY_FOR_A_BYTE, LEAST_MEMORY_BYTES), limit_s)
     os.close(writing)
     try:
-        line = _line(reading, time.monotonic() + limit_s)
+        line = _line(reading, time.monotonic() + WAIT_FOR_A_SECOND * limit_s)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     if line is None:
+        raise UserError(f"{name}: is not imported after {WAIT_FOR_A_SECOND * limit_s:g} s: name a smaller one")
+    if line == "" and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
         raise UserError(f"{name}: takes longer than {limit_s:g} s to import: name a smaller one")
     if line == "":
         raise WavebedError(f"{name}: the import ended without a word (status {status})")
@@ -85,9 +90,11 @@ def _line(reading: int, end: float) -> str | None:
 def _inside(do: Callable[[], None], writing: int, memory_bytes: int, limit_s: float) -> None:
     """Be the child; it ends by itself should its parent be gone."""
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        gc.freeze()  # the parent's objects, which would be copied by being looked at
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, limit_s + 1)
+        signal.setitimer(signal.ITIMER_PROF, limit_s)
+        signal.setitimer(signal.ITIMER_REAL, WAIT_FOR_A_SECOND * limit_s + 1)
         resource.setrlimit(resource.RLIMIT_DATA, (_held_bytes() + memory_bytes, resource.RLIM_INFINITY))
         answer = _answer(do)
     except BaseException as error:  # noqa: BLE001 - nothing of the parent's may go on in the child
