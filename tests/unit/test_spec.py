@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,9 +22,8 @@ from wavebed.spec.patterns import StoredPatterns
 from wavebed.spec.trial import TrialSpec, decode_spec, encode_spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.run.scenario import Plan
+    from wavebed.workload.web import WebOptions
 
 BUFFERS = """
 title = "two buffers"
@@ -139,6 +140,25 @@ def test_what_resolve_wrote_can_be_run_without_scenario_and_trace(scenario: Path
     assert again.network == stored.spec.network
     assert again.patterns == stored.spec.patterns
     assert again.workloads == stored.spec.workloads
+
+
+def test_a_site_given_as_a_file_is_kept_beside_the_specification(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    shop = 'title = "shop"\nsource = "made up"\norigins = ["a.example"]\ndocument = "1kb"\n'
+    (tmp_path / "a" / "shop.toml").write_text(shop)
+    (tmp_path / "a" / "s.toml").write_text(f'[path]\n[[workload]]\nkind = "web"\nsite = "{tmp_path}/a/shop.toml"\n')
+    assert main(["resolve", str(tmp_path / "a" / "s.toml"), "-o", str(tmp_path / "spec.json")]) == 0
+    shutil.rmtree(tmp_path / "a")
+    (tmp_path / "copied").mkdir()
+    for name in ("spec.json", "sites"):
+        shutil.move(tmp_path / name, tmp_path / "copied" / name)
+    file = tmp_path / "copied" / "spec.json"
+    plan = plan_of_spec(read_spec(file), file)
+    site = Path(cast("WebOptions", plan.arms[0].workloads[0].options).site)
+    assert site.parent.parent == tmp_path / "copied" / "sites"
+    assert "a.example" in site.read_text()
+    (tmp_path / "again").mkdir()
+    assert resolved(plan, tmp_path / "again") == [read_spec(file).spec]
 
 
 def test_a_pattern_that_is_not_what_its_name_says_is_refused(scenario: Path, tmp_path: Path) -> None:

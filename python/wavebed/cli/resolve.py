@@ -23,7 +23,10 @@ _DESCRIPTION = (
     "Print the specification of one trial of a scenario as JSON: every value explicit, patterns by the hash of their"
     " content. `wavebed run FILE.json` runs it, here or on another machine."
 )
-_EPILOG = "With -o the patterns are written into the folder `patterns` beside the file; without, they are not kept."
+_EPILOG = (
+    "With -o the patterns are written into the folder `patterns` beside the file, and those of web sites into `sites`;"
+    " without, they are not kept."
+)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -62,7 +62,7 @@ class Resolver:
     plan : Plan
         What is run.
     folder : pathlib.Path or None
-        Where the patterns are kept; ``None``: nowhere.
+        Where patterns and the files of workloads are kept; ``None``: nowhere.
     """
 
     def __init__(self, plan: Plan, folder: Path | None) -> None:
@@ -89,7 +89,7 @@ class Resolver:
         path = slot.arm.path
         if isinstance(path, StoredTrial):
             with _unpacked(path, self._folder) as (network, files, descriptors):
-                spec = _spec(self._plan, slot, path.spec.network, path.spec.patterns)
+                spec = self._spec(slot, path.spec.network, path.spec.patterns)
                 yield Resolved(spec, network, files, descriptors)
             return
         try:
@@ -97,7 +97,7 @@ class Resolver:
             named = {file: self._keep(file) for file in pattern_files(network)}
             origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
             known = with_pattern_files(network, lambda file: named[file][0])
-            spec = _spec(self._plan, slot, known, origins)
+            spec = self._spec(slot, known, origins)
             files = {name: file for file, (name, _) in named.items()}
             yield Resolved(spec, network, files, self._traces.descriptors)
         finally:
@@ -136,6 +136,20 @@ class Resolver:
             self._names[file] = (name, size, state)
         return name, size
 
+    def _spec(self, slot: Slot, network: Network, origins: Mapping[str, PatternOrigin]) -> TrialSpec:
+        plan = self._plan
+        return TrialSpec(
+            version=VERSION,
+            title=plan.title,
+            source=plan.source,
+            treatment=Treatment(slot.arm.name, cast("dict[str, Json]", dict(slot.arm.changes))),
+            block=slot.block,
+            seed=slot.seed,
+            network=network,
+            patterns=dict(origins),
+            workloads=tuple(_workload_spec(workload, self._folder) for workload in slot.arm.workloads),
+        )
+
     def _origin(self, file: str, size: int) -> PatternOrigin:
         origin = self._traces.origin(file)
         return PatternOrigin(
@@ -166,22 +180,13 @@ def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Networ
         patterns.close()
 
 
-def _spec(plan: Plan, slot: Slot, network: Network, origins: Mapping[str, PatternOrigin]) -> TrialSpec:
-    return TrialSpec(
-        version=VERSION,
-        title=plan.title,
-        source=plan.source,
-        treatment=Treatment(slot.arm.name, cast("dict[str, Json]", dict(slot.arm.changes))),
-        block=slot.block,
-        seed=slot.seed,
-        network=network,
-        patterns=dict(origins),
-        workloads=tuple(_workload_spec(workload) for workload in slot.arm.workloads),
-    )
-
-
-def _workload_spec(workload: AnyWorkload) -> WorkloadSpec:
+def _workload_spec(workload: AnyWorkload, folder: Path | None) -> WorkloadSpec:
     common = workload.common
+    if folder is None:
+        options = raw_values(workload.options)
+    else:
+        with explained(folder, "the files of a workload cannot be kept"):
+            options = workload.kept_options(folder)
     return WorkloadSpec(
         name=common.name,
         kind=workload.kind,
@@ -190,7 +195,7 @@ def _workload_spec(workload: AnyWorkload) -> WorkloadSpec:
         limit_ns=round(common.limit_s * 1e9),
         server=common.server,
         client=common.client,
-        options=raw_values(workload.options),
+        options=options,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 from msgspec import Struct
@@ -185,7 +186,9 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
     """
     spec = stored.spec
     try:
-        workloads = tuple(at(f"workloads.{each.name}", _workload_of, each) for each in spec.workloads)
+        workloads = tuple(
+            at(f"workloads.{each.name}", partial(_workload_of, folder=stored.folder), each) for each in spec.workloads
+        )
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     arm = Arm(spec.treatment.name, spec.treatment.changes, stored, workloads)
@@ -202,7 +205,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
     )
 
 
-def _workload_of(spec: WorkloadSpec) -> AnyWorkload:
+def _workload_of(spec: WorkloadSpec, folder: Path) -> AnyWorkload:
     if HIDDEN in repr(spec.options):
         raise Problem(f"a secret was left out of the results ({HIDDEN}): resolve the scenario that has it", "options")
     kind = at("kind", kind_of, spec.kind)
@@ -215,7 +218,8 @@ def _workload_of(spec: WorkloadSpec) -> AnyWorkload:
         "server": spec.server,
         "client": spec.client,
     }
-    given = {key: value for key, value in spec.options.items() if value is not None}
+    found = kind.found_options(spec.options, folder)
+    given = {key: value for key, value in found.items() if value is not None}
     options = at("options", lambda options: read_table(kind.options_type, options, "options"), given)
     return kind(read_common({key: value for key, value in common.items() if value is not None}), options)
 

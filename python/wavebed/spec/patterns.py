@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterable
 
-__all__ = ["FOLDER", "StoredPatterns", "content_name", "keep", "nearest_folder"]
+__all__ = ["FOLDER", "SITES", "StoredPatterns", "content_name", "keep", "nearest_folder"]
 
 FOLDER = "patterns"
+SITES = "sites"
+"""Folder of the sites of workloads, which stands beside that of the patterns."""
 _NAME = re.compile(rf"{FOLDER}/([0-9a-f]{{64}})\.csv")
 _PIECE_BYTES = 1 << 20
 _GZIP_LEVEL = 6
@@ -63,10 +65,10 @@ def keep(file: str, name: str, folder: Path) -> None:
 
 
 def nearest_folder(spec: Path) -> Path:
-    """Return the folder that has the patterns of a specification: its own, or that of the run that it is a trial of."""
+    """Return the folder that has the files of a specification: its own, or that of the run that it is a trial of."""
     here = spec.absolute().parent
     candidates = (here, *here.parents[1:2])
-    return next((folder for folder in candidates if (folder / FOLDER).is_dir()), here)
+    return next((folder for folder in candidates if any((folder / name).is_dir() for name in (FOLDER, SITES))), here)
 
 
 class StoredPatterns:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 from msgspec import Struct
 
 from wavebed.config.data import Json
+from wavebed.config.table import raw_values
 from wavebed.workload.keys import NoOptions
 
 if TYPE_CHECKING:
@@ -291,6 +292,23 @@ class Workload(ABC, Generic[_Options]):
     @abstractmethod
     def expected_s(self) -> float:
         """Return about how long `Session.run` will take, for the estimate of the time left."""
+
+    def kept_options(self, folder: Path) -> dict[str, Json]:
+        """Return the options for a specification in `folder`; files that they name are copied there.
+
+        Raises
+        ------
+        OSError
+            If one cannot be written.
+        """
+        del folder
+        return raw_values(self.options)
+
+    @staticmethod
+    def found_options(options: Mapping[str, Json], folder: Path) -> Mapping[str, Json]:
+        """Return the options of a specification in `folder`, with the names of the files that are kept there."""
+        del folder
+        return options
 
     def prepare(self, cache: Path) -> None:
         """Make what takes long, once for the run, in `cache` (shared by all runs; write atomically).

@@ -107,6 +107,20 @@ class Web(Workload[WebOptions]):
         """Return a guess of the load, and what comes after it."""
         return min(self.common.limit_s, _GUESSED_LOAD_S + self.settle_s)
 
+    def kept_options(self, folder: Path) -> dict[str, Json]:
+        """Return the options, with the site's files kept in `folder`."""
+        from wavebed.workload.site.keep import keep_site
+
+        return {**super().kept_options(folder), "site": keep_site(self.options.site, folder)}
+
+    @staticmethod
+    def found_options(options: Mapping[str, Json], folder: Path) -> Mapping[str, Json]:
+        """Return the options, with the site that is kept in `folder`."""
+        from wavebed.workload.site.keep import kept_site
+
+        site = options.get("site")
+        return {**options, "site": kept_site(site, folder)} if isinstance(site, str) else options
+
     def prepare(self, cache: Path) -> None:
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site

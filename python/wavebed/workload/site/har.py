@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wavebed.workload.site.model import Scheme
 
-__all__ = ["import_har", "read_har"]
+__all__ = ["import_har", "read_har", "stripped"]
 
 MAX_BYTES = 200_000_000
 """Of the file, and of all bodies together, recorded and made up."""
@@ -33,6 +33,8 @@ MAX_URI_LENGTH = 2000
 """Of a path with its query; what servers take as one word of their configuration."""
 MAX_FILLER_BYTES = 100_000_000
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62})(\.[a-z0-9_-]{1,63})*", re.ASCII)
+_READ = ("status", "redirectURL", "bodySize", "content")
+_READ_OF_CONTENT = ("mimeType", "size", "text", "encoding")
 _OF_NGINX = (444, 499)
 """What nginx takes for a connection that is to be closed, or was."""
 _KEEP_IN_URI = "".join(chr(code) for code in range(0x21, 0x7F))
@@ -96,6 +98,28 @@ def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, d
         notes=tuple(f"{what}: {count}" for what, count in sorted(left_out.items())),
     )
     return site, routes
+
+
+def stripped(data: bytes) -> bytes:
+    """Return a recording with nothing in it but what `import_har` reads: no headers, no cookies, no posted data.
+
+    Raises
+    ------
+    Problem
+        If it is no recording.
+    """
+    return json.dumps({"log": {"entries": [_stripped(entry) for entry in _entries(data)]}}).encode()
+
+
+def _stripped(entry: _Table) -> _Table:
+    request, response = (entry.get(side) for side in ("request", "response"))
+    if not isinstance(request, dict) or request.get("method") != "GET":
+        return {"request": {"method": "other"}, "response": {}}
+    kept = {key: value for key, value in response.items() if key in _READ} if isinstance(response, dict) else {}
+    content = kept.get("content")
+    if isinstance(content, dict):
+        kept["content"] = {key: value for key, value in content.items() if key in _READ_OF_CONTENT}
+    return {"request": {"method": "GET", "url": request.get("url")}, "response": kept}
 
 
 def _entries(data: bytes) -> list[_Table]:

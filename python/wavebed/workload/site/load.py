@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Routes = Mapping[str, Mapping[str, Route]]
     Builder = Callable[[Path], None]
 
-__all__ = ["load_site", "shipped_sites"]
+__all__ = ["find_site", "is_page", "is_shipped", "load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 _MANIFEST = ".site.json"  # no host is called like this
@@ -59,12 +59,12 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
     WavebedError
         If the cache cannot be written.
     """
-    file = _find(name_or_file)
+    file = find_site(name_or_file)
     ending = file.suffix.lower()
     try:
         if ending == ".har":
             key, builder = _of_har(file)
-        elif file.is_dir() or ending in {".html", ".htm"}:
+        elif is_page(file):
             key, builder = _of_page(file)
         else:
             key, builder = _of_spec(file)
@@ -76,7 +76,24 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
         raise WavebedError(f"{error.filename or cache}: {error.strerror}: the site cannot be built there") from None
 
 
-def _find(name_or_file: str) -> Path:
+def is_page(file: Path) -> bool:
+    """Return whether a site's file is a saved page: a document, or a folder with one."""
+    return file.is_dir() or file.suffix.lower() in {".html", ".htm"}
+
+
+def is_shipped(name_or_file: str) -> bool:
+    """Return whether a site is a shipped one."""
+    return find_site(name_or_file).parent == _shipped_folder()
+
+
+def find_site(name_or_file: str) -> Path:
+    """Return the file of a site.
+
+    Raises
+    ------
+    UserError
+        If it is the name of neither a file nor a shipped site.
+    """
     if "\0" in name_or_file or not name_or_file:
         raise UserError(f"{name_or_file!r}: is not a file: write its name")
     file = Path(name_or_file)

@@ -67,6 +67,11 @@ class SavedPage:
             total.update(hashlib.sha256(data).digest())
         return total.hexdigest()
 
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name (relative to the folder of the document) and content of each file, the document first."""
+        for file in self._files:
+            yield self._name(file), self._read(file)
+
     def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
         """Copy it into `folder` and return what is served and how. Files are called by numbers there."""
         (folder / _HOST).mkdir()
