@@ -36,7 +36,7 @@ pub struct ProbeArguments {
 
 /// Sends back every datagram, until it is ended.
 pub fn echo(arguments: &EchoArguments) -> anyhow::Result<()> {
-    let _scheduler = sched::prepare_thread(sched::Wish::default());
+    let _scheduler = sched::prepare_thread(sched::Options::default());
     let socket = UdpSocket::bind(("0.0.0.0", arguments.port))?;
     let mut buffer = [0u8; 2_048];
     loop {
@@ -55,7 +55,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
     receiver.set_read_timeout(Some(Duration::from_secs(1)))?;
     let count = arguments.count;
     let reader = std::thread::spawn(move || {
-        let _scheduler = sched::prepare_thread(sched::Wish::default());
+        let _scheduler = sched::prepare_thread(sched::Options::default());
         let mut rtts_ns = Vec::with_capacity(count as usize);
         let mut buffer = [0u8; 64];
         while let Ok(length) = receiver.recv(&mut buffer) {
@@ -69,7 +69,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
         }
         rtts_ns
     });
-    let _scheduler = sched::prepare_thread(sched::Wish::default());
+    let _scheduler = sched::prepare_thread(sched::Options::default());
     let start_ns = clock::monotonic_ns();
     for index in 0..count {
         clock::sleep_until(start_ns + u64::from(index) * arguments.interval_us * 1_000);

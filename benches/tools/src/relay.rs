@@ -113,7 +113,7 @@ struct Lane {
 }
 
 fn relay(tuns: &[Tun; 2], delay_ns: u64, rate_bps: Option<u64>) -> anyhow::Result<()> {
-    let _scheduler = sched::prepare_thread(sched::Wish {
+    let _scheduler = sched::prepare_thread(sched::Options {
         fifo_priority: None,
         cpu: None,
     });

@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // A paced sender that waits for a processor catches up in a burst, which is not what was asked for.
     let _scheduler = arguments
         .rate_pps
-        .map(|_| sched::prepare_thread(sched::Wish::default()));
+        .map(|_| sched::prepare_thread(sched::Options::default()));
     let start_ns = clock::monotonic_ns();
     #[expect(
         clippy::cast_possible_truncation,

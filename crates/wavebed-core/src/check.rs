@@ -3,7 +3,7 @@
 use std::io::{BufRead, stdin};
 
 use crate::lab_file::LabFile;
-use crate::path_engine::build_segments;
+use crate::path_engine::build_hops;
 use crate::problem::Problem;
 use crate::say::print;
 
@@ -25,7 +25,7 @@ fn problem_of(text: &str) -> Option<String> {
         Ok(lab) => lab,
         Err(line) => return Some(line),
     };
-    build_segments(&lab).err().map(|error| error.to_string())
+    build_hops(&lab).err().map(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
-use wavebed_os::process::{self, Fate, Signals};
+use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::terminal::{self, Settings};
 use wavebed_os::{poll, unix};
 use wavebed_path::LinkError;
@@ -64,7 +64,7 @@ struct Front {
 /// The file is wrong, or the machine cannot do it.
 pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
     let lab = LabFile::read(path)?;
-    let segments = path_engine::build_segments(&lab).map_err(|error| match error {
+    let hops = path_engine::build_hops(&lab).map_err(|error| match error {
         LinkError::Pattern(line) => Problem::wrong(line),
         LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
     })?;
@@ -111,7 +111,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             let has_terminal = terminal.is_some();
             let birth = Birth {
                 lab,
-                segments,
+                hops,
                 machine,
                 front: front_end,
                 outer_user,
@@ -120,7 +120,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             std::process::exit(init::live(birth))
         }
         Forked::Parent(child) => {
-            drop((front_end, machine, segments));
+            drop((front_end, machine, hops));
             // It passes on, waits and tells: that needs no privilege, on the machine's side of the laboratory least of all.
             capabilities::renounce(Set::empty())
                 .map_err(|error| Problem::failed(error.to_string()))?;
@@ -242,9 +242,9 @@ impl Front {
 
     fn init_ended(&self) -> i32 {
         match process::wait_for(self.init_pid) {
-            Ok(Fate::Exited(code)) => self.end(code),
-            Ok(fate) => {
-                if let (Some(settings), Fate::Killed(_)) = (&self.terminal, fate) {
+            Ok(ChildState::Exited(code)) => self.end(code),
+            Ok(state) => {
+                if let (Some(settings), ChildState::Killed(_)) = (&self.terminal, state) {
                     let _ = settings.restore(std::io::stdin().as_fd());
                 }
                 let status = self.end(FAILED);

@@ -14,9 +14,9 @@ use serde_json::Value;
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
-use wavebed_os::process::{self, Fate, Signals};
+use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, output, poll, terminal, unix};
-use wavebed_path::SegmentSetup;
+use wavebed_path::HopSetup;
 
 use self::stops::Stops;
 use crate::confine::Rules;
@@ -47,7 +47,7 @@ pub struct Birth {
     /// The laboratory file.
     pub lab: LabFile,
     /// Its stages, built.
-    pub segments: Vec<Vec<SegmentSetup>>,
+    pub hops: Vec<Vec<HopSetup>>,
     /// The machine's network namespace, for NAT.
     pub machine: Option<NetworkNamespace>,
     /// The way to the front process.
@@ -110,7 +110,7 @@ pub fn live(birth: Birth) -> i32 {
 fn prepare(birth: Birth) -> Result<Init, Problem> {
     let Birth {
         mut lab,
-        segments,
+        hops,
         machine,
         front,
         outer_user,
@@ -135,8 +135,8 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     replace_names(&lab, &network);
     let Network {
         hosts,
-        hops,
-        books,
+        legs,
+        counters,
         sockets,
         masquerade,
         ..
@@ -146,7 +146,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         Forked::Child => {
             drop((ours, front, signals, hosts));
             let status = engine::serve(
-                || path_engine::start(&lab, segments, hops, books, sockets),
+                || path_engine::start(&lab, hops, legs, counters, sockets),
                 theirs,
             );
             drop(masquerade);
@@ -154,7 +154,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         }
         Forked::Parent(child) => child,
     };
-    drop((theirs, segments, hops, books, sockets));
+    drop((theirs, hops, legs, counters, sockets));
     let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     let rules = Rules::take(&mut lab, outer_user.is_none());
     // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
@@ -319,7 +319,7 @@ impl Init {
 
     fn engine_ended(&mut self) {
         let how = process::wait_for(self.engine_child.pid);
-        let code = how.map_or(FAILED, Fate::exit_code);
+        let code = how.map_or(FAILED, ChildState::exit_code);
         match self.engine.fault() {
             Some(line) => say(line),
             None => say(format_args!(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wavebed_os::foreign;
 use wavebed_os::memory_limit::memory_limit_bytes;
-use wavebed_path::{HopConfig, Join};
+use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::problem::Problem;
@@ -26,8 +26,8 @@ const GREATEST_MTU: u32 = 65_535;
 /// The least memory for packets in flight: a few packets in each direction, and what is kept for reuse.
 const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
 
-/// How long a wire segment may wait for others: at most as long as a radio frame.
-const JOIN_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
+/// How long a wire hop may wait for others: at most as long as a radio frame.
+const COALESCE_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 
 /// Time between two samples: a millisecond to an hour.
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
@@ -42,7 +42,7 @@ pub struct LabFile {
     pub name: String,
     /// Seed of all random processes.
     pub seed: u64,
-    /// Bytes of the largest packet on every hop.
+    /// Bytes of the largest packet on every leg.
     pub mtu: u32,
     /// Whether this machine takes the server's place.
     pub nat: bool,
@@ -50,16 +50,14 @@ pub struct LabFile {
     #[serde(default)]
     pub wait: bool,
     /// Which departures are joined.
-    #[serde(rename = "coalesce")]
-    pub join: Join,
+    pub coalesce: Coalesce,
     /// Memory that packets in flight may take, bytes; without it a quarter of what this process may have.
     #[serde(default)]
     packet_memory_bytes: Option<usize>,
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
-    /// What joins host `i` to host `i + 1`.
-    #[serde(rename = "legs")]
-    pub hops: Vec<HopConfig>,
+    /// What lies between host `i` and host `i + 1`.
+    pub legs: Vec<LegConfig>,
     /// What runs beside the command.
     pub background: Vec<ProcessFile>,
     /// What the laboratory is for; without it, it is driven through its socket.
@@ -166,13 +164,13 @@ impl LabFile {
                 self.mtu
             ));
         }
-        if let Join::Time { time_ns } = self.join
-            && !JOIN_NS.contains(&time_ns)
+        if let Coalesce::Time { time_ns } = self.coalesce
+            && !COALESCE_NS.contains(&time_ns)
         {
             return Err(format!(
                 "coalesce: time_ns: {time_ns} is outside {} to {}",
-                JOIN_NS.start(),
-                JOIN_NS.end()
+                COALESCE_NS.start(),
+                COALESCE_NS.end()
             ));
         }
         if let Some(bytes) = self.packet_memory_bytes
@@ -252,23 +250,23 @@ impl LabFile {
     }
 
     fn check_hops(&self) -> Result<(), String> {
-        if self.hops.len() + 1 != self.hosts.len() {
+        if self.legs.len() + 1 != self.hosts.len() {
             return Err(format!(
                 "legs: {} hosts are connected by {} legs, not {}",
                 self.hosts.len(),
                 self.hosts.len() - 1,
-                self.hops.len()
+                self.legs.len()
             ));
         }
         let mut names = BTreeSet::new();
-        for (index, hop) in self.hops.iter().enumerate() {
-            if hop.segments.is_empty() {
+        for (index, leg) in self.legs.iter().enumerate() {
+            if leg.hops.is_empty() {
                 return Err(format!("legs[{index}]: hops: at least one is wanted"));
             }
-            for segment in &hop.segments {
-                check_name("hops: name", &segment.name)?;
-                if !names.insert(&segment.name) {
-                    return Err(format!("hops: the name {:?} may stand once", segment.name));
+            for hop in &leg.hops {
+                check_name("hops: name", &hop.name)?;
+                if !names.insert(&hop.name) {
+                    return Err(format!("hops: the name {:?} may stand once", hop.name));
                 }
             }
         }

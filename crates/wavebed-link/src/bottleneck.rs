@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::pattern::{End, Kind};
 use crate::queue::Queue;
 use crate::rate::{Fluid, Opportunities, Profile, Server};

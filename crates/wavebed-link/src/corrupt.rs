@@ -1,7 +1,7 @@
 //! Corruption: some segments arrive with a flipped bit, or not at all where that bit leaves no version of IP.
 
-use crate::books::Reason;
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
+use crate::counters::Reason;
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
@@ -57,7 +57,7 @@ impl Stage for Corrupt {
             place,
             index,
         } = self;
-        let fate = || {
+        let outcome = || {
             let flip = if chance.hits(*random, *index) {
                 Self::flip(*place, *index)
             } else {
@@ -66,7 +66,7 @@ impl Stage for Corrupt {
             *index += 1;
             flip
         };
-        stretches(run, fate, |mut stretch, flip| {
+        stretches(run, outcome, |mut stretch, flip| {
             if flip == 0 {
                 out.forward(stretch);
                 return;

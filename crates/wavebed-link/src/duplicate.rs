@@ -1,6 +1,6 @@
 //! Duplication: some segments arrive twice.
 
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
@@ -49,14 +49,14 @@ impl Stage for Duplicate {
             random,
             index,
         } = self;
-        let fate = || {
+        let outcome = || {
             let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };
         // What is not yet forwarded: the segments since the last copy.
         let mut pending: Option<Run> = None;
-        stretches(run, fate, |mut stretch, hit| {
+        stretches(run, outcome, |mut stretch, hit| {
             if !hit {
                 pending = Some(stretch);
                 return;

@@ -1,6 +1,6 @@
-//! One direction of a segment: stages in a row, and their books.
+//! One direction of a hop: stages in a row, and their counters.
 
-use crate::books::{Books, Reason};
+use crate::counters::{LinkCounters, Reason};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
@@ -9,7 +9,7 @@ pub struct Link {
     stages: Vec<Box<dyn Stage>>,
     /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one what the link delivers.
     between: Vec<Vec<Run>>,
-    books: Books,
+    counters: LinkCounters,
     lost: Vec<Run>,
     copied: Vec<Run>,
 }
@@ -24,7 +24,7 @@ impl Link {
         Self {
             stages,
             between,
-            books: Books::new(with_series),
+            counters: LinkCounters::new(with_series),
             lost: Vec::new(),
             copied: Vec::new(),
         }
@@ -32,7 +32,7 @@ impl Link {
 
     /// Takes a run that enters at `run.at_ns`, no earlier than any before it.
     pub fn accept(&mut self, run: Run) {
-        self.books.offered(&run);
+        self.counters.offered(&run);
         let Some(stage) = self.stages.first_mut() else {
             self.between[0].push(run);
             return;
@@ -41,7 +41,7 @@ impl Link {
             &mut self.between[1],
             &mut self.lost,
             &mut self.copied,
-            &mut self.books,
+            &mut self.counters,
         );
         stage.poll(run.at_ns, &mut out);
         stage.accept(run, &mut out);
@@ -49,8 +49,8 @@ impl Link {
 
     /// Counts a run that ends where it enters, because its owner did not keep it.
     pub fn refuse(&mut self, run: &Run, reason: Reason) {
-        self.books.offered(run);
-        self.books.dropped(run, reason);
+        self.counters.offered(run);
+        self.counters.dropped(run, reason);
     }
 
     /// Moves everything on to `now_ns` and appends what the far end gets to `delivered`, each run stamped with
@@ -62,7 +62,7 @@ impl Link {
                 &mut after[0],
                 &mut self.lost,
                 &mut self.copied,
-                &mut self.books,
+                &mut self.counters,
             )
             .of_stage(index);
             let stage = &mut self.stages[index];
@@ -74,7 +74,7 @@ impl Link {
         }
         let last = &mut self.between[self.stages.len()];
         for run in last.iter() {
-            self.books.delivered(run);
+            self.counters.delivered(run);
         }
         delivered.append(last);
     }
@@ -129,14 +129,14 @@ impl Link {
         taken
     }
 
-    /// The books.
+    /// The counters.
     #[must_use]
-    pub const fn books(&self) -> &Books {
-        &self.books
+    pub const fn counters(&self) -> &LinkCounters {
+        &self.counters
     }
 
-    /// The books, to take finished rows from.
-    pub const fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
+    /// The counters, to take finished rows from.
+    pub const fn counters_mut(&mut self) -> &mut LinkCounters {
+        &mut self.counters
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
@@ -52,12 +52,12 @@ impl Stage for Reorder {
             held,
             backlog,
         } = self;
-        let fate = || {
+        let outcome = || {
             let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };
-        stretches(run, fate, |stretch, hit| {
+        stretches(run, outcome, |stretch, hit| {
             if hit {
                 *backlog += Backlog {
                     segments: u64::from(stretch.count),

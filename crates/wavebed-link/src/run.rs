@@ -1,6 +1,6 @@
 //! What travels through a link: a run of wire segments of one packet.
 
-/// Consecutive wire segments of one packet that meet the same fate at the same time.
+/// Consecutive wire segments of one packet that have the same outcome at the same time.
 ///
 /// A super-packet enters as one run. Stages split it where segments part: a queue that has room for some of
 /// them, a server that sends one after another, a loss in the middle.

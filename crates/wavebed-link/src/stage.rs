@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::books::{Books, Reason};
+use crate::counters::{LinkCounters, Reason};
 use crate::run::Run;
 
 /// One impairment of a link. Stages stack: what one forwards, the next accepts.
@@ -72,29 +72,29 @@ pub enum Change {
     Pattern(Arc<crate::pattern::Pattern>),
 }
 
-/// Where a stage puts its runs: onwards, or out through a named door into the books.
+/// Where a stage puts its runs: to the next stage, or dropped with a reason; both are counted.
 pub struct Outlet<'a> {
     forward: &'a mut Vec<Run>,
     lost: &'a mut Vec<Run>,
     copied: &'a mut Vec<Run>,
-    books: &'a mut Books,
+    counters: &'a mut LinkCounters,
     gone: Backlog,
     stage: usize,
 }
 
 impl<'a> Outlet<'a> {
-    /// An outlet that appends to these lists and books.
+    /// An outlet that appends to these lists and counts in `counters`.
     pub fn new(
         forward: &'a mut Vec<Run>,
         lost: &'a mut Vec<Run>,
         copied: &'a mut Vec<Run>,
-        books: &'a mut Books,
+        counters: &'a mut LinkCounters,
     ) -> Self {
         Self {
             forward,
             lost,
             copied,
-            books,
+            counters,
             gone: Backlog::default(),
             stage: 0,
         }
@@ -115,7 +115,7 @@ impl<'a> Outlet<'a> {
     /// Ends `run` at `run.at_ns` for `reason`.
     pub fn drop(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
-        self.books.dropped(&run, reason);
+        self.counters.dropped(&run, reason);
         self.lost.push(run);
     }
 
@@ -127,32 +127,32 @@ impl<'a> Outlet<'a> {
 
     /// Says that `run` is a copy that the stage made; the stage also forwards it.
     pub fn duplicated(&mut self, run: &Run) {
-        self.books.duplicated(run);
+        self.counters.duplicated(run);
         self.copied.push(*run);
     }
 
     /// Says that `run` was marked CE.
     pub fn marked(&mut self, run: &Run) {
-        self.books.marked(run);
+        self.counters.marked(run);
     }
 
     /// Says that `run` was corrupted.
     pub fn corrupted(&mut self, run: &Run) {
-        self.books.corrupted(run);
+        self.counters.corrupted(run);
     }
 
     /// Says that a block of the radio was sent in the slot that begins at `at_ns`, and whether it failed.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
-        self.books.block(at_ns, failed);
+        self.counters.block(at_ns, failed);
     }
 
     /// Says what the stage's queue holds since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
-        self.books.queue_level(at_ns, self.stage, backlog);
+        self.counters.queue_level(at_ns, self.stage, backlog);
     }
 
     /// Says that a segment left the queue at `at_ns` after `sojourn_ns` in it.
     pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
-        self.books.sojourn(at_ns, sojourn_ns);
+        self.counters.sojourn(at_ns, sojourn_ns);
     }
 }

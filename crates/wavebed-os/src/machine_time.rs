@@ -21,8 +21,8 @@ pub struct MachineTime {
 /// What happened between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lost {
-    /// Share of the time of all processors that a hypervisor gave to others; `None` if no tick has passed.
-    pub stolen_share: Option<f64>,
+    /// Fraction of the time of all processors that a hypervisor gave to others; `None` if no tick has passed.
+    pub stolen_fraction: Option<f64>,
     /// How long the machine was suspended, nanoseconds.
     pub suspended_ns: u64,
     /// By how much the time of day was set, nanoseconds; small values are its steering.
@@ -52,7 +52,7 @@ impl MachineTime {
         let total = self.total_ticks.saturating_sub(earlier.total_ticks);
         let stolen = self.stolen_ticks.saturating_sub(earlier.stolen_ticks);
         Lost {
-            stolen_share: (total > 0).then(|| stolen as f64 / total as f64),
+            stolen_fraction: (total > 0).then(|| stolen as f64 / total as f64),
             suspended_ns: self.suspended_ns.saturating_sub(earlier.suspended_ns),
             clock_step_ns: self.realtime_offset_ns.abs_diff(earlier.realtime_offset_ns),
         }
@@ -97,7 +97,7 @@ mod tests {
             realtime_offset_ns: 900,
         };
         let lost = after.since(&before);
-        assert_eq!(lost.stolen_share, Some(0.25));
+        assert_eq!(lost.stolen_fraction, Some(0.25));
         assert_eq!(lost.suspended_ns, 3_000_000_000);
         assert_eq!(lost.clock_step_ns, 100);
     }
@@ -105,6 +105,6 @@ mod tests {
     #[test]
     fn this_machine_tells_its_time() {
         let now = MachineTime::now().expect("/proc/stat");
-        assert_eq!(now.since(&now).stolen_share, None);
+        assert_eq!(now.since(&now).stolen_fraction, None);
     }
 }

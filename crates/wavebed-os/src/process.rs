@@ -216,7 +216,7 @@ fn default_signals() {
 
 /// What happened to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ChildState {
     /// It ended with this status.
     Exited(i32),
     /// It was ended by this signal.
@@ -227,7 +227,7 @@ pub enum Fate {
     Continued,
 }
 
-impl Fate {
+impl ChildState {
     /// Whether it is the end of the process.
     #[must_use]
     pub const fn is_end(self) -> bool {
@@ -261,7 +261,7 @@ impl Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// This happened to that child.
-    Of(i32, Fate),
+    Of(i32, ChildState),
     /// There are children, and nothing new.
     Quiet,
     /// There are no children.
@@ -273,7 +273,7 @@ pub enum News {
 pub fn news_of_children() -> News {
     match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
         Ok(None) => News::Quiet,
-        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), Fate::of(status)),
+        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), ChildState::of(status)),
         Err(_) => News::NoChildren,
     }
 }
@@ -282,12 +282,12 @@ pub fn news_of_children() -> News {
 ///
 /// # Errors
 /// There is no such child.
-pub fn wait_for(pid: i32) -> io::Result<Fate> {
+pub fn wait_for(pid: i32) -> io::Result<ChildState> {
     let any_notice = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let ended = retry_on_intr(|| waitpid(Pid::from_raw(pid), any_notice))?;
     ended.map_or_else(
         || Err(Errno::CHILD.into()),
-        |(_, status)| Ok(Fate::of(status)),
+        |(_, status)| Ok(ChildState::of(status)),
     )
 }
 

@@ -20,14 +20,14 @@ use crate::error::check;
 
 /// What a thread would like to have.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Options {
     /// Real-time priority, 1 (lowest) to 99; `None` for the normal scheduler.
     pub fifo_priority: Option<i32>,
     /// The processor to stay on; `None` for any.
     pub cpu: Option<usize>,
 }
 
-impl Default for Wish {
+impl Default for Options {
     /// The lowest real-time priority on any processor.
     fn default() -> Self {
         Self {
@@ -69,9 +69,9 @@ pub fn leave_session() {
     }
 }
 
-/// Prepares the calling thread for exact waking: timer slack, then what `wish` asks for, where allowed.
+/// Prepares the calling thread for exact waking: timer slack, then the `options`, where allowed.
 #[must_use]
-pub fn prepare_thread(wish: Wish) -> Granted {
+pub fn prepare_thread(options: Options) -> Granted {
     let id = gettid();
     let thread = id.as_raw_pid();
     let mut granted = Granted {
@@ -82,7 +82,7 @@ pub fn prepare_thread(wish: Wish) -> Granted {
         stepped_down: false,
         thread,
     };
-    if let Some(cpu) = wish.cpu {
+    if let Some(cpu) = options.cpu {
         match pin(cpu) {
             Ok(()) => granted.cpu = Some(cpu),
             Err(error) => granted.refused = Some(format!("processor {cpu}: {error}")),
@@ -90,7 +90,7 @@ pub fn prepare_thread(wish: Wish) -> Granted {
     }
     // For threads without a real-time priority, and the time after a step down; a refusal shows in lateness, not here.
     let _ = setpriority_process(Some(id), NORMAL_NICE);
-    if let Some(priority) = wish.fifo_priority {
+    if let Some(priority) = options.fifo_priority {
         match enter_fifo(thread, priority) {
             Ok(()) => granted.fifo_priority = Some(priority),
             Err(reason) => granted.refused = Some(reason),
@@ -179,7 +179,7 @@ pub fn place_thread(thread: i32, cpu: usize, fifo_priority: Option<i32>) -> io::
     }
 }
 
-/// Whether the kernel keeps a share of each second for normal threads.
+/// Whether the kernel reserves a fraction of each second for normal threads.
 #[must_use]
 pub fn throttle_is_on() -> bool {
     match fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us") {
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_thread_steps_down_and_up_again() {
         std::thread::spawn(|| {
-            let mut granted = prepare_thread(Wish::default());
+            let mut granted = prepare_thread(Options::default());
             assert!(granted.exact_timers);
             if granted.fifo_priority.is_none() {
                 assert!(granted.refused.is_some(), "a refusal has a reason");
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_runaway_thread_is_stepped_down_by_the_kernel() {
         std::thread::spawn(|| {
-            let granted = prepare_thread(Wish::default());
+            let granted = prepare_thread(Options::default());
             if granted.fifo_priority.is_none() {
                 return;
             }

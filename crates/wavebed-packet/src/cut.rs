@@ -24,18 +24,8 @@ impl HeaderBuf {
         }
     }
 
-    /// The first `len` bytes.
-    pub(crate) fn head(&self, len: usize) -> &[u8] {
-        &self.bytes[..len]
-    }
-
-    /// The first `len` bytes, to change.
-    pub(crate) fn head_mut(&mut self, len: usize) -> &mut [u8] {
-        &mut self.bytes[..len]
-    }
-
     /// Copies `header` in and returns the copy.
-    pub(crate) fn fill(&mut self, header: &[u8]) -> &mut [u8] {
+    fn fill(&mut self, header: &[u8]) -> &mut [u8] {
         let copy = &mut self.bytes[..header.len()];
         copy.copy_from_slice(header);
         copy
@@ -140,12 +130,7 @@ pub fn piece<'a>(
 }
 
 /// The virtio-net header of a super-packet of this shape, or of one segment of it.
-pub(crate) fn vnet_for(
-    vnet: &VnetHeader,
-    shape: &Shape,
-    is_super: bool,
-    has_cwr: bool,
-) -> VnetHeader {
+fn vnet_for(vnet: &VnetHeader, shape: &Shape, is_super: bool, has_cwr: bool) -> VnetHeader {
     let field = if shape.transport == Transport::Tcp {
         Tcp::CHECKSUM_AT
     } else {
@@ -238,7 +223,7 @@ impl Parts {
 }
 
 /// Sets the total length of an IPv4 header and computes its checksum.
-pub(crate) fn set_v4_length(header: &mut [u8], length: u16) {
+fn set_v4_length(header: &mut [u8], length: u16) {
     write_u16(header, 2, length);
     write_u16(header, 10, 0);
     let end = Ipv4::parse(header).map_or(Ipv4::MIN_LEN, |ip| ip.header_len());

@@ -105,21 +105,13 @@ pub enum Malformed {
 /// [`Malformed`] if a super-packet's headers do not add up, if a partial checksum lies outside the packet, or
 /// if the packet is longer than 65,535 bytes.
 pub fn inspect(vnet: &VnetHeader, packet: &[u8]) -> Result<Shape, Malformed> {
-    inspect_parts(vnet, packet, packet.len())
-}
-
-/// As [`inspect`], for a packet of `total` bytes of which `head` holds at least all headers.
-pub(crate) fn inspect_parts(
-    vnet: &VnetHeader,
-    head: &[u8],
-    total: usize,
-) -> Result<Shape, Malformed> {
+    let total = packet.len();
     if total > usize::from(u16::MAX) {
         return Err(Malformed::TooLong(total));
     }
-    let mut shape = match head.first().map_or(0, |byte| byte >> 4) {
-        4 => look_v4(head),
-        6 => look_v6(head),
+    let mut shape = match packet.first().map_or(0, |byte| byte >> 4) {
+        4 => look_v4(packet),
+        6 => look_v6(packet),
         _ => None,
     }
     .unwrap_or(Shape::BLANK);
@@ -133,7 +125,7 @@ pub(crate) fn inspect_parts(
         }
     }
     if vnet.is_gso() {
-        check_super(vnet, head, total, &shape)?;
+        check_super(vnet, packet, &shape)?;
         let header_len = usize::from(shape.header_len);
         let (size, payload) = (usize::from(vnet.gso_size), total - header_len);
         if payload > size {
@@ -240,12 +232,8 @@ fn look_v6(head: &[u8]) -> Option<Shape> {
 }
 
 /// Refuses a super-packet whose headers do not add up.
-fn check_super(
-    vnet: &VnetHeader,
-    head: &[u8],
-    total: usize,
-    shape: &Shape,
-) -> Result<(), Malformed> {
+fn check_super(vnet: &VnetHeader, packet: &[u8], shape: &Shape) -> Result<(), Malformed> {
+    let total = packet.len();
     let kind = vnet.gso_kind();
     let fits = match kind {
         VnetHeader::GSO_TCPV4 => shape.network == Network::V4 && shape.transport == Transport::Tcp,
@@ -265,8 +253,8 @@ fn check_super(
         return Err(Malformed::LongHeaders(header_len));
     }
     let said = match shape.network {
-        Network::V4 => usize::from(read_u16(head, 2)),
-        _ => Ipv6::LEN + usize::from(read_u16(head, 4)),
+        Network::V4 => usize::from(read_u16(packet, 2)),
+        _ => Ipv6::LEN + usize::from(read_u16(packet, 4)),
     };
     if said != total {
         return Err(Malformed::Length { said, found: total });
@@ -275,9 +263,9 @@ fn check_super(
         usize::from(shape.l4_offset),
         shape.transport == Transport::Tcp,
     );
-    if !tcp && usize::from(read_u16(head, l4 + 4)) != total - l4 {
+    if !tcp && usize::from(read_u16(packet, l4 + 4)) != total - l4 {
         return Err(Malformed::Length {
-            said: read_u16(head, l4 + 4).into(),
+            said: read_u16(packet, l4 + 4).into(),
             found: total - l4,
         });
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wavebed_os::namespace::{Isolation, effective_user};
-use wavebed_os::sched::{self, Wish};
+use wavebed_os::sched;
 use wavebed_os::{clock, tun};
 
 use super::Check;
@@ -229,7 +229,7 @@ fn throttle() -> Check {
 /// The scheduler that an engine's thread gets, and how late it then wakes.
 fn waking() -> Vec<Check> {
     let measured = std::thread::spawn(|| {
-        let granted = sched::prepare_thread(Wish::default());
+        let granted = sched::prepare_thread(sched::Options::default());
         let mut late: Vec<u64> = (0..300)
             .map(|_| {
                 let due = clock::monotonic_ns() + 500_000;

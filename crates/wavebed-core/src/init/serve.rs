@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use serde_json::Value;
 use wavebed_os::process;
-use wavebed_path::config::SegmentKind;
+use wavebed_path::config::HopKind;
 
 use super::programs::Place;
 use super::{End, Init};
@@ -14,10 +14,10 @@ use crate::control::{Connection, Demand};
 use crate::engine::Request;
 use crate::signals;
 
-const fn kind_name(kind: SegmentKind) -> &'static str {
+const fn kind_name(kind: HopKind) -> &'static str {
     match kind {
-        SegmentKind::Wired => "wired",
-        SegmentKind::Radio => "radio",
+        HopKind::Wired => "wired",
+        HopKind::Radio => "radio",
     }
 }
 
@@ -107,9 +107,9 @@ impl Init {
         value["name"] = self.lab.name.clone().into();
         value["hosts"] = hosts.into();
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
-        let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
-        value["hops"] = segments
-            .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
+        let hops = self.lab.legs.iter().flat_map(|leg| &leg.hops);
+        value["hops"] = hops
+            .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
             .collect();
         Ok(value)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use wavebed_os::process::Fate;
+use wavebed_os::process::ChildState;
 
 use crate::engine::TEXT;
 use crate::lab_file::ProcessFile;
@@ -73,16 +73,16 @@ impl Stops {
     }
 
     /// Takes note of what happened to a process.
-    pub fn changed(&mut self, pid: i32, fate: Fate, now_ns: u64) {
+    pub fn changed(&mut self, pid: i32, state: ChildState, now_ns: u64) {
         let Some(program) = self.running.get_mut(&pid) else {
             return;
         };
-        if matches!(fate, Fate::Stopped(_)) {
+        if matches!(state, ChildState::Stopped(_)) {
             program.stopped_at_ns.get_or_insert(now_ns);
             return;
         }
         program.go_on(now_ns);
-        if fate.is_end() {
+        if state.is_end() {
             let ended = self.running.remove(&pid);
             self.found.extend(ended.and_then(Program::stop));
         }
@@ -156,14 +156,14 @@ mod tests {
         stops.started(7, &process("server", "/usr/bin/iperf3"));
         stops.started(8, &process("client", "ping"));
         stops.started(9, &process("client", "curl"));
-        stops.changed(7, Fate::Stopped(19), SECOND);
-        stops.changed(7, Fate::Stopped(19), 2 * SECOND);
-        stops.changed(7, Fate::Continued, 3 * SECOND);
-        stops.changed(7, Fate::Stopped(19), 4 * SECOND);
-        stops.changed(7, Fate::Killed(9), 5 * SECOND);
-        stops.changed(8, Fate::Exited(0), 5 * SECOND);
-        stops.changed(9, Fate::Stopped(19), 5 * SECOND);
-        stops.changed(10, Fate::Stopped(19), 5 * SECOND);
+        stops.changed(7, ChildState::Stopped(19), SECOND);
+        stops.changed(7, ChildState::Stopped(19), 2 * SECOND);
+        stops.changed(7, ChildState::Continued, 3 * SECOND);
+        stops.changed(7, ChildState::Stopped(19), 4 * SECOND);
+        stops.changed(7, ChildState::Killed(9), 5 * SECOND);
+        stops.changed(8, ChildState::Exited(0), 5 * SECOND);
+        stops.changed(9, ChildState::Stopped(19), 5 * SECOND);
+        stops.changed(10, ChildState::Stopped(19), 5 * SECOND);
         let told = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
         let wanted = json!([
             {"host": "server", "program": "iperf3", "stopped_s": 3.0},

@@ -85,7 +85,7 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         .iter()
         .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
         .collect();
-    let hops: Vec<Value> = (1..names.len())
+    let legs: Vec<Value> = (1..names.len())
         .map(|hop| json!({"hops": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]}))
         .collect();
     let command = if command.is_empty() {
@@ -95,7 +95,7 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
     };
     json!({
         "version": 1, "name": name, "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
-        "hosts": hosts, "legs": hops, "background": [], "command": command,
+        "hosts": hosts, "legs": legs, "background": [], "command": command,
         "log_dir": null, "pcap_dir": null, "summary_file": null
     })
 }

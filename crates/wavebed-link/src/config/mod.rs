@@ -70,19 +70,19 @@ pub enum StageConfig {
     },
     /// Copies of wire segments.
     Duplicate {
-        /// Share of wire segments that are copied, 0 to 1.
+        /// Probability that a wire segment is copied, 0 to 1.
         probability: f64,
     },
     /// Wire segments that are held back and overtaken.
     Reorder {
-        /// Share of wire segments that are held back, 0 to 1.
+        /// Probability that a wire segment is held back, 0 to 1.
         probability: f64,
         /// For how long, nanoseconds.
         delay_ns: u64,
     },
     /// Bit errors.
     Corrupt {
-        /// Share of wire segments with a flipped bit, 0 to 1.
+        /// Probability that a wire segment gets a flipped bit, 0 to 1.
         probability: f64,
     },
     /// An NR or LTE link.
@@ -260,7 +260,7 @@ pub enum DelayConfig {
 pub enum LossConfig {
     /// Each by itself.
     Independent {
-        /// Share that is lost, 0 to 1.
+        /// Probability of loss, 0 to 1.
         probability: f64,
     },
     /// Two states.
@@ -269,10 +269,10 @@ pub enum LossConfig {
         p: f64,
         /// From bad to good.
         r: f64,
-        /// Share lost in the good state.
+        /// Probability of loss in the good state.
         #[serde(default)]
         good_loss: f64,
-        /// Share lost in the bad state.
+        /// Probability of loss in the bad state.
         #[serde(default = "default_bad_loss")]
         bad_loss: f64,
     },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load, queue_of, rate, share, time};
+use super::build::{Loader, fail, load, probability_of, queue_of, rate, time};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
@@ -127,7 +127,7 @@ const MAX_FRAME: usize = 160;
 const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;
 
-/// What the stages of one segment share: the connection of its two directions.
+/// What the stages of one hop share: the connection of its two directions.
 #[derive(Debug, Default)]
 pub struct Shared {
     connection: Option<(ConnectionSettings, Arc<Connection>)>,
@@ -176,7 +176,10 @@ pub(super) fn build(
             "does not fit an fq_codel queue, which has no single order: use another queue or null",
         );
     }
-    let bler = keys.bler.map(|value| share("bler", value)).transpose()?;
+    let bler = keys
+        .bler
+        .map(|value| probability_of("bler", value))
+        .transpose()?;
     let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
     let connection = keys
         .connection
@@ -274,12 +277,12 @@ fn frame(
             format!("are {down} + {guard} + {up}: they must be {SYMBOLS} together"),
         );
     }
-    let shares: BTreeMap<char, (u32, u32)> =
+    let symbols_of: BTreeMap<char, (u32, u32)> =
         BTreeMap::from([('D', (SYMBOLS, 0)), ('S', (down, up)), ('U', (0, SYMBOLS))]);
     let mut downs = Vec::new();
     let mut ups = Vec::new();
     for letter in keys.frame.chars() {
-        let Some(&(down, up)) = shares.get(&letter) else {
+        let Some(&(down, up)) = symbols_of.get(&letter) else {
             return fail(&name, format!("has {letter:?}: use D, U and S"));
         };
         downs.push(down);

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, queue_of, rate, share};
+use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, probability_of, queue_of, rate};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -15,7 +15,7 @@ use crate::wifi::{Bler, Wifi, WifiSettings};
 pub struct WifiConfig {
     /// What full aggregates carry: constant, or the `rate_bps` of a pattern.
     pub rate: RateConfig,
-    /// Share of frames that fail, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
+    /// Probability that a frame fails, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
     pub bler: Option<f64>,
     /// The queue.
     pub queue: QueueConfig,
@@ -77,7 +77,7 @@ pub(super) fn stage(
         _ => return fail("rate.kind", "does not fit wifi: use constant or pattern"),
     };
     let bler = match config.bler {
-        Some(bler) => Bler::Constant(share("bler", bler)?),
+        Some(bler) => Bler::Constant(probability_of("bler", bler)?),
         None => of_pattern,
     };
     let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;

@@ -31,7 +31,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The delay with a share `below` under it and a share `above` over it, nanoseconds, never below 0.
+    /// The delay with probability `below` under it and probability `above` over it, nanoseconds, never below 0.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a delay above 2^53 ns, 104 days, may lose a nanosecond"
@@ -95,7 +95,7 @@ impl Sampler {
     }
 
     pub(super) fn next_ns(&mut self) -> u64 {
-        let (below, above) = shares(self.random, self.index);
+        let (below, above) = probabilities(self.random, self.index);
         self.index += 1;
         if self.distribution.correlation == 0.0 {
             return self.distribution.delay_ns(below, above);
@@ -106,15 +106,15 @@ impl Sampler {
         });
         self.z = Some(z);
         self.distribution
-            .delay_ns(normal::share_below(z), normal::share_below(-z))
+            .delay_ns(normal::probability_below(z), normal::probability_below(-z))
     }
 }
 
-/// The random number of `index` as the shares below and above it, neither of them zero.
+/// The random number of `index` as the probabilities below and above it, neither of them zero.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
-fn shares(random: RandomStream, index: u64) -> (f64, f64) {
+fn probabilities(random: RandomStream, index: u64) -> (f64, f64) {
     const STEPS: u64 = 1 << 52;
     let step = random.word(index) >> 12;
-    let share = |halves: u64| halves as f64 / (2 * STEPS) as f64;
-    (share(2 * step + 1), share(2 * (STEPS - step) - 1))
+    let fraction = |halves: u64| halves as f64 / (2 * STEPS) as f64;
+    (fraction(2 * step + 1), fraction(2 * (STEPS - step) - 1))
 }

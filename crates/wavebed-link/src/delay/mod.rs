@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 pub use distribution::{Distribution, Shape};
 
-use crate::books::Reason;
-use crate::fate::stretches;
+use crate::chance::stretches;
+use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Kind, Pattern};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use super::Fate;
-use crate::books::Reason;
-use crate::fate::Chance;
+use super::Outcome;
+use crate::chance::Chance;
+use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Pattern};
 use crate::random_stream::RandomStream;
 
 /// The chance of loss at each position of a pattern.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct Probabilities {
     chances: Box<[Chance]>,
     cursor: Cursor,
 }
 
-impl Shares {
-    /// The shares of `pattern` from its position `start` on, which is where the absolute position `origin` is.
+impl Probabilities {
+    /// The probabilities of `pattern` from its position `start` on, which is where the absolute position `origin` is.
     /// `None` without a loss column.
     pub(super) fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Option<Self> {
         let chances = pattern
             .loss()?
             .iter()
-            .map(|&share| Chance::new(share))
+            .map(|&probability| Chance::new(probability))
             .collect();
         Some(Self {
             chances,
@@ -36,7 +36,7 @@ impl Shares {
     }
 
     /// Decision `index`, at `position`.
-    pub(super) fn fate(&mut self, position: u64, random: RandomStream, index: u64) -> Fate {
+    pub(super) fn outcome(&mut self, position: u64, random: RandomStream, index: u64) -> Outcome {
         match self.chance(position) {
             Some(chance) => chance.hits(random, index).then_some(Reason::Loss),
             None => Some(Reason::Ended),

@@ -1,6 +1,6 @@
 //! Bursts of loss from a chain of two states.
 
-use crate::fate::Chance;
+use crate::chance::Chance;
 use crate::random_stream::RandomStream;
 
 /// Parameters of the Gilbert–Elliott model, each a probability per decision.

@@ -1,7 +1,7 @@
 //! Patterns: the time series that drive a link, read from the native format.
 //!
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
-//! nanoseconds, bits per second, bytes. Only shares (loss, block errors) are floating point.
+//! nanoseconds, bits per second, bytes. Only fractions (loss, block errors) are floating point.
 
 mod cursor;
 mod number;
@@ -81,13 +81,13 @@ impl Pattern {
         self.delay_ns.as_deref()
     }
 
-    /// Shares of lost segments, 0 to 1, one for each row, where the pattern has them.
+    /// Fraction of segments lost, 0 to 1, one for each row, where the pattern has them.
     #[must_use]
     pub fn loss(&self) -> Option<&[f64]> {
         self.loss.as_deref()
     }
 
-    /// Shares of first transmissions of a block that fail, 0 to 1, one for each row, where the pattern has them.
+    /// Fraction of first block transmissions that fail, 0 to 1, one for each row, where the pattern has them.
     ///
     /// A pattern that has them has rates.
     #[must_use]

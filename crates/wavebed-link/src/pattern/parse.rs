@@ -445,8 +445,8 @@ impl Rows {
                 number::whole(field, MAX_RATE_BPS).map(|rate| self.rate_bps.push(rate))
             }
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
-            Column::Loss => number::share(field).map(|loss| self.loss.push(loss)),
-            Column::Bler => number::share(field).map(|bler| self.bler.push(bler)),
+            Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
+            Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),

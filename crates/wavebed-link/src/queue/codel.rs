@@ -1,7 +1,7 @@
 //! The `CoDel` queue of RFC 8289.
 
 use super::{Fifo, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::{Ecn, Run};
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;

@@ -1,7 +1,7 @@
 //! Drop-head: what arrives at a full queue pushes out what has waited longest.
 
 use super::{Fifo, Held, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;

@@ -1,7 +1,7 @@
 //! Drop-tail: what arrives at a full queue is dropped.
 
 use super::{Fifo, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::codel::{CodelSettings, Control};
 use super::{Fifo, Held, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};

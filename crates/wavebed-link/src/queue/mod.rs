@@ -15,7 +15,7 @@ pub use infinite::Infinite;
 pub(crate) use limit::Fifo;
 pub use limit::{Held, Limit, Room};
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 

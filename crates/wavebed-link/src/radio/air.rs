@@ -30,7 +30,7 @@ struct Played {
 pub struct Now {
     /// Bits of transport blocks per second, averaged over the duplex frame; 0 in a handover.
     pub rate_bps: u64,
-    /// Share of first transmissions that fail.
+    /// Probability that a first transmission fails.
     pub bler: f64,
     /// State of the radio.
     pub state: State,

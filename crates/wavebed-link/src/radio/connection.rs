@@ -1,4 +1,4 @@
-//! Sleep: DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a segment share one connection.
+//! Sleep: DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a hop share one connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

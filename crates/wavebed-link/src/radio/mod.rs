@@ -20,7 +20,7 @@ pub use connection::{Connection, Drx, Rrc};
 pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
 pub use slots::{Carriers, Found, Needs, Slot};
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
@@ -459,7 +459,7 @@ impl Stage for Radio {
             Change::RateBps(rate_bps) => Some(if let Some(bler) = fixed {
                 Air::constant(*rate_bps, bler).with_fixed_bler(bler)
             } else {
-                // A share of 1 says that there was no link to speak of, nothing of the new one.
+                // A BLER of 1 means that there was no link, and does not describe the new rate.
                 let bler = self.air.at(now_ns).bler;
                 Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
             }),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::Outlet;
 

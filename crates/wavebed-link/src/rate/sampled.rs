@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{NANOBITS_PER_BYTE, Profile};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::{Held, Limit, Room};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::WifiSettings;
-use crate::fate::Chance;
+use crate::chance::Chance;
 use crate::pattern::{Cursor, End, Pattern};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -43,10 +43,10 @@ impl Airtime {
     }
 }
 
-/// The share of frames that fail over time.
+/// The probability over time that a frame fails.
 #[derive(Clone, Debug)]
 pub enum Bler {
-    /// Always the same share, 0 to 1.
+    /// Constant, 0 to 1.
     Constant(f64),
     /// The `bler` of the pattern that gives the rate; 0 where there is none.
     OfPattern(Option<Cursor>),
@@ -61,14 +61,14 @@ impl Bler {
     }
 
     fn chance(&mut self, at_ns: u64) -> Chance {
-        let share = match self {
-            Self::Constant(share) => Some(*share),
+        let probability = match self {
+            Self::Constant(probability) => Some(*probability),
             Self::OfPattern(None) => None,
             Self::OfPattern(Some(cursor)) => cursor
                 .seek(at_ns)
-                .and_then(|row| cursor.pattern().bler().map(|shares| shares[row])),
+                .and_then(|row| cursor.pattern().bler().map(|bler| bler[row])),
         };
-        Chance::new(share.unwrap_or(0.0))
+        Chance::new(probability.unwrap_or(0.0))
     }
 }
 

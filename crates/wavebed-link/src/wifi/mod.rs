@@ -7,8 +7,8 @@ mod window;
 
 use std::collections::VecDeque;
 
-use crate::books::Reason;
-use crate::fate::Chance;
+use crate::chance::Chance;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -227,7 +227,7 @@ impl Wifi {
         out.queue_level(at_ns, self.queue.backlog());
     }
 
-    /// Makes a live change. An aggregate on the air keeps its airtime and its share of failures.
+    /// Makes a live change. An aggregate on the air keeps its airtime and its error probability.
     fn change(&mut self, at_ns: u64, change: &Change) {
         if let Phase::OnAir(aggregate) = &mut self.phase {
             let outage_ns = self.air.next_outage(aggregate.start_ns);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::WifiSettings;
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};

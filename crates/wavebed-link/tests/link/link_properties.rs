@@ -7,7 +7,7 @@ use wavebed_link::{Backlog, Link, Reason};
 
 /// Every segment and byte that entered is in one place.
 fn assert_conserved(link: &Link) {
-    let total = link.books().total();
+    let total = link.counters().total();
     let backlog = link.backlog();
     let entered = Backlog {
         segments: total.offered.segments + total.duplicated.segments,
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn nothing_is_lost_from_the_books(stages in stages(), events in events(), seed in any::<u64>()) {
+    fn every_segment_is_accounted_for(stages in stages(), events in events(), seed in any::<u64>()) {
         let mut link = link(&stages, seed);
         let mut delivered = Vec::new();
         for event in with_polls(&events, seed) {
@@ -44,7 +44,7 @@ proptest! {
         link.poll(END_NS, &mut delivered);
         assert_conserved(&link);
         let bytes: u64 = delivered.iter().map(wavebed_link::Run::bytes).sum();
-        prop_assert_eq!(bytes, link.books().total().delivered.bytes);
+        prop_assert_eq!(bytes, link.counters().total().delivered.bytes);
     }
 
     #[test]
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_keeps_its_books(stage in radios(), events in events(), seed in any::<u64>()) {
+    fn a_radio_accounts_for_every_segment(stage in radios(), events in events(), seed in any::<u64>()) {
         let stages = [stage];
         let mut link = link(&stages, seed);
         let mut delivered = Vec::new();

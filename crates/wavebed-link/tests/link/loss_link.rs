@@ -79,7 +79,7 @@ fn pass(steps: &[Step], seed: u64, polls: impl Fn(usize) -> bool) -> (Vec<Run>, 
                 now_ns += 1;
                 let change = match *step {
                     Step::Delay(delay_ns) => Change::DelayNs(delay_ns),
-                    Step::Loss(share) => Change::Loss(share),
+                    Step::Loss(fraction) => Change::Loss(fraction),
                     Step::Packet { .. } => unreachable!("matched above"),
                 };
                 assert!(link.apply(now_ns, &change));
@@ -95,11 +95,11 @@ fn pass(steps: &[Step], seed: u64, polls: impl Fn(usize) -> bool) -> (Vec<Run>, 
             }
         }
         let held = i128::from(link.backlog().segments);
-        assert_eq!(link.books().total().unaccounted_segments(), held);
+        assert_eq!(link.counters().total().unaccounted_segments(), held);
     }
     link.poll(u64::MAX, &mut delivered);
     assert_eq!(link.backlog().segments, 0);
-    assert_eq!(link.books().total().unaccounted_segments(), 0);
+    assert_eq!(link.counters().total().unaccounted_segments(), 0);
     (delivered, link.take_lost().collect())
 }
 

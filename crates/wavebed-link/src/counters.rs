@@ -1,4 +1,4 @@
-//! The books of a link: every segment is delivered, or dropped for a reason, and each millisecond has a row.
+//! The counters of a link: every segment is delivered, or dropped for a reason, and each millisecond has a row.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -75,16 +75,16 @@ impl Reason {
     }
 }
 
-/// Segments and bytes that went through one door.
+/// Segments and bytes that went through one counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Door {
+pub struct Counter {
     /// Wire segments.
     pub segments: u64,
     /// Their IP bytes.
     pub bytes: u64,
 }
 
-impl Door {
+impl Counter {
     /// Counts `run`.
     pub fn count(&mut self, run: &Run) {
         self.segments += u64::from(run.count);
@@ -94,19 +94,19 @@ impl Door {
 
 /// Totals of a link, or of one millisecond of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counts {
     /// What entered.
-    pub offered: Door,
+    pub offered: Counter,
     /// Copies made by duplication.
-    pub duplicated: Door,
+    pub duplicated: Counter,
     /// What left at the far end.
-    pub delivered: Door,
+    pub delivered: Counter,
     /// What was dropped, by [`Reason`] number.
-    pub dropped: [Door; Reason::COUNT],
+    pub dropped: [Counter; Reason::COUNT],
     /// What was marked CE.
-    pub marked: Door,
+    pub marked: Counter,
     /// What was corrupted, whether it goes on or not.
-    pub corrupted: Door,
+    pub corrupted: Counter,
     /// Transmissions of the radio's blocks, the first ones and those that repeat.
     pub blocks_sent: u64,
     /// How many of them failed.
@@ -118,8 +118,8 @@ pub struct Tally {
 pub struct MillisecondRow {
     /// Milliseconds since the origin.
     pub at_ms: u64,
-    /// What went through each door during it.
-    pub tally: Tally,
+    /// What was counted during it.
+    pub counts: Counts,
     /// Queue at the end of the millisecond, bytes.
     pub queue_bytes: u64,
     /// Largest queue during the millisecond, bytes.
@@ -134,8 +134,8 @@ pub struct MillisecondRow {
 
 /// Totals and, when asked for, the series of one link.
 #[derive(Debug, Default)]
-pub struct Books {
-    total: Tally,
+pub struct LinkCounters {
+    total: Counts,
     series: Option<Series>,
 }
 
@@ -173,57 +173,57 @@ impl Series {
     }
 }
 
-impl Books {
-    /// Books with totals only, or with a row for each millisecond too.
+impl LinkCounters {
+    /// Counters with totals only, or with a row for each millisecond too.
     #[must_use]
     pub fn new(with_series: bool) -> Self {
         Self {
-            total: Tally::default(),
+            total: Counts::default(),
             series: with_series.then(Series::default),
         }
     }
 
     /// The totals so far.
     #[must_use]
-    pub const fn total(&self) -> &Tally {
+    pub const fn total(&self) -> &Counts {
         &self.total
     }
 
-    fn note(&mut self, run: &Run, pick: impl Fn(&mut Tally) -> &mut Door) {
+    fn note(&mut self, run: &Run, pick: impl Fn(&mut Counts) -> &mut Counter) {
         pick(&mut self.total).count(run);
         if let Some(series) = &mut self.series {
-            pick(&mut series.row(run.at_ns).tally).count(run);
+            pick(&mut series.row(run.at_ns).counts).count(run);
         }
     }
 
     /// `run` entered the link.
     pub fn offered(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.offered);
+        self.note(run, |counts| &mut counts.offered);
     }
 
     /// `run` left at the far end.
     pub fn delivered(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.delivered);
+        self.note(run, |counts| &mut counts.delivered);
     }
 
     /// `run` is a copy.
     pub fn duplicated(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.duplicated);
+        self.note(run, |counts| &mut counts.duplicated);
     }
 
     /// `run` ended here.
     pub fn dropped(&mut self, run: &Run, reason: Reason) {
-        self.note(run, |tally| &mut tally.dropped[reason as usize]);
+        self.note(run, |counts| &mut counts.dropped[reason as usize]);
     }
 
     /// `run` now carries CE.
     pub fn marked(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.marked);
+        self.note(run, |counts| &mut counts.marked);
     }
 
     /// `run` now has a flipped bit.
     pub fn corrupted(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.corrupted);
+        self.note(run, |counts| &mut counts.corrupted);
     }
 
     /// A block of the radio was sent in the slot that begins at `at_ns`.
@@ -282,8 +282,8 @@ impl Books {
         let blocks = std::mem::replace(&mut series.blocks, later);
         for row in &mut rows {
             let (sent, failed) = blocks.get(&row.at_ms).copied().unwrap_or_default();
-            row.tally.blocks_sent += sent;
-            row.tally.blocks_failed += failed;
+            row.counts.blocks_sent += sent;
+            row.counts.blocks_failed += failed;
         }
         series.queue_bytes = rows
             .last()
@@ -293,18 +293,20 @@ impl Books {
     }
 }
 
-impl Tally {
+impl Counts {
     /// What was dropped for any reason.
     #[must_use]
-    pub fn dropped_total(&self) -> Door {
-        self.dropped.iter().fold(Door::default(), |sum, door| Door {
-            segments: sum.segments + door.segments,
-            bytes: sum.bytes + door.bytes,
-        })
+    pub fn dropped_total(&self) -> Counter {
+        self.dropped
+            .iter()
+            .fold(Counter::default(), |sum, counter| Counter {
+                segments: sum.segments + counter.segments,
+                bytes: sum.bytes + counter.bytes,
+            })
     }
 
-    /// Segments that are in no door: `offered + duplicated - delivered - dropped`. Equals what the link holds,
-    /// or the books are wrong.
+    /// Segments that are not accounted for: `offered + duplicated - delivered - dropped`. Equals what the link holds,
+    /// or the accounting is wrong.
     #[must_use]
     pub fn unaccounted_segments(&self) -> i128 {
         i128::from(self.offered.segments) + i128::from(self.duplicated.segments)

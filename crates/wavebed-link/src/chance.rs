@@ -1,4 +1,4 @@
-//! What the stages that decide at random have in common: a probability, and the cutting of runs where fates differ.
+//! What the stages that decide at random have in common: a probability, and the cutting of runs where outcomes differ.
 
 use crate::random_stream::RandomStream;
 use crate::run::Run;
@@ -51,16 +51,16 @@ impl Chance {
     }
 }
 
-/// Asks `fate` for each segment of `run` in order, and gives `emit` the stretches of segments with equal fates.
+/// Asks `outcome` for each segment of `run` in order, and gives `emit` the stretches of segments with equal outcomes.
 pub(crate) fn stretches<F: PartialEq + Copy>(
     mut run: Run,
-    mut fate: impl FnMut() -> F,
+    mut outcome: impl FnMut() -> F,
     mut emit: impl FnMut(Run, F),
 ) {
-    let mut current = fate();
+    let mut current = outcome();
     let mut length = 1;
     for _ in 1..run.count {
-        let next = fate();
+        let next = outcome();
         if next == current {
             length += 1;
         } else {
@@ -105,12 +105,12 @@ mod tests {
             ecn: Ecn::NotEct,
             flags: RunFlags::default(),
         };
-        let mut fates = [0, 0, 1, 1, 1, 0, 2].into_iter();
+        let mut outcomes = [0, 0, 1, 1, 1, 0, 2].into_iter();
         let mut seen = Vec::new();
         stretches(
             run,
-            || fates.next().unwrap(),
-            |run, fate| seen.push((run.first, run.count, run.bytes(), fate)),
+            || outcomes.next().unwrap(),
+            |run, outcome| seen.push((run.first, run.count, run.bytes(), outcome)),
         );
         assert_eq!(
             seen,
