@@ -1,4 +1,4 @@
-//! Whether laboratory files could be run: one file per line of standard input, one answer per line.
+//! Checks laboratory files: one file per line of standard input, one answer per line.
 
 use std::io::{BufRead, stdin};
 
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_can_be_run_has_no_problem_and_one_that_cannot_names_the_rule() {
+    fn a_valid_file_has_no_problem_and_an_invalid_one_names_the_rule() {
         assert_eq!(problem_of(&with_stage("")), None);
         let stage = r#"{"stage": "corrupt", "probability": 2.0}"#;
         let problem = problem_of(&with_stage(stage)).expect("is refused");

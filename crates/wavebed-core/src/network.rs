@@ -1,8 +1,8 @@
-//! The hosts of a laboratory: a network namespace each, joined by TUN devices, with addresses and routes.
+//! The hosts of a laboratory: one network namespace each, connected by TUN devices, with addresses and routes.
 //!
-//! Hop `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
-//! server has address 1, the other one address 2. Addresses are single (/32, /128) and every route is written
-//! out, so that each one carries the host's congestion control.
+//! Leg `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
+//! server has address 1, the other one address 2. Addresses have full prefixes (/32, /128) and every route is explicit,
+//! so that each one carries the host's congestion control.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,16 +22,16 @@ use crate::lab_file::{HostFile, LabFile};
 use crate::problem::Problem;
 use crate::sysctl;
 
-/// Addresses that programs may add to the server: 198.19.0.0/16. Every host knows the way to them, except with NAT.
+/// Addresses that programs may add to the server: 198.19.0.0/16. Every host has a route to them, except with NAT.
 const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
-/// What the names of the machine's devices into laboratories begin with.
+/// Prefix of the names of the machine's devices to laboratories.
 const MACHINE_DEVICES: &str = "wavebed";
 
-/// Largest third number of an address that a laboratory with NAT may begin with.
+/// Largest third octet of the first address of a laboratory with NAT.
 const LAST_BASE: u8 = 248;
 
-/// A host that is there.
+/// A running host.
 pub struct Host {
     /// Its name.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Host {
     pub v6: Ipv6Addr,
 }
 
-/// Everything between the hosts.
+/// The hosts and the devices between them.
 pub struct Network {
     /// The hosts, server first.
     pub hosts: Vec<Host>,
@@ -51,15 +51,15 @@ pub struct Network {
     pub legs: Vec<(Tun, Tun)>,
     /// The hosts' counters.
     pub counters: Vec<HostCounters>,
-    /// A way to ask for the TCP sockets of each host, if they are to be sampled. Those of the machine are its own affair.
+    /// A socket to query the TCP sockets of each host, if they are sampled. The machine's own sockets are not.
     pub sockets: Vec<(String, SockDiag)>,
-    /// What hides the laboratory behind the machine; goes with its owner.
+    /// The masquerading of the laboratory; removed with its owner.
     pub masquerade: Option<Masquerade>,
     /// Lines for standard error.
     pub remarks: Vec<String>,
 }
 
-/// One end of a leg, as a host sees it.
+/// One end of a leg.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Nearer to the server.
@@ -76,7 +76,7 @@ fn addresses(base: u8, leg: usize, end: End) -> (Ipv4Addr, Ipv6Addr) {
     (Ipv4Addr::new(198, 18, third, last), v6)
 }
 
-/// The leg and end at which a host's own address is.
+/// The leg and end that have a host's main address.
 fn home(host: usize) -> (usize, End) {
     if host == 0 {
         (0, End::Near)
@@ -92,11 +92,11 @@ struct Builder<'a> {
     remarks: Vec<String>,
 }
 
-/// Makes the hosts. The calling thread is in the new, empty network namespace that becomes the server; with NAT
-/// `machine` is the one that takes its place. Afterwards the thread is in one of them.
+/// Creates the hosts. The calling thread is in the new, empty network namespace that becomes the server; with NAT
+/// `machine` is the server's namespace. Afterwards the thread is in one of the hosts.
 ///
 /// # Errors
-/// The machine cannot do it, or refuses a setting.
+/// The machine lacks a feature, or refuses a setting.
 pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network, Problem> {
     let mut builder = Builder {
         lab,
@@ -162,7 +162,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         .iter()
         .all(|(near, far)| near.has_udp_offload() && far.has_udp_offload())
     {
-        let remark = "this kernel cuts UDP super-packets before they cross (Linux 6.2 would not): UDP is slower";
+        let remark = "this kernel splits UDP super-packets before the path (Linux 6.2 does not): UDP is slower";
         builder.remarks.push(remark.to_owned());
     }
     Ok(Network {
@@ -176,7 +176,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
 }
 
 impl Builder<'_> {
-    /// Makes devices, addresses and routes of a host in the calling thread's namespace.
+    /// Creates devices, addresses and routes of a host in the calling thread's namespace.
     fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(End, Tun)>, Problem> {
         sysctl::defaults(self.has_v6);
         let netlink = Netlink::route()?;
@@ -209,7 +209,7 @@ impl Builder<'_> {
         Ok(devices)
     }
 
-    /// The routes through `device`: every leg that lies in its direction.
+    /// The routes through `device`: every leg in its direction.
     fn add_routes(
         &self,
         netlink: &Netlink,
@@ -254,7 +254,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Gives the machine a device into the laboratory, and a table that hides the laboratory behind it.
+    /// Creates a device to the laboratory in the machine's namespace, and a table that masquerades the laboratory.
     fn join_machine(&mut self) -> Result<(Tun, Masquerade), Problem> {
         let netlink = Netlink::route()?;
         let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.mtu)?;
@@ -295,7 +295,7 @@ impl Builder<'_> {
     }
 }
 
-/// Finds prefixes that no other laboratory uses on this machine: the kernel lets only one add each route.
+/// Finds prefixes that no other laboratory uses on this machine: the kernel lets each route be added once.
 fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
     for base in (0..=LAST_BASE).step_by(4) {
         let (destination, _) = prefix(base, 0);
@@ -306,7 +306,7 @@ fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
         }
     }
     Err(Problem::cannot(
-        "198.18.0.0 to 198.18.251.255: no address is left for another laboratory",
+        "no free address in 198.18.0.0 to 198.18.251.255: stop another laboratory with nat",
     ))
 }
 
@@ -341,7 +341,7 @@ fn route_refused(file: &HostFile, error: &io::Error) -> Problem {
         return refused(&format!("a route with congestion control {name}"), error);
     }
     Problem::cannot(format!(
-        "hosts: {}: congestion_control: {name:?} is not on this machine, only {}: load its module (modprobe tcp_{name})",
+        "hosts: {}: congestion_control: {name:?} is not available on this machine: use one of {}, or load its module (modprobe tcp_{name})",
         file.name,
         known.join(", ")
     ))
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_hop_share_a_prefix() {
+    fn the_ends_of_a_leg_have_one_prefix() {
         let (near, near6) = addresses(4, 1, End::Near);
         let (far, far6) = addresses(4, 1, End::Far);
         assert_eq!(

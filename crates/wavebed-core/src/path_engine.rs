@@ -1,4 +1,4 @@
-//! `wavebed-path` as the laboratory's engine.
+//! The laboratory's engine, on `wavebed-path`.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use wavebed_path::{
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 
-/// The engine before and after time zero. Neither is there when it could not begin.
+/// The engine before and after time zero. Both are absent when it could not start.
 struct PathEngine {
     waiting: Option<Setup>,
     running: Option<wavebed_path::Engine>,
     origin_ns: u64,
 }
 
-/// The hops of every leg, their stages built; patterns are read here, before the laboratory exists.
+/// Builds the hops of every leg; reads patterns before the laboratory exists.
 ///
 /// # Errors
-/// A stage that cannot be made, one line.
+/// A stage cannot be built: one line.
 pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut patterns = Patterns::default();
     build_legs(&lab.legs, lab.seed, lab.mtu, &mut patterns)
 }
 
-/// Makes the engine on these devices, and starts it unless it is to wait.
+/// Builds the engine on these devices, and starts it unless it is to wait.
 ///
 /// # Errors
 /// A device, a log or a capture failed.
@@ -76,7 +76,7 @@ impl PathEngine {
     fn running(&self) -> Result<&wavebed_path::Engine, String> {
         self.running
             .as_ref()
-            .ok_or_else(|| "time has not begun: begin first".to_owned())
+            .ok_or_else(|| "time has not begun: send begin first".to_owned())
     }
 }
 
@@ -88,7 +88,7 @@ impl Engine for PathEngine {
         self.origin_ns = clock::monotonic_ns();
         setup.origin_ns = self.origin_ns;
         let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
-        // Time has begun when every loop runs, and a loop that answers does.
+        // Time has begun when every loop runs; a loop that answers runs.
         engine.show().map_err(|error| error.to_string())?;
         self.running = Some(engine);
         Ok(self.origin_ns)

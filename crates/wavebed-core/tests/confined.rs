@@ -106,7 +106,8 @@ fn a_process_without_rules_is_refused() {
     let output = run(&file);
     text_of(&output, 2);
     assert!(
-        String::from_utf8_lossy(&output.stderr).contains("command: confined: there are no rules")
+        String::from_utf8_lossy(&output.stderr)
+            .contains("command: confined: requires the key confine")
     );
 }
 

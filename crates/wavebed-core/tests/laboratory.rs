@@ -117,7 +117,10 @@ fn what_a_host_cannot_have_is_refused_in_one_line() {
         );
         assert!(line.contains("refuses the value \"maybe\""), "{line}");
         let line = refusal(&|f| f["hosts"][0]["congestion_control"] = "quux".into(), 3);
-        assert!(line.contains("\"quux\" is not on this machine"), "{line}");
+        assert!(
+            line.contains("\"quux\" is not available on this machine"),
+            "{line}"
+        );
         let line = refusal(&|f| f["extra"] = 1.into(), 2);
         assert!(line.contains("unknown field `extra`"), "{line}");
     });

@@ -85,7 +85,7 @@ fn nobody_gets_no_nat() {
         file["nat"] = true.into();
         let output = run_as_nobody(&file);
         text_of(&output, 3);
-        assert!(String::from_utf8_lossy(&output.stderr).contains("only root"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("nat: requires root"));
     });
 }
 

@@ -1,17 +1,17 @@
-//! The counters of a link: every segment is delivered, or dropped for a reason, and each millisecond has a row.
+//! The counters of a link: every segment is delivered, or dropped with a reason, in total and per millisecond.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::run::Run;
 use crate::stage::Backlog;
 
-/// Why a segment was dropped.
+/// Drop reason of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
     /// No room in the queue (tail or head, RFC 7567 terms).
     Overflow = 0,
-    /// `CoDel` or FQ-CoDel decided to (RFC 8289).
+    /// Dropped by `CoDel` or FQ-CoDel (RFC 8289).
     Aqm = 1,
     /// A loss model or pattern.
     Loss = 2,
@@ -19,19 +19,19 @@ pub enum Reason {
     Outage = 3,
     /// The pattern ended with `stop`.
     Ended = 4,
-    /// A block that the radio gave up on.
+    /// In a block that HARQ and RLC gave up on.
     Block = 5,
     /// It waited longer than the discard timer allows.
     Discard = 6,
-    /// It came after the receiver had stopped waiting for it.
+    /// It arrived after the receiver had stopped waiting for it.
     Late = 7,
     /// The buffer was lost in a handover.
     Handover = 8,
     /// A flipped bit left neither version of IP (see [`Run::is_unreadable`]).
     CorruptedHeader = 9,
-    /// A program sent what is no IP packet, or a super-packet whose headers do not add up.
+    /// A program sent no IP packet, or a super-packet with inconsistent headers.
     Malformed = 10,
-    /// The packets in flight had taken all the memory that they may.
+    /// The packets in flight had reached their memory limit.
     PacketMemory = 11,
 }
 
@@ -52,7 +52,7 @@ impl Reason {
         Self::PacketMemory,
     ];
 
-    /// How many there are.
+    /// Number of reasons.
     pub const COUNT: usize = 12;
 
     /// The name in logs and summaries.
@@ -75,7 +75,7 @@ impl Reason {
     }
 }
 
-/// Segments and bytes that went through one counter.
+/// A counter of segments and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
     /// Wire segments.
@@ -95,21 +95,21 @@ impl Counter {
 /// Totals of a link, or of one millisecond of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// What entered.
+    /// Segments that entered.
     pub offered: Counter,
     /// Copies made by duplication.
     pub duplicated: Counter,
-    /// What left at the far end.
+    /// Segments that left at the far end.
     pub delivered: Counter,
-    /// What was dropped, by [`Reason`] number.
+    /// Segments dropped, by [`Reason`] number.
     pub dropped: [Counter; Reason::COUNT],
-    /// What was marked CE.
+    /// Segments marked CE.
     pub marked: Counter,
-    /// What was corrupted, whether it goes on or not.
+    /// Segments corrupted, whether dropped or not.
     pub corrupted: Counter,
-    /// Transmissions of the radio's blocks, the first ones and those that repeat.
+    /// Transmissions of radio blocks, repetitions included.
     pub blocks_sent: u64,
-    /// How many of them failed.
+    /// Failed transmissions.
     pub blocks_failed: u64,
 }
 
@@ -118,7 +118,7 @@ pub struct Counts {
 pub struct MillisecondRow {
     /// Milliseconds since the origin.
     pub at_ms: u64,
-    /// What was counted during it.
+    /// Its counts.
     pub counts: Counts,
     /// Queue at the end of the millisecond, bytes.
     pub queue_bytes: u64,
@@ -126,13 +126,13 @@ pub struct MillisecondRow {
     pub queue_peak_bytes: u64,
     /// Sum of the sojourn times of the segments that left the queue, nanoseconds.
     pub sojourn_sum_ns: u64,
-    /// How many left the queue.
+    /// Number of segments that left the queue.
     pub sojourn_count: u64,
     /// Longest of those sojourn times, nanoseconds.
     pub sojourn_max_ns: u64,
 }
 
-/// Totals and, when asked for, the series of one link.
+/// Totals and optionally the series of one link.
 #[derive(Debug, Default)]
 pub struct LinkCounters {
     total: Counts,
@@ -145,10 +145,10 @@ struct Series {
     /// `at_ms` of the first row.
     first_ms: u64,
     queue_bytes: u64,
-    /// What the queue of each stage holds, bytes.
+    /// Queue of each stage, bytes.
     levels: Vec<u64>,
-    /// Blocks sent and failed by millisecond: they are noted before their slot begins, when nothing else of that
-    /// millisecond is known.
+    /// Blocks sent and failed by millisecond: they are recorded before their slot begins, when that millisecond has no
+    /// row yet.
     blocks: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -211,7 +211,7 @@ impl LinkCounters {
         self.note(run, |counts| &mut counts.duplicated);
     }
 
-    /// `run` ended here.
+    /// `run` was dropped.
     pub fn dropped(&mut self, run: &Run, reason: Reason) {
         self.note(run, |counts| &mut counts.dropped[reason as usize]);
     }
@@ -226,7 +226,7 @@ impl LinkCounters {
         self.note(run, |counts| &mut counts.corrupted);
     }
 
-    /// A block of the radio was sent in the slot that begins at `at_ns`.
+    /// A radio block was sent in the slot that begins at `at_ns`.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
         self.total.blocks_sent += 1;
         self.total.blocks_failed += u64::from(failed);
@@ -238,7 +238,7 @@ impl LinkCounters {
         }
     }
 
-    /// The queue of the stage with this number holds this much since `at_ns`. A link's queue is that of all stages.
+    /// The queue of this stage holds `backlog` since `at_ns`. A link's queue is the sum over its stages.
     pub fn queue_level(&mut self, at_ns: u64, stage: usize, backlog: Backlog) {
         if let Some(series) = &mut self.series {
             if series.levels.len() <= stage {
@@ -263,7 +263,7 @@ impl LinkCounters {
     }
 
     /// Takes the rows of every millisecond that ended at or before `now_ns`; the link must have been polled to
-    /// `now_ns`, so that nothing can be added to them. Empty without a series.
+    /// `now_ns`, so that these rows are complete. Empty without a series.
     ///
     /// # Panics
     /// If there are more rows than addresses, which no memory holds.
@@ -294,7 +294,7 @@ impl LinkCounters {
 }
 
 impl Counts {
-    /// What was dropped for any reason.
+    /// Segments dropped for any reason.
     #[must_use]
     pub fn dropped_total(&self) -> Counter {
         self.dropped
@@ -305,8 +305,8 @@ impl Counts {
             })
     }
 
-    /// Segments that are not accounted for: `offered + duplicated - delivered - dropped`. Equals what the link holds,
-    /// or the accounting is wrong.
+    /// Segments that are not accounted for: `offered + duplicated - delivered - dropped`. A difference to the link's
+    /// backlog is a bug.
     #[must_use]
     pub fn unaccounted_segments(&self) -> i128 {
         i128::from(self.offered.segments) + i128::from(self.duplicated.segments)

@@ -4,10 +4,10 @@ use crate::counters::{LinkCounters, Reason};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
-/// A link: what enters passes every stage in turn.
+/// A link: packets pass its stages in order.
 pub struct Link {
     stages: Vec<Box<dyn Stage>>,
-    /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one what the link delivers.
+    /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one, delivered runs.
     between: Vec<Vec<Run>>,
     counters: LinkCounters,
     lost: Vec<Run>,
@@ -15,7 +15,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of these stages, in the order in which packets meet them.
+    /// A link of these stages, in the order that packets pass them.
     #[must_use]
     pub fn new(stages: Vec<Box<dyn Stage>>, with_series: bool) -> Self {
         let between = std::iter::repeat_with(Vec::new)
@@ -47,14 +47,13 @@ impl Link {
         stage.accept(run, &mut out);
     }
 
-    /// Counts a run that ends where it enters, because its owner did not keep it.
+    /// Counts a run as offered and dropped, because its owner could not store it.
     pub fn refuse(&mut self, run: &Run, reason: Reason) {
         self.counters.offered(run);
         self.counters.dropped(run, reason);
     }
 
-    /// Moves everything on to `now_ns` and appends what the far end gets to `delivered`, each run stamped with
-    /// the time at which it was due.
+    /// Advances all stages to `now_ns` and appends delivered runs to `delivered`, each stamped with its due time.
     pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
         for index in 0..self.stages.len() {
             let (before, after) = self.between.split_at_mut(index + 1);
@@ -94,17 +93,17 @@ impl Link {
             .min()
     }
 
-    /// Takes the list of runs that were dropped since the last call: the owner may let their segments go.
+    /// Takes the list of runs that were dropped since the last call: the owner may release their segments.
     pub fn take_lost(&mut self) -> std::vec::Drain<'_, Run> {
         self.lost.drain(..)
     }
 
-    /// Takes the list of copies made since the last call: the owner must keep their segments once more.
+    /// Takes the list of copies made since the last call: the owner must retain their segments once more.
     pub fn take_copied(&mut self) -> std::vec::Drain<'_, Run> {
         self.copied.drain(..)
     }
 
-    /// Everything the link holds.
+    /// All segments in the link.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let mut total = Backlog::default();
@@ -120,7 +119,7 @@ impl Link {
         total
     }
 
-    /// Makes a live change in every stage that it concerns. False if none took it.
+    /// Applies a live change to every stage that it concerns. False if there is none.
     pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let mut taken = false;
         for stage in &mut self.stages {

@@ -17,7 +17,7 @@ use crate::sysctl;
 const OLDEST_KERNEL: (u32, u32) = (5, 12);
 /// UDP segmentation offload of TUN devices.
 const KERNEL_WITH_USO: (u32, u32) = (6, 2);
-/// Later than this at p99, wake-ups show in results: a slot of 60 kHz.
+/// Wake-ups with a later p99 affect results: a slot of 60 kHz.
 const LATE_NS: u64 = 250_000;
 /// Every check.
 pub fn all() -> Vec<Check> {
@@ -116,7 +116,7 @@ fn user_namespaces(trial: &Result<Findings, String>) -> Check {
     {
         return Check::warn(name, refusal.clone(), restriction());
     }
-    // This trial was root's; others also need the rights to the device.
+    // The trial ran as root; other users also need access to the device.
     let mode = fs::metadata(tun::DEVICE).map_or(0, |about| about.permissions().mode());
     if mode & 0o6 != 0o6 {
         let found = format!("possible, but only root may open {}", tun::DEVICE);
@@ -226,7 +226,7 @@ fn throttle() -> Check {
     }
 }
 
-/// The scheduler that an engine's thread gets, and how late it then wakes.
+/// The scheduler of an engine's thread, and the lateness of its wake-ups.
 fn waking() -> Vec<Check> {
     let measured = std::thread::spawn(|| {
         let granted = sched::prepare_thread(sched::Options::default());

@@ -1,4 +1,4 @@
-//! The programs of a laboratory: news of them, and their end.
+//! The programs of a laboratory: their state changes and their end.
 
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::signals;
 
 impl Init {
-    /// Takes leave of every child that ended: ours, and orphans.
+    /// Reaps every child that ended, orphans included.
     pub(super) fn reap(&mut self) {
         while self.signals.next().is_some() {}
         while let News::Of(pid, state) = process::news_of_children() {
@@ -37,7 +37,7 @@ impl Init {
         }
     }
 
-    /// Asks every program to end and waits a little, if there are any.
+    /// Sends every program SIGTERM and waits for a limited time.
     pub(super) fn end_programs(&mut self) {
         let deadline_ns = clock::monotonic_ns() + limits::PROGRAMS_NS;
         let mut asked = false;
@@ -52,7 +52,7 @@ impl Init {
                     connection.answer(&serde_json::json!({"pid": pid, "exit": state.exit_code()}));
                 }
             }
-            // The engine's process is no part of this: it tells of its end by descriptor only.
+            // The engine's process is not among them: its descriptor reports its end.
             if process::news_of_children() == News::NoChildren {
                 return;
             }

@@ -1,4 +1,5 @@
-//! Programs that somebody stopped for a while (SIGSTOP): what they measured or served meanwhile is no property of the path.
+//! Programs that were stopped for a while (SIGSTOP): their measurements and services in that time say nothing about the
+//! path.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +11,8 @@ use wavebed_os::process::ChildState;
 use crate::engine::TEXT;
 use crate::lab_file::ProcessFile;
 
-/// A program that was stopped for longer makes a run invalid: the order of the round trips that are to be told apart, and
-/// the bound for gaps of the engine.
+/// A run is invalid if a program was stopped for longer: the order of the differences between round trips under study,
+/// and the bound for gaps of the engine.
 const INVALID_S: f64 = 0.05;
 
 /// A program that was stopped.
@@ -19,9 +20,9 @@ const INVALID_S: f64 = 0.05;
 pub struct Stop {
     /// Its host.
     host: String,
-    /// The name of its file.
+    /// Its file name.
     program: String,
-    /// How long it was stopped, in all, s.
+    /// Total time stopped, s.
     stopped_s: f64,
 }
 
@@ -49,7 +50,7 @@ impl Program {
     }
 }
 
-/// Watches the programs of a laboratory, apart from the command of a terminal, whose user may stop it.
+/// The stops of the programs of a laboratory, except the command of a terminal, which its user may stop.
 #[derive(Debug, Default)]
 pub struct Stops {
     running: BTreeMap<i32, Program>,
@@ -57,7 +58,7 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Takes note of a new program.
+    /// Records a new program.
     pub fn started(&mut self, pid: i32, process: &ProcessFile) {
         let argv0 = process.argv.first().map_or("", String::as_str);
         let name = Path::new(argv0).file_name().unwrap_or_default();
@@ -72,7 +73,7 @@ impl Stops {
         );
     }
 
-    /// Takes note of what happened to a process.
+    /// Records a state change of a process.
     pub fn changed(&mut self, pid: i32, state: ChildState, now_ns: u64) {
         let Some(program) = self.running.get_mut(&pid) else {
             return;
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_says_what_was_stopped() {
+    fn a_summary_names_stopped_programs() {
         let of = |stops: &[Stop]| {
             let mut summary = json!({"checks": [], TEXT: "links\n"});
             add(&mut summary, stops);

@@ -1,4 +1,4 @@
-//! From a checked configuration to a stage.
+//! Builds a stage from its configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
 const MAX_FLOWS: u32 = 65_536;
 
-/// Makes a stage whose decisions are drawn from `random`; `loader` reads pattern files.
+/// Builds a stage with the random stream `random`; `loader` reads pattern files.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
@@ -52,7 +52,7 @@ pub fn build(
     )
 }
 
-/// As [`build`], in a laboratory with this MTU, and with what the stages of one hop share.
+/// As [`build`], with this MTU, and with the shared state of the stages of one hop.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
@@ -182,7 +182,7 @@ fn checked_limit(limit: Limit) -> Result<Limit, ConfigError> {
     }
 }
 
-/// Loads a pattern and checks where it starts.
+/// Loads a pattern and checks its start position.
 pub(super) fn load(
     key: &str,
     file: &Path,
@@ -207,7 +207,7 @@ pub(super) fn load(
     Ok(pattern)
 }
 
-/// The error of a pattern that lacks what the stage needs.
+/// The error for a pattern without the columns that the stage needs.
 pub(super) fn lacks<T>(key: &str, file: &Path, found: Kind, needs: &str) -> Result<T, ConfigError> {
     let found = found.name();
     fail(
@@ -429,7 +429,7 @@ fn sampled(
         _ => {
             return fail(
                 "queue.kind",
-                "does not fit a sampled rate, whose departures are fixed on arrival: use droptail or infinite",
+                "does not fit a sampled rate, which schedules packets on arrival: use droptail or infinite",
             );
         }
     };

@@ -1,4 +1,4 @@
-//! The radio stage as the laboratory file writes it.
+//! The radio stage in the laboratory file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ const MAX_FRAME: usize = 160;
 const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;
 
-/// What the stages of one hop share: the connection of its two directions.
+/// The shared state of the stages of one hop: the connection of its two directions.
 #[derive(Debug, Default)]
 pub struct Shared {
     connection: Option<(ConnectionSettings, Arc<Connection>)>,
@@ -135,7 +135,7 @@ pub struct Shared {
 
 type ConnectionSettings = (Option<Drx>, Option<Rrc>);
 
-/// Makes the stage.
+/// Builds the stage.
 pub(super) fn build(
     keys: &RadioKeys,
     mtu_bytes: u32,
@@ -348,7 +348,7 @@ fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
     })
 }
 
-/// The timer; without it, it is waited until the gap is filled or given up.
+/// The timer; without it the receiver waits until the gap is filled or given up.
 fn reordering(keys: ReorderingKeys) -> Result<Option<u64>, ConfigError> {
     let timer = keys.timer_ns;
     timer
@@ -375,7 +375,7 @@ fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
     })
 }
 
-/// The connection of the segment: the one that its other direction has already made, if it is the same.
+/// The connection of the hop: that of the other direction, if it exists and is equal.
 fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connection>, ConfigError> {
     let drx = keys.drx.map(drx).transpose()?;
     let rrc = keys
@@ -392,7 +392,7 @@ fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connectio
         if *settings != (drx, rrc) {
             return fail(
                 "connection",
-                "differs between the two directions of the segment: give both the same",
+                "differs between the two directions of the hop: set both to the same",
             );
         }
         return Ok(Arc::clone(connection));

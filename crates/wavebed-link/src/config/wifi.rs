@@ -1,4 +1,4 @@
-//! The wifi stage as the laboratory file writes it.
+//! The wifi stage in the laboratory file.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use crate::wifi::{Bler, Wifi, WifiSettings};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WifiConfig {
-    /// What full aggregates carry: constant, or the `rate_bps` of a pattern.
+    /// Throughput of full aggregates: constant, or the `rate_bps` of a pattern.
     pub rate: RateConfig,
     /// Probability that a frame fails, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
     pub bler: Option<f64>,
@@ -25,7 +25,7 @@ pub struct WifiConfig {
     pub aggregate_frames: u32,
     /// Airtime of an aggregate beside its bytes, nanoseconds.
     pub overhead_ns: u64,
-    /// How often a packet is sent again.
+    /// Retransmissions of a packet at most.
     pub retries: u32,
     /// Bytes of a frame beyond the IP bytes of its packet.
     #[serde(default = "default_overhead_bytes")]
@@ -44,7 +44,7 @@ const MAX_AGGREGATE_FRAMES: u32 = 1024;
 const MAX_OVERHEAD_NS: u64 = 1_000_000_000;
 const MAX_RETRIES: u32 = 255;
 
-/// Makes the stage.
+/// Builds the stage.
 pub(super) fn stage(
     config: &WifiConfig,
     mtu_bytes: u32,

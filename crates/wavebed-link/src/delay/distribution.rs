@@ -1,4 +1,4 @@
-//! Delays drawn from a distribution, with the asked correlation between neighbours.
+//! Delays drawn from a distribution, with a correlation between neighbours.
 
 use super::normal;
 use crate::random_stream::RandomStream;
@@ -24,7 +24,7 @@ pub struct Distribution {
     pub shape: Shape,
     /// Mean, nanoseconds.
     pub mean_ns: u64,
-    /// What one unit of the shape stands for, nanoseconds.
+    /// One unit of the shape, nanoseconds.
     pub spread_ns: u64,
     /// Correlation of the Gaussian variables behind neighbouring delays, from 0 to 1.
     pub correlation: f64,
@@ -57,15 +57,15 @@ impl Distribution {
 
 /// Draws the delays of one stage, in the order of their indices.
 ///
-/// Neighbours are tied by a Gaussian copula: a stationary chain `z' = c z + sqrt(1 - c^2) e` of standard normal
-/// variables, each mapped to a delay by its rank. Every single delay has exactly the asked distribution, whatever
-/// the correlation.
+/// Neighbours are correlated by a Gaussian copula: a stationary chain `z' = c z + sqrt(1 - c^2) e` of standard normal
+/// variables, each mapped to a delay by its rank. Every single delay has exactly the given distribution, for every
+/// correlation.
 #[derive(Clone, Debug)]
 pub(super) struct Sampler {
     distribution: Distribution,
     random: RandomStream,
     index: u64,
-    /// The chain's last value, once there is one.
+    /// The last value of the chain, if any.
     z: Option<f64>,
     /// `sqrt(1 - c^2)`.
     fresh: f64,

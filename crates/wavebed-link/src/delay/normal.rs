@@ -62,7 +62,7 @@ const TAIL: Ratio<8, 8> = Ratio {
     ],
 };
 
-/// The same beyond.
+/// The same for the tails beyond.
 const FAR_TAIL: Ratio<8, 8> = Ratio {
     above: [
         2.010_334_399_292_288_1e-7,
@@ -86,7 +86,7 @@ const FAR_TAIL: Ratio<8, 8> = Ratio {
     ],
 };
 
-/// The standard normal value below which lies the probability `below`, above which the probability `above`; both within 0 to 1.
+/// The standard normal quantile with probability `below` below it and probability `above` above it, both within 0 to 1.
 /// Two arguments keep the upper tail as exact as the lower one.
 pub(super) fn quantile(below: f64, above: f64) -> f64 {
     let from_middle = below - 0.5;

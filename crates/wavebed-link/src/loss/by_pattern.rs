@@ -8,7 +8,7 @@ use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Pattern};
 use crate::random_stream::RandomStream;
 
-/// The chance of loss at each position of a pattern.
+/// The loss probability at each position of a pattern.
 #[derive(Debug)]
 pub(super) struct Probabilities {
     chances: Box<[Chance]>,
@@ -16,8 +16,8 @@ pub(super) struct Probabilities {
 }
 
 impl Probabilities {
-    /// The probabilities of `pattern` from its position `start` on, which is where the absolute position `origin` is.
-    /// `None` without a loss column.
+    /// The probabilities of `pattern` from its position `start` on, which is the absolute position `origin`. `None`
+    /// without a loss column.
     pub(super) fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Option<Self> {
         let chances = pattern
             .loss()?
@@ -30,7 +30,7 @@ impl Probabilities {
         })
     }
 
-    /// The chance at `position`; `None` once the pattern has ended.
+    /// The probability at `position`; `None` after the end of the pattern.
     pub(super) fn chance(&mut self, position: u64) -> Option<Chance> {
         self.cursor.seek(position).map(|row| self.chances[row])
     }
@@ -43,7 +43,7 @@ impl Probabilities {
         }
     }
 
-    /// The one chance that holds for `count` positions from `position` on, if one does.
+    /// The probability at `count` positions from `position` on, if it is the same.
     pub(super) fn common_chance(&mut self, position: u64, count: u16) -> Option<Chance> {
         let chance = self.chance(position)?;
         (self.cursor.until() - position >= u64::from(count)).then_some(chance)

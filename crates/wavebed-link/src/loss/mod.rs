@@ -1,4 +1,4 @@
-//! Loss: some segments never arrive.
+//! Loss of segments.
 
 mod by_pattern;
 mod four_state;
@@ -17,19 +17,18 @@ use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
 
-/// Drops wire segments, or super-packets whole, as a model says.
+/// Drops wire segments, or whole super-packets, by a model.
 ///
-/// Decisions are numbered in the order in which their units reach the stage; what decision `n` says depends on the
-/// seed and on `n` (and, for a pattern over time, on the probability of that time), never on what was drawn before
-/// for other traffic.
+/// Decisions are numbered in the order in which their units reach the stage; decision `n` depends on the seed and on
+/// `n` (and, for a pattern over time, on the probability at that time), not on draws for other traffic.
 #[derive(Debug)]
 pub struct Loss {
     model: Model,
     unit: Unit,
     random: RandomStream,
-    /// Of the next decision.
+    /// Index of the next decision.
     index: u64,
-    /// The super-packet that was decided on last.
+    /// The super-packet of the last decision.
     last: Option<Decided>,
 }
 
@@ -44,10 +43,10 @@ enum Model {
     ByIndex(by_pattern::Probabilities),
 }
 
-/// What becomes of a segment: `None` for passing on.
+/// The outcome for a segment: `None` if it passes.
 type Outcome = Option<Reason>;
 
-/// A super-packet whose first segments were decided on; a stage before this one may have split it.
+/// A super-packet whose first segments were decided; an earlier stage may have split it.
 #[derive(Clone, Copy, Debug)]
 struct Decided {
     packet: u32,
@@ -57,7 +56,7 @@ struct Decided {
 }
 
 impl Decided {
-    /// Whether `run` continues the super-packet. Keys are used again, but a new packet starts at its beginning.
+    /// Whether `run` continues the super-packet. Keys are reused, but a new packet starts with its first segment.
     const fn goes_on_with(self, run: &Run) -> bool {
         self.packet == run.packet
             && self.copy == run.flags.has(RunFlags::COPY)
@@ -76,7 +75,7 @@ impl Loss {
         }
     }
 
-    /// Each decision by itself, with `probability`.
+    /// Independent loss with `probability`.
     ///
     /// # Panics
     /// If `probability` is not within 0 to 1.
@@ -111,8 +110,8 @@ impl Loss {
         )
     }
 
-    /// Each decision by itself, with the probability that `pattern` gives for the time of arrival (`steps`) or for the
-    /// number of the decision (`packets`). Its position at time 0, or at decision 0, is `start`.
+    /// Independent loss with the probability of `pattern` at the time of arrival (`steps`) or at the number of the
+    /// decision (`packets`). Its position at time 0, or at decision 0, is `start`.
     ///
     /// # Panics
     /// If the pattern has no `loss` column.
@@ -168,7 +167,7 @@ impl Model {
         lost.then_some(Reason::Loss)
     }
 
-    /// Decides on each segment of `run`, the first of which is decision `index`.
+    /// Decides on each segment of `run`, starting with decision `index`.
     fn pass(&mut self, run: Run, mut index: u64, random: RandomStream, out: &mut Outlet<'_>) {
         match self {
             Self::Independent(chance) => return independent(run, *chance, index, random, out),
@@ -200,7 +199,7 @@ fn independent(run: Run, chance: Chance, index: u64, random: RandomStream, out: 
     if let Some(lost) = chance.certainty() {
         return part(run, lost.then_some(Reason::Loss), out);
     }
-    // Most runs lose nothing: find that out before cutting.
+    // Most runs lose nothing: check that before the split.
     if !(index..index + u64::from(run.count)).any(|index| chance.hits(random, index)) {
         return out.forward(run);
     }

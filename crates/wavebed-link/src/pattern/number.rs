@@ -1,6 +1,6 @@
-//! Plain decimal numbers into integers, exactly.
+//! Exact parsing of plain decimal numbers into integers.
 
-/// A non-negative whole number of at most `max`. The error is the rule that was broken.
+/// A non-negative whole number of at most `max`. The error is the broken rule.
 pub fn whole(text: &[u8], max: u64) -> Result<u64, &'static str> {
     if text.is_empty() {
         return Err("is empty");
@@ -62,7 +62,7 @@ pub fn fraction(text: &[u8]) -> Result<f64, &'static str> {
     }
 }
 
-/// The digits before and after the point; both may not be missing where there is a point.
+/// The digits before and after the point; at least one part must have digits.
 fn split(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     const RULE: &str = "is not a plain decimal number";
     if text.is_empty() {
