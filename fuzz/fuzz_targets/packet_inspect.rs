@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use wavebed_packet::{HeaderBuf, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 /// Makes lengths and checksum fields agree, so that more than refusals is met.
-fn mend(vnet: &mut VnetHeader, packet: &mut [u8]) {
+fn fix_fields(vnet: &mut VnetHeader, packet: &mut [u8]) {
     let total = packet.len();
     let (version, l4) = match packet.first() {
         Some(byte) if byte >> 4 == 4 => (4, usize::from(byte & 15) * 4),
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut packet = packet.to_vec();
     if mode & 1 != 0 {
-        mend(&mut vnet, &mut packet);
+        fix_fields(&mut vnet, &mut packet);
     }
     let ce = mode & 2 != 0;
     let Ok(shape) = inspect(&vnet, &packet) else {

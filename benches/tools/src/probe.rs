@@ -81,7 +81,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
         .map_err(|_| anyhow::anyhow!("the reader failed"))?;
     let lost = count as usize - rtts_ns.len();
     rtts_ns.sort_unstable();
-    let micros = |values: &[u64], share: f64| quantile_us(values, share);
+    let micros = |values: &[u64], fraction: f64| quantile_us(values, fraction);
     let mut report = json!({
         "probes": count, "lost": lost,
         "rtt_p50_us": micros(&rtts_ns, 0.5), "rtt_p99_us": micros(&rtts_ns, 0.99),
@@ -106,8 +106,8 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
     clippy::cast_sign_loss,
     reason = "a rank in a short list"
 )]
-fn quantile_us(sorted_ns: &[u64], share: f64) -> Option<f64> {
+fn quantile_us(sorted_ns: &[u64], fraction: f64) -> Option<f64> {
     let last = sorted_ns.len().checked_sub(1)?;
-    let rank = ((last as f64) * share).round() as usize;
+    let rank = ((last as f64) * fraction).round() as usize;
     Some(sorted_ns[rank.min(last)] as f64 / 1_000.0)
 }

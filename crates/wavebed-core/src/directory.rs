@@ -155,7 +155,7 @@ mod tests {
         let _claimed = unix::listen(&socket(user + 1)).expect("listen");
         assert!(is_authentic(&lab(user)));
         assert!(!is_authentic(&lab(user + 1)));
-        assert!(!is_authentic(&lab(user + 2)), "nobody listens");
+        assert!(!is_authentic(&lab(user + 2)), "no listener");
     }
 
     #[test]

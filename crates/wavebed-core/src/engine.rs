@@ -14,7 +14,7 @@ use wavebed_os::capabilities::{self, Set};
 use wavebed_os::{poll, process, sched};
 
 use crate::limits;
-use crate::say::say as tell;
+use crate::say::say as report;
 use crate::signals;
 
 /// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
@@ -131,7 +131,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         if poll::wait(&[init.as_fd()], &mut asked, Some(LOOK_EVERY_NS)).is_err()
             || engine.has_failed()
         {
-            return i32::from(engine.stop().map_err(tell).is_err());
+            return i32::from(engine.stop().map_err(report).is_err());
         }
         if !asked[0] {
             continue;

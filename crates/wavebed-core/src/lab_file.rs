@@ -428,7 +428,7 @@ mod tests {
             ),
             (
                 |v| v["sample"] = serde_json::json!({"flows_ns": 10_000_000, "cpu_ns": 1_000_000}),
-                "sample: there is no log_dir",
+                "sample: requires log_dir",
             ),
             (
                 |v| {

@@ -99,10 +99,10 @@ impl Engine for PathEngine {
             return Ok(json!({"now_ns": null, "zero_ns": null, "links": [], "flows": null}));
         }
         let engine = self.running()?;
-        let legs = engine.show().map_err(|error| error.to_string())?;
-        let links: Vec<Value> = legs
+        let loops = engine.show().map_err(|error| error.to_string())?;
+        let links: Vec<Value> = loops
             .iter()
-            .flat_map(|leg| &leg.links)
+            .flat_map(|each| &each.links)
             .map(|link| {
                 let counts = &link.counts;
                 let dropped: serde_json::Map<String, Value> = wavebed_link::Reason::ALL
@@ -136,8 +136,8 @@ impl Engine for PathEngine {
             "zero_ns": self.origin_ns,
             "links": links,
             "flows": engine.flows(),
-            "in_flight_bytes": legs.iter().map(|leg| leg.in_flight_bytes).sum::<u64>(),
-            "pool_bytes": legs.iter().map(|leg| leg.pool_bytes).sum::<usize>(),
+            "in_flight_bytes": loops.iter().map(|each| each.in_flight_bytes).sum::<u64>(),
+            "pool_bytes": loops.iter().map(|each| each.pool_bytes).sum::<usize>(),
         }))
     }
 

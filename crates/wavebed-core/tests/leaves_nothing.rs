@@ -1,4 +1,4 @@
-//! Whatever is killed, nothing stays.
+//! No process, mount or interface remains after any kill.
 
 mod support;
 
@@ -103,7 +103,7 @@ fn a_hundred_random_kills_leave_nothing() {
             let place = usize::try_from(draw >> 40).expect("24 bits") % victims.len();
             let victim = victims[place];
             let what = format!("round {round}: {} ({victim})", name_of(victim));
-            // It may have ended by itself since.
+            // It may have ended meanwhile.
             let _ = kill(victim, KILL);
             std::thread::sleep(Duration::from_millis(10));
             if running.child.try_wait().expect("wait").is_none() {

@@ -1,4 +1,4 @@
-//! Laboratories of a user who is nobody.
+//! Laboratories of the user nobody.
 
 mod support;
 
@@ -63,8 +63,8 @@ fn nobody_runs_a_laboratory() {
 }
 
 #[test]
-fn without_access_to_tun_nobody_is_told_why() {
-    on_own_machine("without_access_to_tun_nobody_is_told_why", || {
+fn missing_access_to_tun_is_reported() {
+    on_own_machine("missing_access_to_tun_is_reported", || {
         open_tun();
         run_quietly("chmod", &["600", "/mnt/tun"]);
         let output = run_as_nobody(&lab("mine", 2, &["true"]));
@@ -90,8 +90,8 @@ fn nobody_gets_no_nat() {
 }
 
 #[test]
-fn root_may_speak_with_the_laboratory_of_nobody() {
-    on_own_machine("root_may_speak_with_the_laboratory_of_nobody", || {
+fn root_may_control_the_laboratory_of_nobody() {
+    on_own_machine("root_may_control_the_laboratory_of_nobody", || {
         open_tun();
         let path = support::write(&lab("theirs", 2, &[]));
         run_quietly(

@@ -130,7 +130,7 @@ impl Engine {
     /// # Errors
     /// When a log or capture file cannot be made, or a thread cannot be started.
     pub fn start(setup: Setup) -> Result<Self, EngineError> {
-        let apart = has_thread_per_direction(setup.coalesce);
+        let thread_each = has_thread_per_direction(setup.coalesce);
         let legs: Vec<[DirectionSetup; 2]> = setup.legs.into_iter().map(directions_of).collect();
         let (sender, series) = match &setup.log_dir {
             Some(dir) => {
@@ -176,7 +176,7 @@ impl Engine {
                 first_link += links;
                 departures += 1;
             }
-            if apart {
+            if thread_each {
                 for attached in directions {
                     engine
                         .loops
@@ -214,17 +214,17 @@ impl Engine {
     /// # Errors
     /// When there is no such link, none of its stages takes the change, or the loop does not answer.
     pub fn apply(&self, link: &str, change: &Change) -> Result<(), EngineError> {
-        let Some(direction) = self
+        let Some(running) = self
             .loops
             .iter()
-            .find(|direction| direction.links.iter().any(|name| name == link))
+            .find(|running| running.links.iter().any(|name| name == link))
         else {
             return Err(EngineError::UnknownLink {
                 name: link.into(),
                 known: self.link_names().join(", "),
             });
         };
-        match direction.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
+        match running.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
             Some(true) => Ok(()),
             _ => Err(EngineError::NotTaken(link.into())),
         }
@@ -235,7 +235,7 @@ impl Engine {
     pub fn link_names(&self) -> Vec<String> {
         self.loops
             .iter()
-            .flat_map(|direction| direction.links.iter().cloned())
+            .flat_map(|running| running.links.iter().cloned())
             .collect()
     }
 
@@ -244,7 +244,7 @@ impl Engine {
     pub fn has_failed(&self) -> bool {
         self.loops
             .iter()
-            .any(|direction| direction.thread.is_finished())
+            .any(|running| running.thread.is_finished())
     }
 
     /// Stops the loops, completes logs and captures, and returns the summary.
@@ -258,7 +258,7 @@ impl Engine {
             summary.add_sampler(sampler.finish());
         }
         for running in &self.loops {
-            running.tell(Command::Stop);
+            running.send(Command::Stop);
         }
         for running in self.loops {
             let failed = |source| EngineError::Direction {
@@ -288,7 +288,7 @@ impl Engine {
 }
 
 impl RunningLoop {
-    fn tell(&self, command: Command) {
+    fn send(&self, command: Command) {
         // A loop that has ended does not answer; `ask` and `stop` detect it.
         let _ = self.commands.send(command);
         let _ = (&self.wake).write_all(b"!");
@@ -296,7 +296,7 @@ impl RunningLoop {
 
     fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T, EngineError> {
         let (answer, answered) = channel();
-        self.tell(command(answer));
+        self.send(command(answer));
         answered
             .recv_timeout(ANSWER_TIME)
             .map_err(|_| EngineError::Silent(self.name.clone()))

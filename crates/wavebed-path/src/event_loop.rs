@@ -128,7 +128,7 @@ impl Loop {
         loop {
             if readable[pipe] {
                 let _ = self.wake.read(&mut [0u8; 64]);
-                if self.obey(&clock) {
+                if self.run_commands(&clock) {
                     break;
                 }
             }
@@ -144,7 +144,7 @@ impl Loop {
                 self.send_rows(now_ns, false);
                 guard.check(now_ns)?;
                 // A loop that never sleeps takes commands here.
-                if self.obey(&clock) {
+                if self.run_commands(&clock) {
                     break;
                 }
             }
@@ -216,7 +216,7 @@ impl Loop {
     }
 
     /// Executes pending commands. True after `Stop`.
-    fn obey(&mut self, clock: &impl Fn() -> u64) -> bool {
+    fn run_commands(&mut self, clock: &impl Fn() -> u64) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             // An answer fails to send only when nobody waits for it.
             match command {

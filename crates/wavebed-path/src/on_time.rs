@@ -107,7 +107,7 @@ fn bounds<'a>(
         .map(Lateness::worst_ns)
         .max()
         .unwrap_or(0);
-    let told = format!(
+    let text = format!(
         "packets left up to {:.0} µs late at p99 ({:.0} µs without waiting in the device), {:.1} ms at worst",
         millis(p99_ns) * 1e3,
         millis(surely_ns) * 1e3,
@@ -128,7 +128,7 @@ fn bounds<'a>(
             holds: p99_ns <= LATE_P99_NS,
             severity: graded(surely_ns, LATE_PACKET_NS),
             evidence: format!(
-                "{told}; bounds {:.0} µs, and {:.0} ms for a run that counts",
+                "{text}; bounds {:.0} µs (suspect) and {:.0} ms (invalid)",
                 millis(LATE_P99_NS) * 1e3,
                 millis(LATE_PACKET_NS)
             ),
@@ -160,7 +160,7 @@ pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
             .flatten()
             .max_by_key(|gap| gap.length_ns);
     }
-    let told = worst.map_or_else(
+    let text = worst.map_or_else(
         || "the engine never stood still".to_owned(),
         |worst| {
             format!(
@@ -179,7 +179,7 @@ pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
         holds: worst_ns <= COUNTED_NS,
         severity: graded(worst_ns, GAP_INVALID_NS),
         evidence: format!(
-            "{told}; bounds {:.0} ms, and {:.0} ms for a run that counts",
+            "{text}; bounds {:.0} ms (suspect) and {:.0} ms (invalid)",
             millis(COUNTED_NS),
             millis(GAP_INVALID_NS)
         ),

@@ -161,7 +161,7 @@ impl Work {
         let mut ended = Ended::default();
         let failure = self.sample(stopped, flows_ns, cpu_ns, &mut ended).err();
         if failure.is_some() {
-            self.tell(None);
+            self.publish(None);
         }
         ended.cpu_ns = clock::thread_cpu_ns();
         (ended, failure)
@@ -219,7 +219,7 @@ impl Work {
                 at_server = Some(now);
             }
         }
-        self.tell(at_server);
+        self.publish(at_server);
         self.flows.write()
     }
 
@@ -239,7 +239,7 @@ impl Work {
         self.cpu.write()
     }
 
-    fn tell(&self, now: Option<FlowsNow>) {
+    fn publish(&self, now: Option<FlowsNow>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 }

@@ -75,7 +75,7 @@ pub struct LinkSummary {
     pub blocks_failed: u64,
     /// Still in the link at the end.
     pub queued_segments: u64,
-    /// `offered + duplicated - delivered - dropped - queued`: a value other than zero is a bug of wavebed.
+    /// `offered + duplicated - delivered - dropped - queued`: a value other than zero is an internal error.
     pub unaccounted_segments: i64,
 }
 
@@ -247,9 +247,8 @@ impl Summary {
         self.checks
             .push(on_time::gaps(self.loops.iter().map(|each| &each.gaps)));
         let Some(lost) = lost else {
-            self.doubts.push(
-                "the machine does not tell its time: stolen processors would not be seen".into(),
-            );
+            self.doubts
+                .push("/proc/stat cannot be read: stolen processor time is unknown".into());
             return;
         };
         self.checks.extend(on_time::machine(&lost, self.duration_s));
@@ -274,8 +273,8 @@ impl Summary {
         self.capture_dropped_segments += dropped_segments;
         if dropped_segments > 0 {
             self.doubts.push(format!(
-                "{name}: {dropped_segments} segments are missing from the capture, though not from the path: the \
-                 disk was too slow"
+                "{name}: {dropped_segments} segments are missing from the capture, not from the path: the disk \
+                 was too slow"
             ));
         }
     }
@@ -284,14 +283,14 @@ impl Summary {
         let unaccounted = total.unaccounted_segments() - i128::from(queued_segments);
         if unaccounted != 0 {
             self.doubts.push(format!(
-                "{name}: {unaccounted} segments are unaccounted for: a bug of wavebed"
+                "{name}: {unaccounted} segments are unaccounted for: internal error"
             ));
         }
         let refused = total.dropped[Reason::PacketMemory as usize].segments;
         if refused > 0 {
             self.doubts.push(format!(
                 "{name}: {refused} segments dropped at the packet memory limit of {} MiB: the queue was shorter than \
-                 the path says: limit the queue, or raise packet-memory",
+                 configured: limit the queue, or raise packet-memory",
                 self.packet_memory_bytes >> 20
             ));
         }
@@ -427,8 +426,8 @@ impl Summary {
         for check in self.checks.iter().filter(|check| !check.holds) {
             let _ = writeln!(out, "{}: {}", check.severity.word(), check.evidence);
         }
-        for doubt in &self.doubts {
-            let _ = writeln!(out, "suspect: {doubt}");
+        for reason in &self.doubts {
+            let _ = writeln!(out, "suspect: {reason}");
         }
         out
     }

@@ -67,7 +67,7 @@ fn tun_device(is_root: bool) -> Check {
             name,
             format!("{}: {error}", tun::DEVICE),
             format!(
-                "run as root, or let everybody use it, which is safe: sudo chmod 666 {}",
+                "run as root, or allow all users to open it, which is safe: sudo chmod 666 {}",
                 tun::DEVICE
             ),
         ),
@@ -120,7 +120,7 @@ fn user_namespaces(trial: &Result<Findings, String>) -> Check {
     let mode = fs::metadata(tun::DEVICE).map_or(0, |about| about.permissions().mode());
     if mode & 0o6 != 0o6 {
         let found = format!("possible, but only root may open {}", tun::DEVICE);
-        let remedy = format!("let everybody, which is safe: chmod 666 {}", tun::DEVICE);
+        let remedy = format!("allow all users, which is safe: chmod 666 {}", tun::DEVICE);
         return Check::warn(name, found, remedy);
     }
     Check::ok(name, "a laboratory can be made in a user namespace")

@@ -104,7 +104,7 @@ impl Stops {
 pub fn add(summary: &mut Value, stops: &[Stop]) {
     let is_long = stops.iter().any(|stop| stop.stopped_s > INVALID_S);
     let severity = if is_long { "invalid" } else { "suspect" };
-    let told: Vec<String> = stops
+    let named: Vec<String> = stops
         .iter()
         .map(|stop| {
             let Stop {
@@ -115,10 +115,10 @@ pub fn add(summary: &mut Value, stops: &[Stop]) {
             format!("{program:?} on {host} was stopped for {stopped_s:.3} s")
         })
         .collect();
-    let evidence = if told.is_empty() {
+    let evidence = if named.is_empty() {
         "every program ran until its end".to_owned()
     } else {
-        told.join("; ")
+        named.join("; ")
     };
     if !stops.is_empty()
         && let Some(Value::String(text)) = summary.get_mut(TEXT)
@@ -165,12 +165,12 @@ mod tests {
         stops.changed(8, ChildState::Exited(0), 5 * SECOND);
         stops.changed(9, ChildState::Stopped(19), 5 * SECOND);
         stops.changed(10, ChildState::Stopped(19), 5 * SECOND);
-        let told = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
+        let named = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
         let wanted = json!([
             {"host": "server", "program": "iperf3", "stopped_s": 3.0},
             {"host": "client", "program": "curl", "stopped_s": 1.0}
         ]);
-        assert_eq!(told, wanted);
+        assert_eq!(named, wanted);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use wavebed_link::rate::{
 };
 use wavebed_link::{Run, Unit};
 
-/// A segment on its way through a naive model: packet, index, bytes, arrival.
+/// A segment in a naive model: packet, index, bytes, arrival.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     packet: u32,
@@ -202,7 +202,7 @@ fn bucket_oracle(arrivals: &[Run], rate: u64, burst: u64, until_ns: u64) -> Vec<
     delivered
 }
 
-/// netem: each departure is fixed on arrival, with the rate of then. Fractions add up within a busy period.
+/// netem: each packet is scheduled on arrival, with the rate at that time. Fractions add up within a busy period.
 fn sampled_oracle(arrivals: &[Run], rate_at: impl Fn(u64) -> u64, most: usize) -> DeliveredAndLost {
     let (mut delivered, mut lost): DeliveredAndLost = (Vec::new(), Vec::new());
     let (mut begin_ns, mut busy_rate, mut work) = (0, 0, 0u128);

@@ -1,4 +1,4 @@
-//! What a bottleneck does, by numbers that a reader can check by hand.
+//! The rules of a bottleneck, with numbers that can be checked by hand.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! CoDel against the pseudo-code of RFC 8289 and against what the RFC says of its behaviour.
+//! CoDel against the pseudo-code of RFC 8289 and against the behaviour described in the RFC.
 
 use crate::codel_support::{Decision, Packet, Rfc8289};
 use crate::loss_support::{QueueBench, run};
@@ -21,7 +21,7 @@ fn queue(ecn: bool, limit: Limit) -> QueueBench<Codel> {
     QueueBench::new(Codel::new(settings(ecn), limit, Unit::Packet))
 }
 
-/// Both models fed the same.
+/// Both models with the same input.
 struct Pair {
     engine: QueueBench<Codel>,
     rfc: Rfc8289,
@@ -179,7 +179,7 @@ fn long_runs_through_many_drop_states_agree() {
             .iter()
             .filter(|decision| matches!(decision, Decision::Marked(_)))
             .count();
-        // The comparison is worth something only if the states were visited.
+        // The comparison is valid only if the states were visited.
         assert!(
             pair.rfc.times_entered > 20,
             "{} drop states",

@@ -3,7 +3,7 @@
 use wavebed_link::{Backlog, LinkCounters};
 
 #[test]
-fn a_block_noted_before_its_slot_does_not_fix_the_queue_of_that_millisecond() {
+fn a_block_recorded_before_its_slot_does_not_fix_the_queue_of_that_millisecond() {
     let level = |bytes| Backlog { segments: 1, bytes };
     let mut counters = LinkCounters::new(true);
     counters.queue_level(800_000, 0, level(100));

@@ -1,4 +1,4 @@
-//! Delay to the nanosecond, in order unless asked otherwise.
+//! Delay to the nanosecond, with and without reordering.
 
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ proptest! {
             let joined = grouped.iter().any(|run| {
                 run.packet == pair[0].packet && run.first <= pair[0].first && run.end() >= pair[1].end()
             });
-            prop_assert!(!(touching && joined && pair[0].at_ns == pair[1].at_ns), "parted for nothing: {pair:?}");
+            prop_assert!(!(touching && joined && pair[0].at_ns == pair[1].at_ns), "split without need: {pair:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Drawn delays against the distributions that were asked for.
+//! Drawn delays against the configured distributions.
 
 use crate::loss_support::{Bench, run};
 use wavebed_link::RandomStream;
@@ -95,8 +95,8 @@ fn pareto_below(x: f64) -> f64 {
     (1.0 - (0.75 * x + 1.5).powi(-3)).max(0.0)
 }
 
-/// The probability of the quarter-and-three-quarters mix below `x`: both parts grow with the normal one, so that it is the
-/// probability below the normal value that makes `x`, found by bisection.
+/// The probability of the quarter-and-three-quarters mix below `x`: both parts grow with the normal one, so that it is
+/// the probability below the normal value that makes `x`, found by bisection.
 fn mixed_below(x: f64) -> f64 {
     let (mut low, mut high) = (-5.4, 5.4);
     for _ in 0..45 {

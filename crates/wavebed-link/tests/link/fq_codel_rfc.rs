@@ -180,7 +180,7 @@ fn long_runs_with_overflow_drops_and_marks_agree() {
             }
             pair.serve(now_ns);
         }
-        // The comparison is worth something only if everything happened.
+        // The comparison is valid only if every event occurred.
         assert!(pair.rfc.batches > 10, "{} batches", pair.rfc.batches);
         assert!(pair.drops > 100, "{} drops", pair.drops);
         assert_eq!(pair.marks > 100, ecn, "{} marks", pair.marks);

@@ -1,4 +1,4 @@
-//! What holds for every link, whatever its stages, arrivals, polls and live changes.
+//! Invariants of every link, for all stages, arrivals, polls and live changes.
 
 use crate::link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
 use crate::link_support::{Event, drive};
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_does_not_mind_when_it_is_polled(stage in radios(), events in events(), seed in any::<u64>()) {
+    fn a_radio_does_not_depend_on_polling_times(stage in radios(), events in events(), seed in any::<u64>()) {
         let stages = [stage];
         let lazy = drive(&mut link(&stages, seed), &events, END_NS, false);
         for (polled, eager) in [(with_polls(&events, seed), false), (events.clone(), true)] {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_holds_nothing_for_ever(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
+    fn a_radio_releases_every_segment(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
         let arrivals: Vec<Event> = (0..20u32)
             .map(|packet| Event::Arrival(crate::link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
             .collect();

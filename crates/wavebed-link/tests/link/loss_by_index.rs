@@ -83,14 +83,14 @@ proptest! {
                         run.packet == pair[0].packet && run.first <= pair[0].first && run.end() >= pair[1].end()
                     });
                     let touching = pair[0].packet == pair[1].packet && pair[0].end() == pair[1].first;
-                    prop_assert!(!(joined && touching), "{pair:?} were parted for nothing");
+                    prop_assert!(!(joined && touching), "{pair:?} were split without need");
                 }
             }
         }
     }
 
     #[test]
-    fn a_superpacket_lives_or_dies_whole_even_when_split_before((single, grouped) in groupings(), seed: u64) {
+    fn a_superpacket_is_lost_or_kept_whole_even_when_split_before((single, grouped) in groupings(), seed: u64) {
         let stage = || Loss::independent(0.4, Unit::Superpacket, RandomStream::new(seed, 2));
         let (one, other) = (pass(stage(), &single), pass(stage(), &grouped));
         prop_assert_eq!(segments(&one.exits.lost), segments(&other.exits.lost));

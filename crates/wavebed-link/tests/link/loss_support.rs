@@ -1,4 +1,4 @@
-//! A bench for one stage or queue: what went in, and what came out of which counter.
+//! A test bench for one stage or queue: its input, and its output by exit.
 
 use proptest::prelude::*;
 use wavebed_link::queue::Queue;
@@ -91,7 +91,7 @@ impl Bench {
         self.stage.apply(now_ns, change)
     }
 
-    /// Every offered and copied segment left through a door or is still held; stamps never went back.
+    /// Every offered and copied segment left through an exit or is still held; stamps never go back.
     pub fn check(&self) {
         let exits = &self.exits;
         let count = |runs: &[Run]| runs.iter().map(|run| u64::from(run.count)).sum::<u64>();

@@ -47,8 +47,8 @@ fn unacknowledged_mode_loses_the_block_and_nr_delivers_the_others_at_once() {
 
 #[test]
 fn acknowledged_mode_sends_again_after_reassembly_and_status() {
-    // Packet 2 tells at decoded(3) that packet 1 is missing; 2 ms later the receiver says so; 0.3 ms later the sender
-    // knows. That is 2.825 ms, so slot 23, which begins at 2.875 ms.
+    // Packet 2 reveals at decoded(3) that packet 1 is missing; 2 ms later the receiver reports it; 0.3 ms later the
+    // sender knows. That is 2.825 ms, so slot 23, which begins at 2.875 ms.
     let config = RadioConfig { rlc: AM, ..plain() };
     let outcome = drive(
         &mut radio(config, slot_two_fails()),
@@ -187,7 +187,7 @@ fn rlc_sends_again_before_new_data() {
 
 #[test]
 fn new_data_does_not_wait_for_what_is_not_known_to_be_lost_yet() {
-    // The poll would find the loss of packet 1 after slot 44. Packet 2 comes in slot 8, takes slot 9 and tells of the
+    // The poll would find the loss of packet 1 after slot 44. Packet 2 comes in slot 8, takes slot 9 and reveals the
     // gap at decoded(9), 1.275 ms; 2.3 ms later, from 3.575 ms on, packet 1 is sent again: slot 29, at 3.625 ms.
     let config = RadioConfig { rlc: AM, ..plain() };
     let mut arrivals = burst(10, 2);
@@ -279,7 +279,7 @@ fn without_forwarding_a_handover_loses_the_buffer() {
 }
 
 #[test]
-fn harq_that_gives_up_hands_over_to_rlc() {
+fn rlc_retransmits_after_harq_gives_up() {
     let harq = Harq {
         processes: 8,
         feedback_slots: 2,
@@ -305,7 +305,7 @@ fn harq_that_gives_up_hands_over_to_rlc() {
         &burst(10, 4),
         50_000_000,
     );
-    // Packet 2 told of the gap at decoded(3), before HARQ gave up at decoded(6).
+    // Packet 2 revealed the gap at decoded(3), before HARQ gave up at decoded(6).
     assert_eq!(outcome.of(1), decoded(23));
     let attempts: Vec<(u64, u32)> = outcome
         .blocks

@@ -1,4 +1,4 @@
-//! What the tests of the radio share: a plain link of which each test changes one thing, and a way to drive it.
+//! Common code of the radio tests: a plain link of which each test changes one setting, and its driver.
 
 use std::sync::Arc;
 

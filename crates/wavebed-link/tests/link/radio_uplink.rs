@@ -86,7 +86,7 @@ fn data_that_comes_while_granted_slots_run_is_reported_in_them() {
 }
 
 #[test]
-fn what_is_left_of_a_grant_is_padding() {
+fn the_unused_rest_of_a_grant_is_padding() {
     // The answer to the request has room for 2000 bytes; the next packet asks again.
     let arrivals = [segment(10, 0), segment(9 * SLOT_NS + 10, 1)];
     let outcome = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
@@ -193,7 +193,7 @@ fn without_grants_the_uplink_is_as_quick_as_the_downlink() {
 
 #[test]
 fn reports_of_what_has_been_sent_do_not_keep_a_request_back() {
-    // The reports of slots 12 and 13 told of what slots 13 and 14 carried: they bring no grant, and a packet that comes
+    // The reports of slots 12 and 13 listed the data of slots 13 and 14: they yield no grant, and a packet that comes
     // in slot 15 has its request in slot 16, and its data in slot 20.
     let mut arrivals = burst(10, 20);
     arrivals.push(segment(15 * SLOT_NS + 10, 20));

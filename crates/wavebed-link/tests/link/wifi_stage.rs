@@ -216,7 +216,7 @@ fn a_gap_stops_the_window() {
 }
 
 #[test]
-fn nothing_is_sent_at_rate_zero_and_what_an_outage_cuts_fails_as_a_whole() {
+fn nothing_is_sent_at_rate_zero_and_an_interrupted_aggregate_fails_as_a_whole() {
     let pattern = pattern(
         "time_s,rate_bps",
         "0,0\n0.0001,1600000000\n0.00015,0\n0.0002,1600000000",

@@ -219,7 +219,7 @@ impl Recipe {
         )
     }
 
-    /// The packet as a TUN device with offloads hands it over.
+    /// The packet as read from a TUN device with offloads.
     pub fn packet(&self) -> (VnetHeader, Vec<u8>) {
         let packet = self.build(
             &self.payload,
