@@ -94,7 +94,7 @@ impl Part {
     }
 }
 
-/// Cuts the packet of `recipe` at places of the fuzzer's choice; appends what the wire must carry.
+/// Splits the packet of `recipe` at random places; appends the expected wire segments.
 fn cut(
     u: &mut Unstructured,
     recipe: &Recipe,

@@ -18,7 +18,7 @@ pub struct EchoArguments {
     port: u16,
 }
 
-/// What to measure.
+/// Options of `probe`.
 #[derive(clap::Args)]
 pub struct ProbeArguments {
     /// HOST:PORT of the echo.

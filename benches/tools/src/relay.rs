@@ -15,7 +15,7 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::tun::Tun;
 use wavebed_os::{clock, poll, sched};
 
-/// What to run across the relay.
+/// The command to run across the relay.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Delay in each direction, nanoseconds.

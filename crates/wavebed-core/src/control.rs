@@ -112,7 +112,7 @@ impl Connection {
         self.closed
     }
 
-    /// Reads what has arrived and returns the complete requests.
+    /// Reads from the socket and returns the complete requests.
     pub fn receive(&mut self) -> Vec<Result<ControlRequest, String>> {
         let mut chunk = vec![0; 1 << 16];
         loop {

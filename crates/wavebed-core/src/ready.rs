@@ -1,4 +1,4 @@
-//! Waits for servers: a command that starts before its server listens fails, whatever the path.
+//! Waits for servers: a command that starts before its server listens fails on any path.
 
 use std::collections::BTreeSet;
 use std::fs;

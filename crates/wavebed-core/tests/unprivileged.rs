@@ -28,7 +28,7 @@ fn open_tun() {
     run_quietly("chmod", &["666", "/mnt/tun"]);
     run_quietly("mount", &["--bind", "/mnt/tun", "/dev/net/tun"]);
     run_quietly("cp", &[support::CORE, "/mnt/wavebed-core"]);
-    // Laboratory files of this test are in /tmp; whoever runs them must get there.
+    // Laboratory files of this test are in /tmp, which its user must be able to search.
     run_quietly("mount", &["-t", "tmpfs", "-o", "mode=1777", "none", "/tmp"]);
     let own_files = std::env::var("TMPDIR").expect("set for this machine");
     run_quietly("mkdir", &["-p", "-m", "755", &own_files]);

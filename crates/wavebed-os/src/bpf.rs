@@ -520,7 +520,7 @@ fn last_processor(list: &str) -> Option<usize> {
 }
 
 /// # Safety
-/// `attributes` must be those of `command`, and its pointers valid for what the command does with them.
+/// `attributes` must be those of `command`, and its pointers valid for the command.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
     // SAFETY: the caller's promise; the kernel reads no more than the size says and takes the rest as zero.
     let answer = unsafe {
@@ -539,7 +539,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
 
 /// A descriptor that bpf(2) has just given.
 fn owned(fd: i32) -> OwnedFd {
-    // SAFETY: only called with what BPF_MAP_CREATE, BPF_PROG_LOAD and the commands that attach gave: new descriptors.
+    // SAFETY: only called with new descriptors of BPF_MAP_CREATE, BPF_PROG_LOAD and the attach commands.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -59,7 +59,7 @@ impl Ethtool {
     /// For interface `interface`.
     ///
     /// # Errors
-    /// The name is too long, or what socket(2) answers.
+    /// The name is too long, or socket(2) fails.
     pub fn open(interface: &str) -> Result<Self> {
         if interface.is_empty() || interface.len() >= libc::IFNAMSIZ {
             return Err(Error {

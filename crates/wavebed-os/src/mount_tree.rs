@@ -50,7 +50,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Copies what is at `path`. The content is the same, not a copy.
+    /// Copies the mount tree at `path`. The content is shared, not copied.
     ///
     /// # Errors
     /// There is nothing, the process lacks the permission, or the kernel is older than Linux 5.2.
@@ -145,7 +145,7 @@ fn set_attributes(
     check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
-/// Makes an empty folder or file, and the folders above it, for everybody to search whatever the umask is.
+/// Creates an empty folder or file, and the folders above it, searchable by all users for any umask.
 fn make_place(path: &Path, is_folder: bool) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| fs::metadata(above).is_err()) {
         make_place(above, true)?;

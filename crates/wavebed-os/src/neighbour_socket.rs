@@ -188,7 +188,7 @@ mod tests {
                 frame[tag.len() + 54] = icmp;
                 frame
             };
-            // Until the kernel has seen the carrier it drops what is sent, and says nothing.
+            // Until the kernel has seen the carrier it silently drops packets.
             let mut early = frame(&[], [8, 6], 0, 0);
             early[0] = 0xfe;
             let arrives = (0..100).any(|_| {

@@ -118,7 +118,7 @@ fn new_file(folder: &Path) -> io::Result<Draft> {
         .open(folder);
     match unnamed {
         Ok(file) => Ok(Draft { file, path: None }),
-        // What file systems and kernels without O_TMPFILE answer.
+        // Errors of file systems and kernels without O_TMPFILE.
         Err(error)
             if [libc::EOPNOTSUPP, libc::EISDIR, libc::EINVAL, libc::ENOSYS]
                 .contains(&error.raw_os_error().unwrap_or(0)) =>

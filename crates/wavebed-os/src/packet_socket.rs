@@ -19,7 +19,7 @@ pub const MAX_BATCH: usize = 64;
 /// Bytes of the virtio-net header that [`PacketSocket::with_virtio_header`] puts before each frame.
 pub const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// Bytes that the kernel may hold of what was sent: over a thousand small frames.
+/// Send buffer, bytes: over a thousand small frames.
 pub(crate) const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 pub(crate) const PACKET_RX_RING: libc::c_int = 5;
@@ -74,7 +74,7 @@ impl PacketSocket {
             .bind(0)
             .and_then(|()| socket.set(libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1))
             .during("bind a packet socket to", interface)?;
-        // More than the system's limit needs CAP_NET_ADMIN; without it the limit is what there is.
+        // More than the system's limit needs CAP_NET_ADMIN; without it the system's limit holds.
         let _ = set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES);
         Ok(socket)
     }

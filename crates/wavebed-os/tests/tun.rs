@@ -85,7 +85,7 @@ fn losses_of_a_late_reader_are_counted() {
         let socket = UdpSocket::bind((OURS, 1000)).expect("socket");
         let sent = u64::from(TX_QUEUE_PACKETS) + 500;
         for _ in 0..sent {
-            // The socket may refuse what the device dropped; that is part of the test.
+            // The socket may report drops of the device as errors; that is part of the test.
             let _ = socket.send_to(b"x", (THEIRS, 2000));
         }
         let lost = tun.losses().expect("counters").tx_dropped - before;

@@ -1,4 +1,4 @@
-//! Prints what the hot functions cost: `cargo run --release -p wavebed-packet --example speed`.
+//! Prints the time of the hot functions: `cargo run --release -p wavebed-packet --example speed`.
 
 #![allow(
     clippy::print_stdout,

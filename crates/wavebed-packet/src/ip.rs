@@ -24,7 +24,7 @@ pub mod protocol {
     pub const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// The version in the first byte of `packet`, whatever it is; zero if the packet is empty.
+/// The version field in the first byte of `packet`; zero if the packet is empty.
 #[must_use]
 pub fn version(packet: &[u8]) -> u8 {
     packet.first().map_or(0, |byte| byte >> 4)
@@ -115,7 +115,7 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// A fixed IPv6 header, and whatever follows it.
+/// A fixed IPv6 header, and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<'a>(&'a [u8]);
 

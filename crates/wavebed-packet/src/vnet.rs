@@ -48,7 +48,7 @@ impl VnetHeader {
         }
     }
 
-    /// The header and what follows it, or nothing if `frame` is too short.
+    /// The header and the rest of `frame`, or nothing if `frame` is too short.
     #[must_use]
     pub fn split(frame: &[u8]) -> Option<(Self, &[u8])> {
         frame

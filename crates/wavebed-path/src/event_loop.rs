@@ -51,7 +51,7 @@ pub struct LinkState {
     pub name: String,
     /// Totals so far.
     pub counts: Counts,
-    /// What it holds.
+    /// Segments in it.
     pub backlog: wavebed_link::Backlog,
 }
 

@@ -95,7 +95,7 @@ fn constant_oracle(arrivals: &[Run], rate: u64, limit: Limit, overhead: u64) -> 
     (delivered, lost)
 }
 
-/// A rate that changes, nanosecond by nanosecond: each offers its rate in nanobits to what has arrived by then.
+/// A rate that changes, nanosecond by nanosecond: each offers its rate in nanobits to the segments that have arrived.
 fn ticking_oracle(
     arrivals: &[Run],
     rate_at: impl Fn(u64) -> u64,

@@ -51,7 +51,7 @@ fn dropping(server: impl Server + 'static) -> Bottleneck<Infinite> {
     Bottleneck::new(config, Infinite::new(Unit::Packet), Box::new(server))
 }
 
-/// Drives one stage; returns what came out and the link, for its counters.
+/// Drives one stage; returns its output and the link, for its counters.
 fn run(stage: impl Stage + 'static, events: &[Event], until_ns: u64) -> (Outcome, Link) {
     let mut link = Link::new(vec![Box::new(stage)], true);
     let outcome = drive(&mut link, events, until_ns, false);

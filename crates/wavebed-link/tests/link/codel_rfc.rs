@@ -323,7 +323,7 @@ fn responsive_flows(mut bench: QueueBench<Codel>, flows: usize) -> (f64, f64) {
     let mut window = vec![2.0f64; flows];
     let mut sent = vec![0u64; flows];
     let mut cut_at = vec![0u64; flows];
-    // What the senders learn and when: (flow, delivered or not, sent at).
+    // Feedback to the senders by time: (flow, delivered or not, sent at).
     let mut news: std::collections::VecDeque<(u64, usize, bool, u64)> =
         std::collections::VecDeque::new();
     let (mut sojourns, mut served, mut slots) = (0.0, 0u64, 0u64);

@@ -1,4 +1,4 @@
-//! Loss is keyed by the index of the decision, whatever the arrival times and the grouping.
+//! Loss is keyed by the index of the decision, independent of arrival times and grouping.
 
 use std::sync::Arc;
 

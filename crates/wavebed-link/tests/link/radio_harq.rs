@@ -314,7 +314,7 @@ fn in_lte_a_block_comes_back_after_eight_subframes() {
     assert_eq!(slots().retransmission(3, &lte), 11);
 }
 
-/// Slot, process and attempt: what happened there.
+/// Transmissions by slot, process and attempt.
 fn verdicts(blocks: &[BlockRecord]) -> BTreeMap<(u64, u32, u32), bool> {
     blocks
         .iter()
@@ -379,8 +379,8 @@ fn saturating_treatments_meet_identical_errors_throughout() {
 
 #[test]
 fn a_repetition_waits_for_a_slot_as_large_as_its_block_needs() {
-    // DDDSU with 6 downlink symbols in S. The block of slot 6 (D) fails and may come back from slot 13 (S) on: it needs 14
-    // symbols, so slot 15. New data takes the special slot meanwhile. A short block would fit into it.
+    // DDDSU with 6 downlink symbols in S. The block of slot 6 (D) fails and may come back from slot 13 (S) on: it needs
+    // 14 symbols, so slot 15. New data takes the special slot meanwhile. A short block would fit into it.
     let frame = Slots {
         own_symbols: vec![14, 14, 14, 6, 0],
         other_symbols: vec![0, 0, 0, 4, 14],

@@ -1,4 +1,4 @@
-//! Slots, duplex frames, and what a block carries.
+//! Slots, duplex frames, and the contents of blocks.
 
 use crate::radio_support::{
     DECODE_NS, RATE_BPS, SLOT_BYTES, SLOT_NS, air, burst, decoded, drive, plain, radio, segment,

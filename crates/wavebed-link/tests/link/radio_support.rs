@@ -102,7 +102,7 @@ pub fn burst(at_ns: u64, count: u32) -> Vec<Run> {
     (0..count).map(|packet| segment(at_ns, packet)).collect()
 }
 
-/// What became of the segments.
+/// The outcome for the segments.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Packet and time, in order.

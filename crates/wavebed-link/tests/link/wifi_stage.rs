@@ -1,4 +1,4 @@
-//! What the wifi stage does, by numbers that a reader can check by hand.
+//! The rules of the wifi stage, with numbers that can be checked by hand.
 
 use std::sync::Arc;
 
@@ -393,7 +393,7 @@ fn two_treatments_with_one_seed_meet_the_same_channel() {
     assert_eq!(outcomes(500, 15_000, 3), thirds);
 }
 
-/// What an aggregate holds, computed from the arrivals alone: segments, each with its bytes.
+/// The contents of an aggregate, computed from the arrivals: segments, each with its bytes.
 fn expected(settings: &WifiSettings, rate_bps: u64, arrivals: &[Run]) -> Vec<(u32, u16, u64)> {
     let mut waiting: Vec<(u32, u16, u64, u64)> = Vec::new();
     for run in arrivals {
