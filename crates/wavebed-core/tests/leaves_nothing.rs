@@ -103,7 +103,7 @@ fn a_hundred_random_kills_leave_nothing() {
             let place = usize::try_from(draw >> 40).expect("24 bits") % victims.len();
             let victim = victims[place];
             let what = format!("round {round}: {} ({victim})", name_of(victim));
-            // It may have ended meanwhile.
+            // It may have ended by itself since.
             let _ = kill(victim, KILL);
             std::thread::sleep(Duration::from_millis(10));
             if running.child.try_wait().expect("wait").is_none() {
