@@ -1,4 +1,4 @@
-//! Any JSON is a stage or an error; a stage carries packets and keeps its books.
+//! Any JSON is a stage or an error; a stage carries packets and accounts for each of them.
 #![no_main]
 
 use std::path::Path;
@@ -15,23 +15,36 @@ fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some('s') => {
             "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,delay_s,loss,bler\n0,1000000000,0.001,0,0.1\n0.005,0,0,0.5,1\n"
         }
-        Some('o') => "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.01\ntime_s,bytes\n0.001,3000\n",
-        Some('p') => "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n",
+        Some('o') => {
+            "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.01\ntime_s,bytes\n0.001,3000\n"
+        }
+        Some('p') => {
+            "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n"
+        }
         _ => return Err("no such pattern".to_owned()),
     };
-    Pattern::parse(text).map(Arc::new).map_err(|error| error.to_string())
+    Pattern::parse(text)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(config) = serde_json::from_slice::<StageConfig>(bytes) else { return };
-    let Ok(stage) = build(&config, RandomStream::new(1, 1), &mut load) else { return };
+    let Ok(config) = serde_json::from_slice::<StageConfig>(bytes) else {
+        return;
+    };
+    let Ok(stage) = build(&config, RandomStream::new(1, 1), &mut load) else {
+        return;
+    };
     let mut link = Link::new(vec![stage], true);
     let mut delivered = Vec::new();
     for packet in 0..40u32 {
         let at_ns = u64::from(packet / 4) * 300_000;
         if packet == 20 {
             link.poll(at_ns, &mut delivered);
-            link.apply(at_ns, &Change::RateBps(u64::from(bytes.len() as u32 % 3) * 10_000_000));
+            link.apply(
+                at_ns,
+                &Change::RateBps(u64::from(bytes.len() as u32 % 3) * 10_000_000),
+            );
         }
         link.accept(Run {
             at_ns,
@@ -49,5 +62,5 @@ fuzz_target!(|bytes: &[u8]| {
     }
     link.poll(1 << 50, &mut delivered);
     let held = i128::from(link.backlog().segments);
-    assert_eq!(link.books().total().unaccounted_segments(), held);
+    assert_eq!(link.counters().total().unaccounted_segments(), held);
 });

@@ -10,7 +10,10 @@ fuzz_target!(|bytes: &[u8]| {
     match Pattern::parse_bytes(bytes) {
         Err(error) => {
             let line = error.to_string();
-            assert!(!line.contains('\n') && line.starts_with("line "), "{line:?}");
+            assert!(
+                !line.contains('\n') && line.starts_with("line "),
+                "{line:?}"
+            );
         }
         Ok(pattern) => {
             let pattern = Arc::new(pattern);
@@ -21,7 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
                 for _ in 0..50 {
                     assert!(cursor.seek(at).is_none_or(|row| row < rows));
                     assert!(cursor.until() > at || cursor.until() == u64::MAX);
-                    at = cursor.until().min(at.saturating_add(pattern.period() * 5 / 2));
+                    at = cursor
+                        .until()
+                        .min(at.saturating_add(pattern.period() * 5 / 2));
                 }
             }
         }

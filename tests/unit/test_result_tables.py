@@ -35,7 +35,7 @@ def tables_of(tmp_path: Path, files: dict[str, str], **other) -> dict[str, pa.Ta
 
 def test_the_engine_writes_the_columns_that_the_schema_names() -> None:
     source = (Path(__file__).parents[2] / "crates/wavebed-path/src/series.rs").read_text()
-    reasons = (Path(__file__).parents[2] / "crates/wavebed-link/src/books.rs").read_text()
+    reasons = (Path(__file__).parents[2] / "crates/wavebed-link/src/counters.rs").read_text()
     named = [part.split('"')[1] for part in reasons.split("pub const fn name")[1].split("}\n    }")[0].split("=>")[1:]]
     written = source.split("fn link_header()")[1].split("header\n}")[0].replace("\\\n         ", "")
     parts = [part for part in written.split('"')[1::2] if "_segments" in part or "_bytes" in part]

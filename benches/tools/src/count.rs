@@ -13,7 +13,7 @@ use nix::sys::socket::{
 use serde_json::json;
 use wavebed_os::clock;
 
-/// What to count.
+/// Options of `count`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Port.
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// End when nothing came for so long after the first datagram, milliseconds.
     #[arg(long, default_value_t = 700)]
     quiet_ms: u64,
-    /// Leave out what comes in the first seconds after the first datagram.
+    /// Leave out the first seconds after the first datagram.
     #[arg(long, default_value_t = 0.0)]
     skip_seconds: f64,
 }

@@ -32,7 +32,7 @@ enum Program {
     Echo(probe::EchoArguments),
     /// Measures round-trip times to an echo.
     Probe(probe::ProbeArguments),
-    /// Runs a command across two TUN devices with a fixed delay: what a relay can do at best.
+    /// Runs a command across two TUN devices with a fixed delay: the best case of a relay.
     Relay(relay::Arguments),
     /// Keeps one processor busy.
     Hog(hog::Arguments),

@@ -18,7 +18,7 @@ pub struct EchoArguments {
     port: u16,
 }
 
-/// What to measure.
+/// Options of `probe`.
 #[derive(clap::Args)]
 pub struct ProbeArguments {
     /// HOST:PORT of the echo.
@@ -36,7 +36,7 @@ pub struct ProbeArguments {
 
 /// Sends back every datagram, until it is ended.
 pub fn echo(arguments: &EchoArguments) -> anyhow::Result<()> {
-    let _scheduler = sched::prepare_thread(sched::Wish::default());
+    let _scheduler = sched::prepare_thread(sched::Options::default());
     let socket = UdpSocket::bind(("0.0.0.0", arguments.port))?;
     let mut buffer = [0u8; 2_048];
     loop {
@@ -55,7 +55,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
     receiver.set_read_timeout(Some(Duration::from_secs(1)))?;
     let count = arguments.count;
     let reader = std::thread::spawn(move || {
-        let _scheduler = sched::prepare_thread(sched::Wish::default());
+        let _scheduler = sched::prepare_thread(sched::Options::default());
         let mut rtts_ns = Vec::with_capacity(count as usize);
         let mut buffer = [0u8; 64];
         while let Ok(length) = receiver.recv(&mut buffer) {
@@ -69,7 +69,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
         }
         rtts_ns
     });
-    let _scheduler = sched::prepare_thread(sched::Wish::default());
+    let _scheduler = sched::prepare_thread(sched::Options::default());
     let start_ns = clock::monotonic_ns();
     for index in 0..count {
         clock::sleep_until(start_ns + u64::from(index) * arguments.interval_us * 1_000);
@@ -81,7 +81,7 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
         .map_err(|_| anyhow::anyhow!("the reader failed"))?;
     let lost = count as usize - rtts_ns.len();
     rtts_ns.sort_unstable();
-    let micros = |values: &[u64], share: f64| quantile_us(values, share);
+    let micros = |values: &[u64], fraction: f64| quantile_us(values, fraction);
     let mut report = json!({
         "probes": count, "lost": lost,
         "rtt_p50_us": micros(&rtts_ns, 0.5), "rtt_p99_us": micros(&rtts_ns, 0.99),
@@ -106,8 +106,8 @@ pub fn probe(arguments: &ProbeArguments) -> anyhow::Result<()> {
     clippy::cast_sign_loss,
     reason = "a rank in a short list"
 )]
-fn quantile_us(sorted_ns: &[u64], share: f64) -> Option<f64> {
+fn quantile_us(sorted_ns: &[u64], fraction: f64) -> Option<f64> {
     let last = sorted_ns.len().checked_sub(1)?;
-    let rank = ((last as f64) * share).round() as usize;
+    let rank = ((last as f64) * fraction).round() as usize;
     Some(sorted_ns[rank.min(last)] as f64 / 1_000.0)
 }

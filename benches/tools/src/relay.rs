@@ -15,7 +15,7 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::tun::Tun;
 use wavebed_os::{clock, poll, sched};
 
-/// What to run across the relay.
+/// The command to run across the relay.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Delay in each direction, nanoseconds.
@@ -106,61 +106,62 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 #[derive(Default)]
-struct Lane {
+struct Direction {
     waiting: VecDeque<(u64, usize, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     free_ns: u64,
 }
 
 fn relay(tuns: &[Tun; 2], delay_ns: u64, rate_bps: Option<u64>) -> anyhow::Result<()> {
-    let _scheduler = sched::prepare_thread(sched::Wish {
+    let _scheduler = sched::prepare_thread(sched::Options {
         fifo_priority: None,
         cpu: None,
     });
-    let mut lanes = [Lane::default(), Lane::default()];
+    let mut directions = [Direction::default(), Direction::default()];
     let mut readable = [true; 2];
     loop {
         let mut more = false;
         for side in 0..2 {
-            let lane = &mut lanes[side];
+            let direction = &mut directions[side];
             for turn in 0..4 {
                 if !readable[side] {
                     break;
                 }
-                let mut buffer = lane.spare.pop().unwrap_or_else(|| vec![0; 66_000]);
+                let mut buffer = direction.spare.pop().unwrap_or_else(|| vec![0; 66_000]);
                 let Some(length) = tuns[side].read(&mut buffer)? else {
-                    lane.spare.push(buffer);
+                    direction.spare.push(buffer);
                     break;
                 };
                 let now_ns = clock::monotonic_ns();
-                lane.free_ns = lane.free_ns.max(now_ns);
+                direction.free_ns = direction.free_ns.max(now_ns);
                 if let Some(rate_bps) = rate_bps {
-                    lane.free_ns += length as u64 * 8_000_000_000 / rate_bps;
+                    direction.free_ns += length as u64 * 8_000_000_000 / rate_bps;
                 }
-                lane.waiting
-                    .push_back((lane.free_ns + delay_ns, length, buffer));
+                direction
+                    .waiting
+                    .push_back((direction.free_ns + delay_ns, length, buffer));
                 more |= turn == 3;
             }
             let now_ns = clock::monotonic_ns();
-            while let Some((due_ns, ..)) = lane.waiting.front() {
+            while let Some((due_ns, ..)) = direction.waiting.front() {
                 if *due_ns > now_ns {
                     break;
                 }
-                let Some((_, length, buffer)) = lane.waiting.pop_front() else {
+                let Some((_, length, buffer)) = direction.waiting.pop_front() else {
                     break;
                 };
                 // A packet that the device refuses is lost, as on any relay.
                 let _ = tuns[1 - side].write_vectored(&[IoSlice::new(&buffer[..length])]);
-                lane.spare.push(buffer);
+                direction.spare.push(buffer);
             }
         }
         readable = [true; 2];
         if more {
             continue;
         }
-        let next_ns = lanes
+        let next_ns = directions
             .iter()
-            .filter_map(|lane| lane.waiting.front().map(|(due_ns, ..)| *due_ns))
+            .filter_map(|direction| direction.waiting.front().map(|(due_ns, ..)| *due_ns))
             .min();
         let now_ns = clock::monotonic_ns();
         if next_ns.is_some_and(|next_ns| next_ns <= now_ns) {

@@ -7,7 +7,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::json;
 use wavebed_os::{clock, sched};
 
-/// What to send.
+/// Options of `send`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// HOST:PORT to send to.
@@ -26,7 +26,7 @@ pub struct Arguments {
     seconds: f64,
 }
 
-/// Sends and prints what was sent.
+/// Sends and prints the result.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let socket = UdpSocket::bind(("0.0.0.0", 0))?;
     socket
@@ -41,10 +41,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .context("no UDP segmentation offload")?;
     }
     let datagram = vec![0u8; usize::from(arguments.payload) * usize::from(arguments.segments)];
-    // A paced sender that waits for a processor catches up in a burst, which is not what was asked for.
+    // A paced sender that waits for a processor catches up in an unwanted burst.
     let _scheduler = arguments
         .rate_pps
-        .map(|_| sched::prepare_thread(sched::Wish::default()));
+        .map(|_| sched::prepare_thread(sched::Options::default()));
     let start_ns = clock::monotonic_ns();
     #[expect(
         clippy::cast_possible_truncation,

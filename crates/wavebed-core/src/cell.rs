@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 
 use wavebed_os::namespace::{self, Forked, Isolation, Notice};
-use wavebed_os::process::{self, Fate, News, Signals};
+use wavebed_os::process::{self, ChildState, News, Signals};
 use wavebed_os::{mount, poll, unix};
 
 use self::pin::PinService;
@@ -132,7 +132,7 @@ impl Front {
 
     fn init_ended(&self) -> i32 {
         match process::wait_for(self.init_pid) {
-            Ok(Fate::Exited(code)) => code,
+            Ok(ChildState::Exited(code)) => code,
             Ok(_) => {
                 say("the cell was killed");
                 FAILED

@@ -1,9 +1,9 @@
-//! Whether laboratory files could be run: one file per line of standard input, one answer per line.
+//! Checks laboratory files: one file per line of standard input, one answer per line.
 
 use std::io::{BufRead, stdin};
 
 use crate::lab_file::LabFile;
-use crate::path_engine::build_segments;
+use crate::path_engine::build_hops;
 use crate::problem::Problem;
 use crate::say::print;
 
@@ -25,7 +25,7 @@ fn problem_of(text: &str) -> Option<String> {
         Ok(lab) => lab,
         Err(line) => return Some(line),
     };
-    build_segments(&lab).err().map(|error| error.to_string())
+    build_hops(&lab).err().map(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_can_be_run_has_no_problem_and_one_that_cannot_names_the_rule() {
+    fn a_valid_file_has_no_problem_and_an_invalid_one_names_the_rule() {
         assert_eq!(problem_of(&with_stage("")), None);
         let stage = r#"{"stage": "corrupt", "probability": 2.0}"#;
         let problem = problem_of(&with_stage(stage)).expect("is refused");

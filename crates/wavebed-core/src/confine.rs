@@ -1,4 +1,4 @@
-//! Programs that get little to harm: what they see, as whom they run, and which variables they know.
+//! Confined programs: their view of the file system, their user, and their environment variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,52 +10,52 @@ use wavebed_os::confinement::{Confinement, TEMPORARY, User};
 
 use crate::lab_file::LabFile;
 
-/// Variables of the laboratory's owner that every program may know, beside those whose names begin with `LC_`.
+/// Environment variables that every program may have, beside those whose names begin with `LC_`.
 const HARMLESS: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "TERM", "TZ"];
 
 /// How confined programs of a laboratory are confined.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfineFile {
-    /// The user and group that they are; nobody else is.
+    /// Their user and group, which no other process has.
     pub user: u32,
-    /// Folders that they find empty.
+    /// Folders that are empty to them.
     pub hidden: Vec<PathBuf>,
-    /// What they can read although it is in one of those, or in a folder that only its owner can search.
+    /// Paths in these folders, or in folders that only their owner can search, that stay readable.
     pub read: Vec<PathBuf>,
 }
 
-/// What one program needs beside that.
+/// Additional needs of one program.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Needs {
-    /// What else it reads.
+    /// Further paths that it reads.
     read: Vec<PathBuf>,
     /// Folders that it writes to.
     write: Vec<PathBuf>,
-    /// What it may do in its host's network namespace.
+    /// Its capabilities in its host's network namespace.
     capabilities: Vec<Capability>,
 }
 
-/// A capability that a program can need.
+/// A capability that a program may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// Settings of its host's network.
+    /// Network configuration of its host.
     NetAdmin,
 }
 
 /// The confinement of a laboratory's programs.
 pub struct Rules {
     file: ConfineFile,
-    /// Whether the laboratory is root's, so that there are other users.
+    /// Whether root runs the laboratory, so that other users exist.
     has_users: bool,
     /// Whether the laboratory may have a terminal.
     may_have_terminal: bool,
 }
 
 impl Rules {
-    /// Takes the rules out of the laboratory file, if it has any.
+    /// Takes the rules from the laboratory file, if it has any.
     pub fn take(lab: &mut LabFile, has_users: bool) -> Option<Self> {
         let may_have_terminal = lab.command.is_some() || !lab.background.is_empty();
         lab.confine.take().map(|file| Self {
@@ -65,13 +65,13 @@ impl Rules {
         })
     }
 
-    /// The user that confined programs are on the machine, if it is another than that of the laboratory.
+    /// The user of confined programs on the machine, if it differs from that of the laboratory.
     #[must_use]
     pub fn other_user(&self) -> Option<u32> {
         self.has_users.then_some(self.file.user)
     }
 
-    /// How a program with these needs is confined.
+    /// The confinement of a program with these needs.
     #[must_use]
     pub fn confinement(&self, needs: &Needs) -> Confinement {
         let capabilities = needs.capabilities.iter().fold(Set::empty(), |set, each| {
@@ -94,7 +94,7 @@ impl Rules {
     }
 }
 
-/// The variables that a confined program knows of `all`, and where it may write.
+/// The variables of `all` that a confined program has, and the folders that it may write to.
 #[must_use]
 pub fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = all
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_harmless_variables_are_known() {
+    fn only_harmless_variables_are_passed_on() {
         let given = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),

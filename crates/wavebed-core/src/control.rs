@@ -1,4 +1,4 @@
-//! The control socket's language: one JSON object per line, each way.
+//! The protocol of the control socket: one JSON object per line in each direction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use crate::confine::Needs;
 use crate::engine::Setting;
 use crate::lab_file::ProcessFile;
 
-/// A line may be this long: a pattern of a few million rows.
+/// Longest line: a pattern of a few million rows.
 const LONGEST_LINE: usize = 256 << 20;
 
-/// A demand as it stands on its line.
+/// A request as parsed from its line.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Line {
@@ -42,36 +42,36 @@ enum Line {
     Stop,
 }
 
-/// What somebody wants of a running laboratory.
+/// A request to a running laboratory.
 #[derive(Debug)]
-pub enum Demand {
-    /// Counters and addresses.
+pub enum ControlRequest {
+    /// Return counters and addresses.
     Show,
-    /// Let time begin.
+    /// Start the laboratory's time.
     Begin,
-    /// A live change.
+    /// Change links while they run.
     Set {
-        /// The link; every one that takes the change without.
+        /// The link; null for every link that takes the change.
         link: Option<String>,
         /// The change.
         setting: Setting,
     },
     /// Start a program.
     Run {
-        /// Where and what.
+        /// Its host and arguments.
         process: ProcessFile,
         /// Variables on top of the laboratory's own.
         environment: Vec<(String, String)>,
         /// Working directory.
         directory: Option<String>,
-        /// What it needs, if it is to be confined.
+        /// Its needs, if it is to be confined.
         needs: Option<Needs>,
         /// Standard input, output and error.
         stdio: [Option<OwnedFd>; 3],
     },
-    /// A signal to a program that was started here, and its process group.
+    /// Send a signal to the process group of a program that was started here.
     Kill {
-        /// Its number.
+        /// Its process id.
         pid: i32,
         /// The signal's number.
         signal: i32,
@@ -106,14 +106,14 @@ impl Connection {
         }
     }
 
-    /// Whether the other end is gone.
+    /// Whether the other end has closed.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes what has arrived and returns the demands that are complete.
-    pub fn receive(&mut self) -> Vec<Result<Demand, String>> {
+    /// Reads from the socket and returns the complete requests.
+    pub fn receive(&mut self) -> Vec<Result<ControlRequest, String>> {
         let mut chunk = vec![0; 1 << 16];
         loop {
             let mut descriptors = Vec::new();
@@ -134,43 +134,43 @@ impl Connection {
             }
         }
         self.closed |= self.buffer.len() > LONGEST_LINE;
-        let mut demands = Vec::new();
+        let mut requests = Vec::new();
         let mut start = 0;
         while let Some(length) = self.buffer[start..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer[start..start + length].to_vec();
             start += length + 1;
-            demands.push(self.understand(&line));
+            requests.push(self.parse(&line));
         }
         self.buffer.drain(..start);
-        demands
+        requests
     }
 
-    fn understand(&mut self, line: &[u8]) -> Result<Demand, String> {
+    fn parse(&mut self, line: &[u8]) -> Result<ControlRequest, String> {
         let line =
-            serde_json::from_slice(line).map_err(|error| format!("this is no demand: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("invalid request: {error}"))?;
         Ok(match line {
-            Line::Show => Demand::Show,
-            Line::Begin => Demand::Begin,
-            Line::Set { link, setting } => Demand::Set { link, setting },
+            Line::Show => ControlRequest::Show,
+            Line::Begin => ControlRequest::Begin,
+            Line::Set { link, setting } => ControlRequest::Set { link, setting },
             Line::Run {
                 host,
                 argv,
                 env,
                 cwd,
                 confine,
-            } => Demand::Run {
+            } => ControlRequest::Run {
                 process: check(host, argv, confine.is_some())?,
                 environment: env.into_iter().collect(),
                 directory: cwd,
                 needs: confine,
                 stdio: [(); 3].map(|()| self.descriptors.pop_front()),
             },
-            Line::Kill { pid, signal } => Demand::Kill { pid, signal },
-            Line::Stop => Demand::Stop,
+            Line::Kill { pid, signal } => ControlRequest::Kill { pid, signal },
+            Line::Stop => ControlRequest::Stop,
         })
     }
 
-    /// Sends an answer. Whoever does not read its answers is let go.
+    /// Sends an answer. A connection whose peer does not read its answers is closed.
     pub fn answer(&mut self, answer: &Value) {
         let mut line = answer.to_string().into_bytes();
         line.push(b'\n');
@@ -180,7 +180,7 @@ impl Connection {
 
 fn check(host: String, argv: Vec<String>, confined: bool) -> Result<ProcessFile, String> {
     if argv.first().is_none_or(String::is_empty) {
-        return Err("run: argv: a program is wanted".to_owned());
+        return Err("run: argv: must name a program".to_owned());
     }
     Ok(ProcessFile {
         host,

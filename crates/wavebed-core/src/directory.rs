@@ -1,7 +1,7 @@
-//! The running laboratories: each listens on an abstract socket `wavebed/UID/NAME/RANDOM`.
+//! The directory of running laboratories: each listens on an abstract socket `wavebed/UID/NAME/RANDOM`.
 //!
-//! Anybody may bind any abstract name. The random part keeps others from binding ours before us; the user that the kernel
-//! reports for a listener keeps them from being taken for us. Only a listener of the user in its name counts.
+//! Every process may bind any abstract name. The random part prevents other users from binding the name first. The
+//! kernel reports the user of a listener: only a listener of the user in its name is accepted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,16 +14,16 @@ use wavebed_os::unix;
 use crate::lab_file;
 use crate::problem::Problem;
 
-/// At most so many names are looked at.
+/// Most names that are examined.
 const MOST_NAMES: usize = 4096;
 
-/// The random part has so many hexadecimal digits.
+/// Hexadecimal digits of the random part.
 const RANDOM_DIGITS: usize = 32;
 
 /// A running laboratory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Running {
-    /// The user that it belongs to.
+    /// Its user.
     pub uid: u32,
     /// Its name.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Running {
     pub socket: String,
 }
 
-/// The running laboratories that the caller may speak with: its own, or everybody's for root.
+/// The running laboratories that the caller may control: its own, or all for root.
 #[must_use]
 pub fn running() -> Vec<Running> {
     let (user, _) = effective_user();
@@ -47,11 +47,11 @@ pub fn running() -> Vec<Running> {
 /// Listens for `user`'s laboratory called `name`.
 ///
 /// # Errors
-/// A laboratory of this user and name runs already.
+/// A laboratory of this user and name is running.
 pub fn listen(name: &str, user: u32) -> Result<UnixListener, Problem> {
     let socket = format!("wavebed/{user}/{name}/{}", random()?);
     let listener = unix::listen(&socket)?;
-    // Only now: of two that begin at once, at least one finds the other.
+    // After binding: of two that start at once, at least one finds the other.
     let mut others = candidates();
     others.retain(|lab| lab.uid == user && lab.name == name && lab.socket != socket);
     if others
@@ -74,15 +74,16 @@ fn random() -> Result<String, Problem> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Whether the user in the name listens there, as the kernel says. Never waits: whoever takes no connection is not counted.
+/// Whether the kernel reports the user in the name as the listener. Does not wait: a listener that accepts no
+/// connection does not count.
 fn is_authentic(lab: &Running) -> bool {
     unix::connect(&lab.socket)
         .is_ok_and(|stream| unix::peer_user(&stream).is_ok_and(|user| user == lab.uid))
 }
 
-/// What listens on names of laboratories, by user and name.
+/// Listeners on names of laboratories, by user and name.
 fn candidates() -> BTreeSet<Running> {
-    // Others choose the names in this list: they need not be text.
+    // Other programs choose names in this list, which need not be UTF-8.
     let bytes = fs::read("/proc/net/unix").unwrap_or_default();
     parse(&String::from_utf8_lossy(&bytes))
 }
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_of_another_user_than_its_name_says_is_none() {
+    fn a_listener_of_another_user_than_in_its_name_is_ignored() {
         let (user, _) = effective_user();
         let socket = |uid: u32| format!("wavebed/{uid}/theft-{}/{RANDOM}", std::process::id());
         let lab = |uid: u32| Running {
@@ -154,7 +155,7 @@ mod tests {
         let _claimed = unix::listen(&socket(user + 1)).expect("listen");
         assert!(is_authentic(&lab(user)));
         assert!(!is_authentic(&lab(user + 1)));
-        assert!(!is_authentic(&lab(user + 2)), "nobody listens");
+        assert!(!is_authentic(&lab(user + 2)), "no listener");
     }
 
     #[test]
@@ -166,7 +167,7 @@ mod tests {
         assert!(refusal.contains("runs already"), "{refusal}");
         assert!(running().iter().any(|lab| lab.name == name));
         drop(first);
-        // A process that another test starts at this moment holds the listener, too, until it executes its program.
+        // A process that another test starts at this moment holds the listener too until its exec.
         let free = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             listen(&name, user).is_ok()

@@ -1,10 +1,10 @@
-//! The end that signals ask for: the first one lets everything end in order, the second one sets a time limit.
+//! Termination by signals: the first signal starts an orderly end, the second one sets a time limit.
 
 use wavebed_os::clock;
 
 use crate::{limits, signals};
 
-/// The signals so far that ask for the end.
+/// The termination signals received so far.
 #[derive(Debug, Default)]
 pub struct Ending {
     asked: u32,
@@ -13,25 +13,25 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Takes note of a signal.
+    /// Records a signal.
     pub fn hear(&mut self, signal: i32) {
         self.hear_at(signal, clock::monotonic_ns());
     }
 
-    /// How long everything may take, ns; `None`: as long as it wants.
+    /// Time left until everything is killed, ns; `None` without a limit.
     #[must_use]
     pub fn left_ns(&self) -> Option<u64> {
         self.kill_at_ns
             .map(|at| at.saturating_sub(clock::monotonic_ns()))
     }
 
-    /// Whether the time is over.
+    /// Whether no time is left.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.left_ns() == Some(0)
     }
 
-    /// The exit status of what is killed then.
+    /// The exit status after the kill.
     #[must_use]
     pub const fn status(&self) -> i32 {
         128 + self.last

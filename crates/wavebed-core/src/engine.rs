@@ -1,7 +1,7 @@
-//! The engine as the laboratory sees it, and the process in which it runs.
+//! The interface of the engine, and the process that runs it.
 //!
-//! The engine has threads and may hold gigabytes, so it lives in a process of its own beside the laboratory's
-//! init: starting a program stays cheap, and init never waits for it but here.
+//! The engine has threads and may hold gigabytes, so it runs in its own process beside the laboratory's init: starting
+//! a program stays cheap, and init waits for the engine only here.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -14,24 +14,24 @@ use wavebed_os::capabilities::{self, Set};
 use wavebed_os::{poll, process, sched};
 
 use crate::limits;
-use crate::say::say as tell;
+use crate::say::say as report;
 use crate::signals;
 
-/// What the engine's process keeps: real-time priority for its loops, and files in folders that are not root's.
+/// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
 const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
 
-/// How often the engine's process looks whether the engine still runs.
+/// Interval at which the engine's process checks that the engine runs.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
-/// Where a summary has itself as a person reads it; taken out before it is stored.
+/// Key of the summary's text form; removed before the summary is stored.
 pub const TEXT: &str = "text";
 
-/// What can be asked of a running engine. Refusals are one line.
+/// The requests to a running engine. Errors are one line.
 pub trait Engine {
-    /// Lets time begin, once. Answers when it did, on the monotonic clock, nanoseconds.
+    /// Starts time, once. Returns time zero on the monotonic clock, nanoseconds.
     ///
     /// # Errors
-    /// It has begun, or the engine cannot start.
+    /// Time has started, or the engine cannot start.
     fn begin(&mut self) -> Result<u64, String>;
 
     /// The counters of every link, in the form of the summary.
@@ -46,10 +46,10 @@ pub trait Engine {
     /// There is no such link, or it does not take the change.
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String>;
 
-    /// Whether it has ended by itself.
+    /// Whether it has ended without a stop request.
     fn has_failed(&self) -> bool;
 
-    /// Stops it and draws up the summary, with its [`TEXT`].
+    /// Stops it and returns the summary, with its [`TEXT`].
     ///
     /// # Errors
     /// A loop, a log or a capture failed.
@@ -70,7 +70,7 @@ pub enum Setting {
     Pattern(String),
 }
 
-/// What init asks of the engine's process.
+/// A request of init to the engine's process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
@@ -80,7 +80,7 @@ pub enum Request {
     Show,
     /// [`Engine::set`].
     Set {
-        /// The link; all without.
+        /// The link; null for all.
         link: Option<String>,
         /// The change.
         #[serde(flatten)]
@@ -90,10 +90,10 @@ pub enum Request {
     Stop,
 }
 
-/// The life of the engine's process: starts the engine, serves init's requests, ends. Returns the exit status.
+/// Runs the engine's process: starts the engine and serves init's requests. Returns the exit status.
 #[must_use]
 pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: UnixStream) -> i32 {
-    // Whatever the terminal or the end of the laboratory sends to everybody is not for the engine.
+    // Signals that the terminal or the end of the laboratory sends to all processes do not concern the engine.
     process::ignore(&[
         signals::INT,
         signals::TERM,
@@ -106,7 +106,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         signals::USR2,
     ]);
     sched::leave_session();
-    // Devices and tables are open. Before there are threads, which would keep what they were born with.
+    // After devices and tables are open, and before there are threads, which would keep their capabilities.
     if let Err(error) = capabilities::renounce(NEEDED) {
         let _ = say(&mut init, &Err(error.to_string()));
         return 1;
@@ -126,12 +126,12 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
     };
     let mut reader = BufReader::new(reader);
     loop {
-        // One demand at a time: between two of them nothing is left in the reader's buffer.
+        // One request at a time: the reader's buffer is empty between requests.
         let mut asked = [false];
         if poll::wait(&[init.as_fd()], &mut asked, Some(LOOK_EVERY_NS)).is_err()
             || engine.has_failed()
         {
-            return i32::from(engine.stop().map_err(tell).is_err());
+            return i32::from(engine.stop().map_err(report).is_err());
         }
         if !asked[0] {
             continue;
@@ -161,7 +161,7 @@ fn say(stream: &mut UnixStream, answer: &Result<Value, String>) -> std::io::Resu
     stream.write_all(&line)
 }
 
-/// Init's end of the conversation with the engine's process.
+/// Init's connection to the engine's process.
 pub struct EngineLink {
     reader: BufReader<UnixStream>,
     pid: i32,
@@ -169,7 +169,7 @@ pub struct EngineLink {
 }
 
 impl EngineLink {
-    /// A conversation over `stream` with the process `pid`; waits until the engine runs.
+    /// A connection over `stream` to the process `pid`; waits until the engine runs.
     ///
     /// # Errors
     /// The engine could not start.
@@ -182,10 +182,10 @@ impl EngineLink {
         link.answer(limits::ENGINE_START).map(|_| link)
     }
 
-    /// Asks and waits for the answer. An engine that does not answer in time is killed.
+    /// Sends a request and waits for the answer. An engine that does not answer in time is killed.
     ///
     /// # Errors
-    /// The engine refuses, is gone, or did not answer.
+    /// The engine refuses, has ended, or did not answer.
     pub fn ask(&mut self, request: &Request) -> Result<Value, String> {
         let limit = match request {
             Request::Stop => limits::ENGINE_STOP,
@@ -228,7 +228,7 @@ impl EngineLink {
         }
     }
 
-    /// The conversation broke off. A late answer would be taken for that to another request, so the engine is killed.
+    /// The connection failed. A late answer would be taken for that to the next request, so the engine is killed.
     fn lost(&mut self, error: &std::io::Error, limit: Duration) -> String {
         if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
             return gone();
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// A process in the engine's place that says that it runs, and then nothing.
+    /// A process that reports that it runs, and never answers.
     fn silent() -> (std::process::Child, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("pair");
         let child = Command::new("sh")

@@ -1,40 +1,40 @@
-//! The process that the user sees: it makes the laboratory's init, stays in the machine's namespaces, passes on
-//! signals and connections, looks after the terminal, and ends with the laboratory's status.
+//! The front process: it starts the laboratory's init, stays in the machine's namespaces, forwards signals and
+//! connections, manages the terminal, and exits with the laboratory's status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
-use wavebed_os::process::{self, Fate, Signals};
+use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::terminal::{self, Settings};
 use wavebed_os::{poll, unix};
 use wavebed_path::LinkError;
 
 use crate::directory;
 use crate::ending::Ending;
-use crate::init::{self, Birth};
+use crate::init::{self, InitSetup};
 use crate::lab_file::LabFile;
 use crate::path_engine;
 use crate::problem::{FAILED, Problem};
 use crate::say::say;
 use crate::signals;
 
-/// What the front process passes to init, the first byte of a message.
+/// Kind of a message between the front process and init: its first byte.
 pub mod message {
     /// A signal; its number follows.
     pub const SIGNAL: u8 = b'S';
-    /// A connection to the control socket; its descriptor comes along.
+    /// A connection to the control socket, with its descriptor.
     pub const CONNECTION: u8 = b'C';
-    /// The command may go on, in the foreground of the terminal.
+    /// Continue the command in the foreground of the terminal.
     pub const FOREGROUND: u8 = b'F';
-    /// The command may go on, in the background.
+    /// Continue the command in the background.
     pub const BACKGROUND: u8 = b'B';
     /// From init: the command was stopped, as by Ctrl-Z.
     pub const STOPPED: u8 = b'Z';
 }
 
-/// Signals that are meant for the command.
+/// Signals for the command.
 const PASSED_ON: [i32; 7] = [
     signals::INT,
     signals::TERM,
@@ -51,7 +51,7 @@ struct Front {
     init: OwnedFd,
     init_pid: i32,
     pidfd: OwnedFd,
-    /// Over which the owner sends connections; its hang-up means that the owner is gone.
+    /// Socket over which the owner sends connections; its hang-up means that the owner has ended.
     owner: Option<OwnedFd>,
     user: u32,
     terminal: Option<Settings>,
@@ -61,17 +61,17 @@ struct Front {
 /// Runs the laboratory of the file at `path` and returns the exit status.
 ///
 /// # Errors
-/// The file is wrong, or the machine cannot do it.
+/// The file is invalid, or the machine cannot run it.
 pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
     let lab = LabFile::read(path)?;
-    let segments = path_engine::build_segments(&lab).map_err(|error| match error {
+    let hops = path_engine::build_hops(&lab).map_err(|error| match error {
         LinkError::Pattern(line) => Problem::wrong(line),
         LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
     })?;
     let (user, group) = namespace::effective_user();
     if lab.nat && user != 0 {
         return Err(Problem::cannot(
-            "nat: only root can join a laboratory to the machine's network",
+            "nat: requires root: run as root, or set nat to false",
         ));
     }
     let owner = control
@@ -109,19 +109,19 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             drop((init, listener, signals, owner));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
             let has_terminal = terminal.is_some();
-            let birth = Birth {
+            let setup = InitSetup {
                 lab,
-                segments,
+                hops,
                 machine,
                 front: front_end,
                 outer_user,
                 has_terminal,
             };
-            std::process::exit(init::live(birth))
+            std::process::exit(init::run(setup))
         }
         Forked::Parent(child) => {
-            drop((front_end, machine, segments));
-            // It passes on, waits and tells: that needs no privilege, on the machine's side of the laboratory least of all.
+            drop((front_end, machine, hops));
+            // It forwards, waits and reports: that needs no privilege on the machine.
             capabilities::renounce(Set::empty())
                 .map_err(|error| Problem::failed(error.to_string()))?;
             let front = Front {
@@ -141,7 +141,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
 }
 
 impl Front {
-    /// Waits on everything until init has ended.
+    /// Serves all descriptors until init has ended.
     fn attend(mut self) -> i32 {
         loop {
             let mut readable = [false; 5];
@@ -176,7 +176,7 @@ impl Front {
         }
     }
 
-    /// Kills init, and with it everything inside, whatever hangs there.
+    /// Kills init, and with it every process inside.
     fn kill_init(&self, status: i32) -> i32 {
         let _ = process::kill(self.init_pid, signals::KILL);
         let _ = process::wait_for(self.init_pid);
@@ -191,8 +191,8 @@ impl Front {
         }
     }
 
-    /// Takes a connection to the name and hands it to init, if its other end is ours or root's. Only here, outside the
-    /// laboratory's user namespace, are users what they are.
+    /// Accepts a connection to the name and passes it to init, if its peer is this user or root. User ids are those of
+    /// the machine only outside the laboratory's user namespace.
     fn pass_visitor(&self) {
         if let Ok((stream, _)) = self.listener.accept()
             && let Ok(peer) = unix::peer_user(&stream)
@@ -202,7 +202,7 @@ impl Front {
         }
     }
 
-    /// Hands init the connections that the owner sent. Returns whether the owner is still there.
+    /// Passes the owner's connections to init. Returns whether the owner still runs.
     fn hear_owner(&self) -> bool {
         let Some(owner) = &self.owner else {
             return true;
@@ -234,7 +234,7 @@ impl Front {
                 };
                 let _ = unix::send(self.init.as_fd(), &[kind], &[]);
             }
-            // Init is about to end: its descriptor will say so.
+            // Init is about to end, and its descriptor will report that.
             Ok(0) | Err(_) => std::thread::yield_now(),
             Ok(_) => {}
         }
@@ -242,9 +242,9 @@ impl Front {
 
     fn init_ended(&self) -> i32 {
         match process::wait_for(self.init_pid) {
-            Ok(Fate::Exited(code)) => self.end(code),
-            Ok(fate) => {
-                if let (Some(settings), Fate::Killed(_)) = (&self.terminal, fate) {
+            Ok(ChildState::Exited(code)) => self.end(code),
+            Ok(state) => {
+                if let (Some(settings), ChildState::Killed(_)) = (&self.terminal, state) {
                     let _ = settings.restore(std::io::stdin().as_fd());
                 }
                 let status = self.end(FAILED);

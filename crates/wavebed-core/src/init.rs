@@ -14,9 +14,9 @@ use serde_json::Value;
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
-use wavebed_os::process::{self, Fate, Signals};
+use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, output, poll, terminal, unix};
-use wavebed_path::SegmentSetup;
+use wavebed_path::HopSetup;
 
 use self::stops::Stops;
 use crate::confine::Rules;
@@ -31,7 +31,8 @@ use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
 use crate::signals;
 
-/// What init keeps once the hosts are there: it starts programs in their namespaces, confines some, and signals all.
+/// Capabilities that init keeps once the hosts exist: it starts programs in their namespaces, confines some, and
+/// signals all.
 const NEEDED: Set = Set::SYS_ADMIN
     .union(Set::SYS_CHROOT)
     .union(Set::SETUID)
@@ -42,15 +43,15 @@ const NEEDED: Set = Set::SYS_ADMIN
     .union(Set::DAC_OVERRIDE)
     .union(Set::DAC_READ_SEARCH);
 
-/// What init is born with.
-pub struct Birth {
+/// The parameters of init.
+pub struct InitSetup {
     /// The laboratory file.
     pub lab: LabFile,
-    /// Its stages, built.
-    pub segments: Vec<Vec<SegmentSetup>>,
+    /// Its hops, with their stages.
+    pub hops: Vec<Vec<HopSetup>>,
     /// The machine's network namespace, for NAT.
     pub machine: Option<NetworkNamespace>,
-    /// The way to the front process.
+    /// Socket to the front process.
     pub front: OwnedFd,
     /// User and group outside, if init is in a new user namespace.
     pub outer_user: Option<(u32, u32)>,
@@ -67,7 +68,7 @@ struct Init {
     signals: Signals,
     engine: EngineLink,
     engine_child: Child,
-    /// Shared with the engine's process; the table goes with the last of both.
+    /// Shared with the engine's process; the table is removed when both have ended.
     _masquerade: Option<Masquerade>,
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
@@ -77,25 +78,25 @@ struct Init {
     stops: Stops,
     has_terminal: bool,
     interrupted: bool,
-    /// How often signals asked for the end.
+    /// Number of termination signals received.
     asked_to_end: u32,
     end: Option<End>,
-    /// When the laboratory ends whatever the command does.
+    /// When the laboratory ends at the latest.
     deadline_ns: Option<u64>,
 }
 
-/// Why the laboratory ends.
+/// How the laboratory ends.
 #[derive(Clone, Copy, Debug)]
 struct End {
     status: i32,
-    /// The connection that asked for it.
+    /// The connection that requested it.
     asked_by: Option<u64>,
 }
 
-/// The life of init. Returns the exit status.
+/// Runs init. Returns the exit status.
 #[must_use]
-pub fn live(birth: Birth) -> i32 {
-    let answer = prepare(birth).and_then(|mut init| {
+pub fn run(setup: InitSetup) -> i32 {
+    let answer = prepare(setup).and_then(|mut init| {
         init.start_programs()?;
         init.attend();
         Ok(init.finish())
@@ -106,26 +107,26 @@ pub fn live(birth: Birth) -> i32 {
     })
 }
 
-/// Everything from birth to a running engine.
-fn prepare(birth: Birth) -> Result<Init, Problem> {
-    let Birth {
+/// Sets up the namespaces, the hosts and the engine.
+fn prepare(setup: InitSetup) -> Result<Init, Problem> {
+    let InitSetup {
         mut lab,
-        segments,
+        hops,
         machine,
         front,
         outer_user,
         has_terminal,
-    } = birth;
+    } = setup;
     if let Some((user, group)) = outer_user {
         namespace::map_root(user, group)?;
     }
     process::die_with_parent().map_err(|error| Problem::failed(error.to_string()))?;
     if unix::is_hung_up(&front) {
-        return Err(Problem::failed("the front process is gone"));
+        return Err(Problem::failed("the front process has ended"));
     }
     let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
     mount::make_private().map_err(|error| Problem::no_rights(&error))?;
-    // Refused in some containers without root; programs then see the numbers of processes outside.
+    // Refused in some containers without root; programs then see the process ids of the machine.
     let _ = mount::fresh_proc();
     namespace::set_hostname("wavebed").map_err(|error| Problem::no_rights(&error))?;
     let network = network::build(&lab, machine)?;
@@ -135,8 +136,8 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     replace_names(&lab, &network);
     let Network {
         hosts,
-        hops,
-        books,
+        legs,
+        counters,
         sockets,
         masquerade,
         ..
@@ -146,7 +147,7 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         Forked::Child => {
             drop((ours, front, signals, hosts));
             let status = engine::serve(
-                || path_engine::start(&lab, segments, hops, books, sockets),
+                || path_engine::start(&lab, hops, legs, counters, sockets),
                 theirs,
             );
             drop(masquerade);
@@ -154,10 +155,10 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
         }
         Forked::Parent(child) => child,
     };
-    drop((theirs, segments, hops, books, sockets));
+    drop((theirs, hops, legs, counters, sockets));
     let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     let rules = Rules::take(&mut lab, outer_user.is_none());
-    // Programs of the laboratory's root get all of root's by being started, unless this process may not gain any.
+    // Programs of the laboratory's root gain all capabilities at exec, unless no_new_privs is set.
     if !capabilities::never_gains() {
         let needed = match outer_user {
             Some(_) => NEEDED.union(Set::SETFCAP),
@@ -187,16 +188,16 @@ fn prepare(birth: Birth) -> Result<Init, Problem> {
     })
 }
 
-/// Makes the hosts' names known inside. Not worth a failure: addresses still work.
+/// Makes the hosts' names resolvable inside. An error is not fatal: addresses still work.
 fn replace_names(lab: &LabFile, network: &Network) {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let text = network::hosts_file(lab, network.hosts[0].v4.octets()[2], &own);
     if let Err(error) = mount::replace_file("/etc/hosts", &text) {
         say(format_args!(
-            "{error}: names of hosts are not known inside, only addresses"
+            "{error}: host names do not resolve inside the laboratory: use addresses"
         ));
     }
-    // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine itself can reach.
+    // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine's namespace reaches.
     let upstream = "/run/systemd/resolve/resolv.conf";
     if lab.nat && fs::exists(upstream).unwrap_or(false) {
         let _ = mount::bind(upstream, "/etc/resolv.conf");
@@ -204,7 +205,7 @@ fn replace_names(lab: &LabFile, network: &Network) {
 }
 
 impl Init {
-    /// Serves everybody until there is a reason to end.
+    /// Serves all descriptors until the laboratory is to end.
     fn attend(&mut self) {
         while self.end.is_none() {
             let timeout_ns = self
@@ -268,7 +269,7 @@ impl Init {
         let mut descriptors = Vec::new();
         match unix::receive(self.front.as_fd(), &mut buffer, &mut descriptors) {
             Ok(count) if count > 0 => {}
-            // The front process is gone; nobody is there to hear a status.
+            // The front process has ended; no process reads a status.
             _ => std::process::exit(FAILED),
         }
         match buffer[0] {
@@ -319,7 +320,7 @@ impl Init {
 
     fn engine_ended(&mut self) {
         let how = process::wait_for(self.engine_child.pid);
-        let code = how.map_or(FAILED, Fate::exit_code);
+        let code = how.map_or(FAILED, ChildState::exit_code);
         match self.engine.fault() {
             Some(line) => say(line),
             None => say(format_args!(
@@ -345,7 +346,7 @@ impl Init {
         match &mut summary {
             Ok(value) => {
                 let text = value.as_object_mut().and_then(|object| object.remove(TEXT));
-                // First the file: printing may fail or wait.
+                // The file first: printing may fail or block.
                 let written = self.write_summary(value);
                 if self.command.is_some() {
                     say_text(text.as_ref().and_then(Value::as_str).unwrap_or_default());

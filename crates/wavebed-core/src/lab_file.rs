@@ -1,4 +1,4 @@
-//! The laboratory file: parsed and checked once, at the edge.
+//! The laboratory file: parsed and checked once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wavebed_os::foreign;
 use wavebed_os::memory_limit::memory_limit_bytes;
-use wavebed_path::{HopConfig, Join};
+use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::problem::Problem;
 
-/// Names, addresses and programs; patterns are files of their own.
+/// Largest file. Patterns are separate files.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The version that this program reads.
+/// The supported version.
 const VERSION: u32 = 1;
 /// The smallest MTU with IPv6 (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
-/// What fits a signed number of 64 bits, which is what TOML and Parquet have.
+/// The largest signed 64-bit integer: TOML and Parquet have no larger ones.
 const GREATEST_SEED: u64 = i64::MAX as u64;
 /// The largest IPv4 packet.
 const GREATEST_MTU: u32 = 65_535;
 
-/// The least memory for packets in flight: a few packets in each direction, and what is kept for reuse.
+/// The least memory for packets in flight: a few packets in each direction, and free blocks kept for reuse.
 const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
 
-/// How long a wire segment may wait for others: at most as long as a radio frame.
-const JOIN_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
+/// How long a wire segment may wait to be coalesced: at most a radio frame.
+const COALESCE_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 
 /// Time between two samples: a millisecond to an hour.
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
@@ -42,39 +42,37 @@ pub struct LabFile {
     pub name: String,
     /// Seed of all random processes.
     pub seed: u64,
-    /// Bytes of the largest packet on every hop.
+    /// MTU of every leg, bytes.
     pub mtu: u32,
-    /// Whether this machine takes the server's place.
+    /// Whether this machine replaces the server.
     pub nat: bool,
-    /// Whether time begins only when it is asked to over the control socket.
+    /// Whether time starts only on a request over the control socket.
     #[serde(default)]
     pub wait: bool,
-    /// Which departures are joined.
-    #[serde(rename = "coalesce")]
-    pub join: Join,
-    /// Memory that packets in flight may take, bytes; without it a quarter of what this process may have.
+    /// Which segments are coalesced.
+    pub coalesce: Coalesce,
+    /// Memory limit of packets in flight, bytes; null for a quarter of what this process may have.
     #[serde(default)]
     packet_memory_bytes: Option<usize>,
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
-    /// What joins host `i` to host `i + 1`.
-    #[serde(rename = "legs")]
-    pub hops: Vec<HopConfig>,
-    /// What runs beside the command.
+    /// Leg `i` connects host `i` and host `i + 1`.
+    pub legs: Vec<LegConfig>,
+    /// Programs that run beside the command.
     pub background: Vec<ProcessFile>,
-    /// What the laboratory is for; without it, it is driven through its socket.
+    /// The command; without it the laboratory is driven through its socket.
     pub command: Option<ProcessFile>,
-    /// How programs are confined; without it, none can be.
+    /// How programs are confined; without it none can be confined.
     #[serde(default)]
     pub confine: Option<ConfineFile>,
-    /// How often connections and processors are sampled; not at all without.
+    /// Sampling intervals of connections and processors; null for no samples.
     #[serde(default)]
     pub sample: Option<SampleFile>,
-    /// Where the series go.
+    /// Folder of the series.
     pub log_dir: Option<PathBuf>,
-    /// Where the captures go.
+    /// Folder of the captures.
     pub pcap_dir: Option<PathBuf>,
-    /// Where the summary goes.
+    /// File of the summary.
     pub summary_file: Option<PathBuf>,
 }
 
@@ -108,7 +106,7 @@ pub struct ProcessFile {
     pub host: String,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Whether it is confined, instead of running as the laboratory's user.
+    /// Whether it is confined; otherwise it runs as the laboratory's user.
     #[serde(default)]
     pub confined: bool,
 }
@@ -117,7 +115,7 @@ impl LabFile {
     /// Reads the file at `path` (`-` for standard input) and checks it.
     ///
     /// # Errors
-    /// One line that names the file and the rule that it breaks.
+    /// One line with the file and the broken rule.
     pub fn read(path: &str) -> Result<Self, Problem> {
         let at = |line: String| Problem::wrong(format!("{path}: {line}"));
         let text = if path == "-" {
@@ -132,15 +130,15 @@ impl LabFile {
     /// Reads a file's text and checks it.
     ///
     /// # Errors
-    /// One line: the rule that it breaks.
+    /// One line with the broken rule.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lab: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         lab.check()?;
         Ok(lab)
     }
 
-    /// Memory that packets in flight may take, bytes. Without a limit given it is a quarter of what this process may
-    /// have: the programs in the laboratory, the kernel's buffers and everything else on the machine need the rest.
+    /// Memory limit of packets in flight, bytes. The default is a quarter of what this process may have: the programs
+    /// in the laboratory, the kernel's buffers and the rest of the machine need memory too.
     #[must_use]
     pub fn packet_memory_bytes(&self) -> usize {
         let quarter = || usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
@@ -152,7 +150,7 @@ impl LabFile {
     fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!(
-                "version: {} is not read here: this is {VERSION}",
+                "version: {} is not supported: use {VERSION}",
                 self.version
             ));
         }
@@ -166,13 +164,13 @@ impl LabFile {
                 self.mtu
             ));
         }
-        if let Join::Time { time_ns } = self.join
-            && !JOIN_NS.contains(&time_ns)
+        if let Coalesce::Time { time_ns } = self.coalesce
+            && !COALESCE_NS.contains(&time_ns)
         {
             return Err(format!(
                 "coalesce: time_ns: {time_ns} is outside {} to {}",
-                JOIN_NS.start(),
-                JOIN_NS.end()
+                COALESCE_NS.start(),
+                COALESCE_NS.end()
             ));
         }
         if let Some(bytes) = self.packet_memory_bytes
@@ -184,7 +182,7 @@ impl LabFile {
         }
         if self.wait && self.command.is_some() {
             return Err(
-                "wait: a command starts at once: leave wait false, or command null".to_owned(),
+                "wait: a command starts at once: set wait to false, or command to null".to_owned(),
             );
         }
         self.check_sample()?;
@@ -207,7 +205,7 @@ impl LabFile {
             return Ok(());
         };
         if self.log_dir.is_none() {
-            return Err("sample: there is no log_dir to write to".to_owned());
+            return Err("sample: requires log_dir".to_owned());
         }
         for (key, value) in [("flows_ns", sample.flows_ns), ("cpu_ns", sample.cpu_ns)] {
             if !SAMPLE_NS.contains(&value) {
@@ -228,13 +226,13 @@ impl LabFile {
             || names[names.len() - 1] != "client"
         {
             return Err(
-                "hosts: two or three are wanted, the first called server, the last client"
+                "hosts: must be two or three, the first named server, the last named client"
                     .to_owned(),
             );
         }
         let distinct: BTreeSet<&str> = names.iter().copied().collect();
         if distinct.len() != names.len() {
-            return Err("hosts: each name may stand once".to_owned());
+            return Err("hosts: names must be distinct".to_owned());
         }
         for host in &self.hosts {
             check_name("hosts: name", &host.name)?;
@@ -244,31 +242,36 @@ impl LabFile {
         }
         let server = &self.hosts[0];
         if self.nat && (server.congestion_control.is_some() || !server.sysctls.is_empty()) {
-            return Err("hosts: with nat the server is this machine, whose settings stay as they are: leave \
-                        its congestion_control null and its sysctls empty"
-                .to_owned());
+            return Err(
+                "hosts: with nat the server is this machine, whose settings are not changed: set \
+                        its congestion_control to null and its sysctls to {}"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
 
     fn check_hops(&self) -> Result<(), String> {
-        if self.hops.len() + 1 != self.hosts.len() {
+        if self.legs.len() + 1 != self.hosts.len() {
             return Err(format!(
-                "legs: {} hosts are connected by {} legs, not {}",
+                "legs: {} hosts require {} legs, not {}",
                 self.hosts.len(),
                 self.hosts.len() - 1,
-                self.hops.len()
+                self.legs.len()
             ));
         }
         let mut names = BTreeSet::new();
-        for (index, hop) in self.hops.iter().enumerate() {
-            if hop.segments.is_empty() {
-                return Err(format!("legs[{index}]: hops: at least one is wanted"));
+        for (index, leg) in self.legs.iter().enumerate() {
+            if leg.hops.is_empty() {
+                return Err(format!("legs[{index}]: hops: must have at least one hop"));
             }
-            for segment in &hop.segments {
-                check_name("hops: name", &segment.name)?;
-                if !names.insert(&segment.name) {
-                    return Err(format!("hops: the name {:?} may stand once", segment.name));
+            for hop in &leg.hops {
+                check_name("hops: name", &hop.name)?;
+                if !names.insert(&hop.name) {
+                    return Err(format!(
+                        "hops: names must be distinct: {:?} occurs twice",
+                        hop.name
+                    ));
                 }
             }
         }
@@ -279,18 +282,18 @@ impl LabFile {
         self.host_index(&process.host)
             .map_err(|line| format!("{key}: host: {line}"))?;
         if process.argv.first().is_none_or(String::is_empty) {
-            return Err(format!("{key}: argv: a program is wanted"));
+            return Err(format!("{key}: argv: must name a program"));
         }
         if process.confined && self.confine.is_none() {
-            return Err(format!("{key}: confined: there are no rules: add confine"));
+            return Err(format!("{key}: confined: requires the key confine"));
         }
         if process.argv.iter().any(|argument| argument.contains('\0')) {
-            return Err(format!("{key}: argv: an argument cannot hold a zero byte"));
+            return Err(format!("{key}: argv: an argument contains a zero byte"));
         }
         Ok(())
     }
 
-    /// The place of a host in the row.
+    /// The index of a host.
     ///
     /// # Errors
     /// There is no host of this name.
@@ -305,7 +308,7 @@ impl LabFile {
     }
 }
 
-/// Whether `name` may stand in socket names, host names and file names.
+/// Whether `name` is valid in socket names, host names and file names.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -321,7 +324,7 @@ fn check_name(key: &str, name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{key}: {name:?} is no name: use 1 to 32 letters, digits, '-', '_', '.', no sign first"
+        "{key}: {name:?} is not a valid name: use 1 to 32 letters, digits, '-', '_', '.', beginning with a letter or digit"
     ))
 }
 
@@ -336,7 +339,7 @@ fn check_sysctl(host: &str, key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "hosts: {host}: sysctls: {key:?} is not a setting of a network namespace: those begin with net."
+        "hosts: {host}: sysctls: {key:?} is not a setting of a network namespace: use one that begins with net."
     ))
 }
 
@@ -404,7 +407,7 @@ mod tests {
             ),
             (
                 |v| v["hosts"][0]["name"] = "client".into(),
-                "first called server",
+                "first named server",
             ),
             (|v| v["hosts"] = serde_json::json!([]), "two or three"),
             (
@@ -425,7 +428,7 @@ mod tests {
             ),
             (
                 |v| v["sample"] = serde_json::json!({"flows_ns": 10_000_000, "cpu_ns": 1_000_000}),
-                "sample: there is no log_dir",
+                "sample: requires log_dir",
             ),
             (
                 |v| {
@@ -440,7 +443,7 @@ mod tests {
             ),
             (
                 |v| v["legs"] = serde_json::json!([]),
-                "connected by 1 legs, not 0",
+                "require 1 legs, not 0",
             ),
             (
                 |v| v["legs"][0]["hops"] = serde_json::json!([]),
@@ -452,13 +455,13 @@ mod tests {
             ),
             (
                 |v| v["command"]["argv"] = serde_json::json!([]),
-                "a program is wanted",
+                "must name a program",
             ),
             (|v| v["legs"][0]["hops"][0]["kind"] = "wet".into(), "wet"),
         ];
         for (change, words) in cases {
             let line = refusal(change);
-            assert!(line.contains(words), "{line:?} does not say {words:?}");
+            assert!(line.contains(words), "{line:?} lacks {words:?}");
             assert!(!line.contains('\n'));
         }
     }

@@ -1,5 +1,5 @@
-//! How long each wait of a laboratory may take. Python's are in `wavebed/lab/limits.py` and stand above these: whoever
-//! waits for the laboratory waits longer than the laboratory waits inside.
+//! Time limits of the waits of a laboratory. Python's limits in `wavebed/lab/limits.py` are above these: the caller of
+//! a laboratory waits longer than the laboratory itself.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ pub const ENGINE_ANSWER: Duration = Duration::from_secs(8);
 /// Until the engine has written captures and series to their end. The stop of a laboratory may take 30 s in all.
 pub const ENGINE_STOP: Duration = Duration::from_secs(20);
 
-/// Programs, to end when the laboratory does.
+/// Until programs have ended at the end of the laboratory.
 pub const PROGRAMS_NS: u64 = 200_000_000;
 
-/// The command, to end after SIGTERM or SIGHUP.
+/// Until the command has ended after SIGTERM or SIGHUP.
 pub const COMMAND_NS: u64 = 2_000_000_000;
 
-/// The command, to end after a second signal that asks for the end.
+/// Until the command has ended after a second termination signal.
 pub const COMMAND_AGAIN_NS: u64 = 500_000_000;
 
-/// Everything, to end after a second signal; then it is killed. Nothing is left 3 s after that signal: on a loaded machine
-/// the kernel takes more than a second to remove the namespaces.
+/// Until everything has ended after a second signal; then it is killed. Everything is removed 3 s after that signal: on
+/// a loaded machine the kernel takes more than a second to remove the namespaces.
 pub const ALL_AGAIN_NS: u64 = 1_000_000_000;
 
-// Whoever waits outside waits longer.
+// The outer wait is longer.
 const _: () = assert!(ENGINE_START.as_secs() < 20 && ENGINE_ANSWER.as_secs() < 10);
 const _: () = assert!(ENGINE_STOP.as_secs() + PROGRAMS_NS.div_ceil(1_000_000_000) < 30);
 const _: () =

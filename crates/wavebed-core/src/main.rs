@@ -1,4 +1,4 @@
-//! `wavebed-core`: the program that makes laboratories. People use it through `wavebed`.
+//! `wavebed-core`: the program behind `wavebed`, which runs laboratories.
 
 mod cell;
 mod check;
@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::problem::Problem;
 
-/// The program behind `wavebed`: laboratories, their list, and what this machine can do.
+/// The program behind `wavebed`: runs and lists laboratories, and checks this machine.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
@@ -37,7 +37,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Job {
-    /// Make a laboratory and run its command.
+    /// Set up a laboratory and run its command.
     Lab {
         /// The laboratory file; `-` for standard input.
         file: String,
@@ -46,7 +46,7 @@ enum Job {
         #[arg(long)]
         control: Option<i32>,
     },
-    /// Say the highest rate of a pattern: one JSON object.
+    /// Print the highest rate of a pattern as one JSON object.
     Peak {
         /// A file in the native format.
         file: String,
@@ -69,15 +69,15 @@ enum Job {
     },
     /// Be a device that forwards frames between two interfaces, until standard input ends.
     Device(device::Wish),
-    /// Say what this machine can and cannot do, and how to mend it.
+    /// Check what this machine supports, and print the remedy for each failed check.
     Doctor {
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
     /// List the running laboratories.
     List {
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },

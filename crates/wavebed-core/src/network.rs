@@ -1,8 +1,8 @@
-//! The hosts of a laboratory: a network namespace each, joined by TUN devices, with addresses and routes.
+//! The hosts of a laboratory: one network namespace each, connected by TUN devices, with addresses and routes.
 //!
-//! Hop `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
-//! server has address 1, the other one address 2. Addresses are single (/32, /128) and every route is written
-//! out, so that each one carries the host's congestion control.
+//! Leg `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
+//! server has address 1, the other one address 2. Addresses have full prefixes (/32, /128) and every route is explicit,
+//! so that each one carries the host's congestion control.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,22 +16,22 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
-use wavebed_path::HostBooks;
+use wavebed_path::HostCounters;
 
 use crate::lab_file::{HostFile, LabFile};
 use crate::problem::Problem;
 use crate::sysctl;
 
-/// Addresses that programs may add to the server: 198.19.0.0/16. Every host knows the way to them, except with NAT.
+/// Addresses that programs may add to the server: 198.19.0.0/16. Every host has a route to them, except with NAT.
 const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
-/// What the names of the machine's devices into laboratories begin with.
+/// Prefix of the names of the machine's devices to laboratories.
 const MACHINE_DEVICES: &str = "wavebed";
 
-/// Largest third number of an address that a laboratory with NAT may begin with.
+/// Largest third octet of the first address of a laboratory with NAT.
 const LAST_BASE: u8 = 248;
 
-/// A host that is there.
+/// A running host.
 pub struct Host {
     /// Its name.
     pub name: String,
@@ -43,23 +43,23 @@ pub struct Host {
     pub v6: Ipv6Addr,
 }
 
-/// Everything between the hosts.
+/// The hosts and the devices between them.
 pub struct Network {
     /// The hosts, server first.
     pub hosts: Vec<Host>,
-    /// The devices of each hop: nearer to the server, nearer to the client.
-    pub hops: Vec<(Tun, Tun)>,
+    /// The devices of each leg: nearer to the server, nearer to the client.
+    pub legs: Vec<(Tun, Tun)>,
     /// The hosts' counters.
-    pub books: Vec<HostBooks>,
-    /// A way to ask for the TCP sockets of each host, if they are to be sampled. Those of the machine are its own affair.
+    pub counters: Vec<HostCounters>,
+    /// A socket to query the TCP sockets of each host, if they are sampled. The machine's own sockets are not.
     pub sockets: Vec<(String, SockDiag)>,
-    /// What hides the laboratory behind the machine; goes with its owner.
+    /// The masquerading of the laboratory; removed with its owner.
     pub masquerade: Option<Masquerade>,
     /// Lines for standard error.
     pub remarks: Vec<String>,
 }
 
-/// One end of a hop, as a host sees it.
+/// One end of a leg.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Nearer to the server.
@@ -68,15 +68,15 @@ enum End {
     Far,
 }
 
-/// The addresses of one end of a hop.
-fn addresses(base: u8, hop: usize, end: End) -> (Ipv4Addr, Ipv6Addr) {
-    let third = base + u8::try_from(hop).expect("two hops at most");
+/// The addresses of one end of a leg.
+fn addresses(base: u8, leg: usize, end: End) -> (Ipv4Addr, Ipv6Addr) {
+    let third = base + u8::try_from(leg).expect("two legs at most");
     let last: u8 = if end == End::Near { 1 } else { 2 };
     let v6 = Ipv6Addr::new(0xfd77, 0x6176, 0x6562, third.into(), 0, 0, 0, last.into());
     (Ipv4Addr::new(198, 18, third, last), v6)
 }
 
-/// The hop and end at which a host's own address is.
+/// The leg and end that have a host's main address.
 fn home(host: usize) -> (usize, End) {
     if host == 0 {
         (0, End::Near)
@@ -92,11 +92,11 @@ struct Builder<'a> {
     remarks: Vec<String>,
 }
 
-/// Makes the hosts. The calling thread is in the new, empty network namespace that becomes the server; with NAT
-/// `machine` is the one that takes its place. Afterwards the thread is in one of them.
+/// Creates the hosts. The calling thread is in the new, empty network namespace that becomes the server; with NAT
+/// `machine` is the server's namespace. Afterwards the thread is in one of the hosts.
 ///
 /// # Errors
-/// The machine cannot do it, or refuses a setting.
+/// The machine lacks a feature, or refuses a setting.
 pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network, Problem> {
     let mut builder = Builder {
         lab,
@@ -111,7 +111,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     }
     let mut masquerade = None;
     let mut hosts = Vec::new();
-    let mut books = Vec::new();
+    let mut counters = Vec::new();
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
@@ -135,8 +135,8 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             builder.furnish(index, file)?
         };
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
-        books.push(
-            HostBooks::of_this_thread(&file.name, device_names.collect())
+        counters.push(
+            HostCounters::of_this_thread(&file.name, device_names.collect())
                 .during("read the network counters of", &file.name)?,
         );
         for (end, device) in devices {
@@ -148,8 +148,8 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         if lab.sample.is_some() && !is_machine {
             sockets.push((file.name.clone(), SockDiag::open()?));
         }
-        let (hop, end) = home(index);
-        let (v4, v6) = addresses(builder.base, hop, end);
+        let (leg, end) = home(index);
+        let (v4, v6) = addresses(builder.base, leg, end);
         hosts.push(Host {
             name: file.name.clone(),
             network,
@@ -157,18 +157,18 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             v6,
         });
     }
-    let hops: Vec<(Tun, Tun)> = near_ends.into_iter().zip(far_ends).collect();
-    if !hops
+    let legs: Vec<(Tun, Tun)> = near_ends.into_iter().zip(far_ends).collect();
+    if !legs
         .iter()
         .all(|(near, far)| near.has_udp_offload() && far.has_udp_offload())
     {
-        let remark = "this kernel cuts UDP super-packets before they cross (Linux 6.2 would not): UDP is slower";
+        let remark = "this kernel splits UDP super-packets before the path (Linux 6.2 does not): UDP is slower";
         builder.remarks.push(remark.to_owned());
     }
     Ok(Network {
         hosts,
-        hops,
-        books,
+        legs,
+        counters,
         sockets,
         masquerade,
         remarks: builder.remarks,
@@ -176,7 +176,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
 }
 
 impl Builder<'_> {
-    /// Makes devices, addresses and routes of a host in the calling thread's namespace.
+    /// Creates devices, addresses and routes of a host in the calling thread's namespace.
     fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(End, Tun)>, Problem> {
         sysctl::defaults(self.has_v6);
         let netlink = Netlink::route()?;
@@ -184,15 +184,15 @@ impl Builder<'_> {
             .set_up(interface_index("lo")?)
             .map_err(|error| refused("lo", &error))?;
         let toward_server = (host > 0).then(|| (host - 1, End::Far));
-        let toward_client = (host < self.lab.hops.len()).then_some((host, End::Near));
+        let toward_client = (host < self.lab.legs.len()).then_some((host, End::Near));
         let mut devices = Vec::new();
-        for (hop, end) in toward_server.into_iter().chain(toward_client) {
+        for (leg, end) in toward_server.into_iter().chain(toward_client) {
             let device = Tun::create(&format!("wb{}", devices.len()), self.lab.mtu)?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
                 .map_err(|error| refused(device.name(), &error))?;
-            for (address, bits) in self.both(addresses(self.base, hop, end), 32, 128) {
+            for (address, bits) in self.both(addresses(self.base, leg, end), 32, 128) {
                 netlink
                     .add_address(device.index(), address, bits)
                     .map_err(|error| refused(&address.to_string(), &error))?;
@@ -209,7 +209,7 @@ impl Builder<'_> {
         Ok(devices)
     }
 
-    /// The routes through `device`: every hop that lies in its direction.
+    /// The routes through `device`: every leg in its direction.
     fn add_routes(
         &self,
         netlink: &Netlink,
@@ -218,15 +218,15 @@ impl Builder<'_> {
         end: End,
         device: &Tun,
     ) -> Result<(), Problem> {
-        let hops = match end {
+        let legs = match end {
             End::Far => 0..host,
-            End::Near => host..self.lab.hops.len(),
+            End::Near => host..self.lab.legs.len(),
         };
         let (home_hop, home_end) = home(host);
         let sources = addresses(self.base, home_hop, home_end);
         let mut wanted = Vec::new();
-        for hop in hops {
-            wanted.extend(self.both(prefix(self.base, hop), 30, 126));
+        for leg in legs {
+            wanted.extend(self.both(prefix(self.base, leg), 30, 126));
         }
         if self.lab.nat && end == End::Far {
             wanted.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
@@ -254,7 +254,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Gives the machine a device into the laboratory, and a table that hides the laboratory behind it.
+    /// Creates a device to the laboratory in the machine's namespace, and a table that masquerades the laboratory.
     fn join_machine(&mut self) -> Result<(Tun, Masquerade), Problem> {
         let netlink = Netlink::route()?;
         let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.mtu)?;
@@ -264,9 +264,9 @@ impl Builder<'_> {
             .set_up(device.index())
             .map_err(|error| refused(&name, &error))?;
         self.base = claim(&netlink, &device)?;
-        for hop in 0..self.lab.hops.len() {
-            for (destination, prefix_bits) in self.both(prefix(self.base, hop), 30, 126) {
-                if hop > 0 || destination.is_ipv6() {
+        for leg in 0..self.lab.legs.len() {
+            for (destination, prefix_bits) in self.both(prefix(self.base, leg), 30, 126) {
+                if leg > 0 || destination.is_ipv6() {
                     let route = through(&device, destination, prefix_bits);
                     netlink
                         .add_route(&route)
@@ -295,7 +295,7 @@ impl Builder<'_> {
     }
 }
 
-/// Finds prefixes that no other laboratory uses on this machine: the kernel lets only one add each route.
+/// Finds prefixes that no other laboratory uses on this machine: the kernel lets each route be added once.
 fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
     for base in (0..=LAST_BASE).step_by(4) {
         let (destination, _) = prefix(base, 0);
@@ -306,12 +306,12 @@ fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
         }
     }
     Err(Problem::cannot(
-        "198.18.0.0 to 198.18.251.255: no address is left for another laboratory",
+        "no free address in 198.18.0.0 to 198.18.251.255: stop another laboratory with nat",
     ))
 }
 
-fn prefix(base: u8, hop: usize) -> (Ipv4Addr, Ipv6Addr) {
-    let (v4, v6) = addresses(base, hop, End::Near);
+fn prefix(base: u8, leg: usize) -> (Ipv4Addr, Ipv6Addr) {
+    let (v4, v6) = addresses(base, leg, End::Near);
     (
         Ipv4Addr::from_bits(v4.to_bits() & !3),
         Ipv6Addr::from_bits(v6.to_bits() & !3),
@@ -341,7 +341,7 @@ fn route_refused(file: &HostFile, error: &io::Error) -> Problem {
         return refused(&format!("a route with congestion control {name}"), error);
     }
     Problem::cannot(format!(
-        "hosts: {}: congestion_control: {name:?} is not on this machine, only {}: load its module (modprobe tcp_{name})",
+        "hosts: {}: congestion_control: {name:?} is not available on this machine: use one of {}, or load its module (modprobe tcp_{name})",
         file.name,
         known.join(", ")
     ))
@@ -352,8 +352,8 @@ fn route_refused(file: &HostFile, error: &io::Error) -> Problem {
 pub fn hosts_file(lab: &LabFile, base: u8, machines_own: &str) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
     for (index, host) in lab.hosts.iter().enumerate() {
-        let (hop, end) = home(index);
-        let (v4, v6) = addresses(base, hop, end);
+        let (leg, end) = home(index);
+        let (v4, v6) = addresses(base, leg, end);
         let _ = write!(text, "{v4} {}\n{v6} {}\n", host.name, host.name);
     }
     text.push_str(machines_own);
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_hop_share_a_prefix() {
+    fn the_ends_of_a_leg_have_one_prefix() {
         let (near, near6) = addresses(4, 1, End::Near);
         let (far, far6) = addresses(4, 1, End::Far);
         assert_eq!(

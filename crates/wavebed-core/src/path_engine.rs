@@ -1,4 +1,4 @@
-//! `wavebed-path` as the laboratory's engine.
+//! The laboratory's engine, on `wavebed-path`.
 
 use std::sync::Arc;
 
@@ -8,52 +8,52 @@ use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::{
-    HopSetup, HostBooks, LinkError, Patterns, SampleSetup, SegmentSetup, Setup, Summary, build_hops,
+    HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup, Summary, build_legs,
 };
 
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 
-/// The engine before and after time zero. Neither is there when it could not begin.
+/// The engine before and after time zero. Both are absent when it could not start.
 struct PathEngine {
     waiting: Option<Setup>,
     running: Option<wavebed_path::Engine>,
     origin_ns: u64,
 }
 
-/// The segments of every hop, their stages built; patterns are read here, before the laboratory exists.
+/// Builds the hops of every leg; reads patterns before the laboratory exists.
 ///
 /// # Errors
-/// A stage that cannot be made, one line.
-pub fn build_segments(lab: &LabFile) -> Result<Vec<Vec<SegmentSetup>>, LinkError> {
+/// A stage cannot be built: one line.
+pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut patterns = Patterns::default();
-    build_hops(&lab.hops, lab.seed, lab.mtu, &mut patterns)
+    build_legs(&lab.legs, lab.seed, lab.mtu, &mut patterns)
 }
 
-/// Makes the engine on these devices, and starts it unless it is to wait.
+/// Builds the engine on these devices, and starts it unless it is to wait.
 ///
 /// # Errors
 /// A device, a log or a capture failed.
 pub fn start(
     lab: &LabFile,
-    segments: Vec<Vec<SegmentSetup>>,
+    hops: Vec<Vec<HopSetup>>,
     devices: Vec<(Tun, Tun)>,
-    hosts: Vec<HostBooks>,
+    hosts: Vec<HostCounters>,
     sockets: Vec<(String, SockDiag)>,
 ) -> Result<Box<dyn Engine>, String> {
-    let hops = segments.into_iter().zip(devices).zip(lab.hosts.windows(2));
-    let hops = hops.map(|((segments, (near, far)), ends)| HopSetup {
+    let legs = hops.into_iter().zip(devices).zip(lab.hosts.windows(2));
+    let legs = legs.map(|((hops, (near, far)), ends)| LegSetup {
         name: format!("{}-{}", ends[0].name, ends[1].name),
-        segments,
+        hops,
         near,
         far,
     });
     let mut engine = PathEngine {
         waiting: Some(Setup {
             origin_ns: 0,
-            join: lab.join,
+            coalesce: lab.coalesce,
             packet_memory_bytes: lab.packet_memory_bytes(),
-            hops: hops.collect(),
+            legs: legs.collect(),
             hosts,
             log_dir: lab.log_dir.clone(),
             pcap_dir: lab.pcap_dir.clone(),
@@ -76,7 +76,7 @@ impl PathEngine {
     fn running(&self) -> Result<&wavebed_path::Engine, String> {
         self.running
             .as_ref()
-            .ok_or_else(|| "time has not begun: begin first".to_owned())
+            .ok_or_else(|| "time has not begun: send begin first".to_owned())
     }
 }
 
@@ -88,7 +88,7 @@ impl Engine for PathEngine {
         self.origin_ns = clock::monotonic_ns();
         setup.origin_ns = self.origin_ns;
         let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
-        // Time has begun when every loop runs, and a loop that answers does.
+        // Time has begun when every loop runs; a loop that answers runs.
         engine.show().map_err(|error| error.to_string())?;
         self.running = Some(engine);
         Ok(self.origin_ns)
@@ -99,33 +99,33 @@ impl Engine for PathEngine {
             return Ok(json!({"now_ns": null, "zero_ns": null, "links": [], "flows": null}));
         }
         let engine = self.running()?;
-        let hops = engine.show().map_err(|error| error.to_string())?;
-        let links: Vec<Value> = hops
+        let loops = engine.show().map_err(|error| error.to_string())?;
+        let links: Vec<Value> = loops
             .iter()
-            .flat_map(|hop| &hop.links)
+            .flat_map(|each| &each.links)
             .map(|link| {
-                let tally = &link.tally;
+                let counts = &link.counts;
                 let dropped: serde_json::Map<String, Value> = wavebed_link::Reason::ALL
                     .iter()
                     .map(|reason| {
                         (
                             reason.name().to_owned(),
-                            tally.dropped[*reason as usize].segments.into(),
+                            counts.dropped[*reason as usize].segments.into(),
                         )
                     })
                     .collect();
                 json!({
                     "name": link.name,
-                    "offered_segments": tally.offered.segments,
-                    "offered_bytes": tally.offered.bytes,
-                    "duplicated_segments": tally.duplicated.segments,
-                    "delivered_segments": tally.delivered.segments,
-                    "delivered_bytes": tally.delivered.bytes,
+                    "offered_segments": counts.offered.segments,
+                    "offered_bytes": counts.offered.bytes,
+                    "duplicated_segments": counts.duplicated.segments,
+                    "delivered_segments": counts.delivered.segments,
+                    "delivered_bytes": counts.delivered.bytes,
                     "dropped_segments": dropped,
-                    "marked_segments": tally.marked.segments,
-                    "corrupted_segments": tally.corrupted.segments,
-                    "blocks_sent": tally.blocks_sent,
-                    "blocks_failed": tally.blocks_failed,
+                    "marked_segments": counts.marked.segments,
+                    "corrupted_segments": counts.corrupted.segments,
+                    "blocks_sent": counts.blocks_sent,
+                    "blocks_failed": counts.blocks_failed,
                     "queued_segments": link.backlog.segments,
                     "queued_bytes": link.backlog.bytes,
                 })
@@ -136,8 +136,8 @@ impl Engine for PathEngine {
             "zero_ns": self.origin_ns,
             "links": links,
             "flows": engine.flows(),
-            "in_flight_bytes": hops.iter().map(|hop| hop.in_flight_bytes).sum::<u64>(),
-            "pool_bytes": hops.iter().map(|hop| hop.pool_bytes).sum::<usize>(),
+            "in_flight_bytes": loops.iter().map(|each| each.in_flight_bytes).sum::<u64>(),
+            "pool_bytes": loops.iter().map(|each| each.pool_bytes).sum::<usize>(),
         }))
     }
 
@@ -146,8 +146,12 @@ impl Engine for PathEngine {
         let change = match change {
             Setting::RateBps(rate) => Change::RateBps(rate),
             Setting::DelayNs(delay) => Change::DelayNs(delay),
-            Setting::Loss(share) if (0.0..=1.0).contains(&share) => Change::Loss(share),
-            Setting::Loss(share) => return Err(format!("loss: {share} is outside 0 to 1")),
+            Setting::Loss(probability) if (0.0..=1.0).contains(&probability) => {
+                Change::Loss(probability)
+            }
+            Setting::Loss(probability) => {
+                return Err(format!("loss: {probability} is outside 0 to 1"));
+            }
             Setting::Pattern(text) => {
                 let pattern = Pattern::parse(&text)
                     .map_err(|error| format!("pattern: line {}: {}", error.line, error.message))?;

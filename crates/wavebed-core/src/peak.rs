@@ -1,4 +1,4 @@
-//! The highest rate of a pattern, for the default limit of a queue: the engine's own reader reads it.
+//! The highest rate of a pattern, for the default limit of a queue, read by the engine's parser.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const WINDOW_NS: u64 = 100_000_000;
 /// Prints the highest rate of the pattern in `file`.
 ///
 /// # Errors
-/// The pattern breaks a rule, or has no rate.
+/// The pattern is invalid, or has no rate.
 pub fn run(file: &str) -> Result<i32, Problem> {
     let pattern = Patterns::default()
         .load(Path::new(file))
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn of_rates_it_is_the_highest_and_of_opportunities_the_most_in_a_window() {
+    fn the_peak_is_the_highest_rate_or_the_most_opportunities_in_a_window() {
         let head = "# wavebed pattern 1\n# duration_s = 1\n";
         let steps = format!("{head}# kind = steps\ntime_s,rate_bps\n0,5\n0.5,7\n0.6,1\n");
         assert_eq!(peak_of(&steps), Some(7));

@@ -1,10 +1,10 @@
-//! Why the program ends without success: one line, and the exit status that scripts rely on.
+//! Errors that end the program: one line and an exit status for scripts.
 
 /// Exit status: the experiment failed.
 pub const FAILED: i32 = 1;
-/// Exit status: the arguments or a file are wrong.
+/// Exit status: the arguments or a file are invalid.
 pub const WRONG_INPUT: i32 = 2;
-/// Exit status: the machine cannot do it.
+/// Exit status: the machine lacks a feature or a permission.
 pub const CANNOT: i32 = 3;
 /// Exit status: interrupted.
 pub const INTERRUPTED: i32 = 130;
@@ -15,7 +15,7 @@ pub const INTERRUPTED: i32 = 130;
 pub struct Problem {
     /// The exit status.
     pub status: i32,
-    /// What is wrong, and what would be right.
+    /// The error and its remedy.
     pub line: String,
 }
 
@@ -28,7 +28,7 @@ impl Problem {
         }
     }
 
-    /// The arguments or a file are wrong.
+    /// The arguments or a file are invalid.
     pub fn wrong(line: impl Into<String>) -> Self {
         Self {
             status: WRONG_INPUT,
@@ -36,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// The machine cannot do it.
+    /// The machine lacks a feature or a permission.
     pub fn cannot(line: impl Into<String>) -> Self {
         Self {
             status: CANNOT,
@@ -44,7 +44,7 @@ impl Problem {
         }
     }
 
-    /// No process could be made in namespaces of its own.
+    /// No process could be started in new namespaces.
     pub fn no_namespaces(error: wavebed_os::Error) -> Self {
         if error.is_out_of_descriptors() {
             return error.into();
@@ -55,7 +55,7 @@ impl Problem {
         ))
     }
 
-    /// What a process may do in namespaces of its own is refused.
+    /// An operation in new namespaces is refused.
     pub fn no_rights(error: &wavebed_os::Error) -> Self {
         Self::cannot(format!(
             "{error}: this system restricts user namespaces; run as root"

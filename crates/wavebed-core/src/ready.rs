@@ -1,4 +1,4 @@
-//! Waiting for servers: a command that starts before its server listens fails for no reason of the path.
+//! Waits for servers: a command that starts before its server listens fails on any path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wavebed_os::clock;
 
-/// How long servers may take. One that listens later, or a program that never does, is not waited for any longer.
+/// Time limit for servers to listen. Afterwards the command starts.
 const PATIENCE_NS: u64 = 500_000_000;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -23,7 +23,7 @@ pub fn wait_for_ports(pid: i32, programs: usize) {
 fn open_ports(pid: i32) -> usize {
     let mut ports = BTreeSet::new();
     for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
-        // A program that has ended has no table, and opens no port either.
+        // A program that has ended has no table and opens no port.
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         ports.extend(ports_in(&text, state).map(|port| (&table[..3], port.to_owned())));
     }

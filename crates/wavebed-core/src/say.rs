@@ -1,16 +1,16 @@
-//! Printing that never ends the program: `println!` and `eprintln!` panic when a stream is closed, full or broken.
+//! Printing without panics: `println!` and `eprintln!` panic when a stream is closed, full or broken.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use crate::problem::Problem;
 
-/// Says a line on standard error. If nobody can hear it, work goes on.
+/// Prints a line on standard error. Ignores errors.
 pub fn say(line: impl Display) {
     say_text(&format!("wavebed-core: {line}\n"));
 }
 
-/// Says a text on standard error as it is.
+/// Prints a text on standard error unchanged.
 pub fn say_text(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

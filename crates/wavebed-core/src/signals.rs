@@ -1,4 +1,4 @@
-//! Signal numbers, the same on every architecture that this runs on.
+//! Signal numbers, the same on every supported architecture.
 
 /// Hang-up of the terminal.
 pub const HUP: i32 = 1;
@@ -6,17 +6,17 @@ pub const HUP: i32 = 1;
 pub const INT: i32 = 2;
 /// Ctrl-\.
 pub const QUIT: i32 = 3;
-/// The end without appeal.
+/// Kill; cannot be caught.
 pub const KILL: i32 = 9;
 /// For programs' own use.
 pub const USR1: i32 = 10;
 /// For programs' own use.
 pub const USR2: i32 = 12;
-/// The polite end.
+/// Request to terminate.
 pub const TERM: i32 = 15;
-/// News of a child.
+/// A child changed its state.
 pub const CHLD: i32 = 17;
-/// Go on.
+/// Continue after a stop.
 pub const CONT: i32 = 18;
 /// Ctrl-Z.
 pub const TSTP: i32 = 20;

@@ -9,21 +9,21 @@ use wavebed_os::namespace::NetworkNamespace;
 
 use crate::problem::Problem;
 
-/// Every host has these unless its file says otherwise. Buffers: 10 Gbit/s over 80 ms are 100 MB in flight, and
-/// the kernel needs up to twice that for its own structures; the defaults stopped one flow at 366 Mbit/s.
+/// Defaults of every host; the laboratory file may override them. Buffers: 10 Gbit/s over 80 ms are 100 MB in flight,
+/// and the kernel needs up to twice that for its own structures; the defaults stopped one flow at 366 Mbit/s.
 const DEFAULTS: [(&str, &str); 7] = [
     ("net.ipv4.tcp_rmem", "4096 131072 536870912"),
     ("net.ipv4.tcp_wmem", "4096 16384 536870912"),
-    // What one connection learned must not change the next one's start.
+    // A connection must not start from the metrics of an earlier one.
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.core.somaxconn", "4096"),
-    // Web servers run as nobody's user.
+    // Web servers without root listen on port 80.
     ("net.ipv4.ip_unprivileged_port_start", "0"),
 ];
 
-/// No packet of its own from the IPv6 stack: it would use up places in packet-indexed patterns.
+/// No packets from the IPv6 stack itself: they would use up indices of packet-indexed patterns.
 const QUIET_V6: [(&str, &str); 5] = [
     ("disable_ipv6", "0"),
     ("accept_ra", "0"),
@@ -41,12 +41,12 @@ fn set(key: &str, value: &str) -> io::Result<()> {
     fs::write(path(key), value)
 }
 
-/// Writes the settings of every host. A kernel that lacks one of them does without.
+/// Writes the settings of every host. Settings that the kernel lacks are skipped.
 pub fn defaults(has_v6: bool) {
     for (key, value) in DEFAULTS {
         let _ = set(key, value);
     }
-    // Every group may ping; in a user namespace only group 0 exists.
+    // Every group may ping; a user namespace has group 0 only.
     if set("net.ipv4.ping_group_range", "0 2147483647").is_err() {
         let _ = set("net.ipv4.ping_group_range", "0 0");
     }
@@ -59,15 +59,15 @@ pub fn defaults(has_v6: bool) {
 /// Buckets of a host's own table of TCP connections.
 const OWN_SOCKETS: &str = "1024";
 
-/// Makes a network namespace with a table of TCP connections of its own (Linux 6.1), in which the calling thread is from now
-/// on. By default all namespaces share one, and whoever asks for the connections of one walks through all its buckets:
-/// 200 µs for 262144 of them, against 8 µs for these. Limits that would shrink with the table stay as they are. A kernel without such
-/// tables does without.
+/// Creates a network namespace with its own table of TCP connections (Linux 6.1) and moves the calling thread into it.
+/// By default all namespaces share one table, and a query for the connections of one namespace scans all its buckets:
+/// 200 µs for 262144 buckets, against 8 µs for these. Limits that would shrink with the table are kept. Older kernels
+/// use the shared table.
 ///
 /// # Errors
-/// The process may not make namespaces.
+/// The process may not create namespaces.
 pub fn namespace_with_own_sockets() -> wavebed_os::Result<NetworkNamespace> {
-    // The size is a setting of the namespace from which the new one is made; nobody else's is touched.
+    // The size is a setting of the namespace that the new one is created from; no other namespace changes.
     NetworkNamespace::new()?;
     let limits = [
         "net.ipv4.tcp_max_syn_backlog",
@@ -84,14 +84,14 @@ pub fn namespace_with_own_sockets() -> wavebed_os::Result<NetworkNamespace> {
     Ok(namespace)
 }
 
-/// Lets the host forward packets. Only once its devices have lost their multicast flag: the IPv6 stack of a
+/// Lets the host forward packets. Call it after its devices have lost their multicast flag: the IPv6 stack of a
 /// forwarding host joins groups on every device that has it, and reports that to its neighbours.
 pub fn forward() {
     let _ = set("net.ipv4.ip_forward", "1");
     let _ = set("net.ipv6.conf.all.forwarding", "1");
 }
 
-/// Keeps the IPv6 stack of one device quiet.
+/// Stops the packets of the IPv6 stack on one device.
 pub fn quiet_device(device: &str) {
     for (key, value) in QUIET_V6 {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{key}"), value);
@@ -101,7 +101,7 @@ pub fn quiet_device(device: &str) {
 /// Writes a host's own settings.
 ///
 /// # Errors
-/// A setting is unknown here, or the kernel refuses it.
+/// A setting is unknown, or the kernel refuses it.
 pub fn apply(host: &str, settings: &BTreeMap<String, String>) -> Result<(), Problem> {
     for (key, value) in settings {
         set(key, value).map_err(|error| {
@@ -119,7 +119,7 @@ pub fn apply(host: &str, settings: &BTreeMap<String, String>) -> Result<(), Prob
     Ok(())
 }
 
-/// The congestion controls that this machine has ready.
+/// The congestion controls available on this machine.
 #[must_use]
 pub fn congestion_controls() -> Vec<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -127,7 +127,7 @@ pub fn congestion_controls() -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What to say if this machine does not forward packets.
+/// The remark if this machine does not forward packets.
 #[must_use]
 pub fn forwarding_remark(has_v6: bool) -> Option<String> {
     let off = |key: &str| fs::read_to_string(path(key)).is_ok_and(|text| text.trim() == "0");
@@ -142,7 +142,7 @@ pub fn forwarding_remark(has_v6: bool) -> Option<String> {
         return None;
     }
     Some(format!(
-        "nat: the client reaches this machine, but other networks only after: sysctl {}",
+        "nat: the client reaches this machine only: to reach other networks, run: sysctl {}",
         keys.join(" ")
     ))
 }

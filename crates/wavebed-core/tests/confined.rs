@@ -1,4 +1,4 @@
-//! Programs that are confined, and what the laboratory's own processes keep.
+//! Confined programs, and the capabilities of the laboratory's own processes.
 
 mod support;
 
@@ -26,29 +26,32 @@ fn status(text: &str) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn a_confined_program_is_nobody_and_can_gain_nothing() {
-    on_own_machine("a_confined_program_is_nobody_and_can_gain_nothing", || {
-        let before = traces();
-        let output = run(&confined("cat /proc/self/status; echo; env; pwd"));
-        let text = text_of(&output, 0);
-        let (own, variables) = text.split_once("\n\n").expect("both");
-        let own = status(own);
-        for key in ["Uid", "Gid"] {
-            assert!(
-                own[key].split('\t').all(|id| id == USER.to_string()),
-                "{own:?}"
-            );
-        }
-        assert_eq!(own["Groups"].trim(), "");
-        for key in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
-            assert_eq!(u64::from_str_radix(own[key], 16), Ok(0), "{key}");
-        }
-        assert_eq!(own["NoNewPrivs"], "1");
-        assert!(variables.contains("HOME=/tmp\n") && variables.contains("WAVEBED_HOST=client"));
-        assert!(!variables.contains("WAVEBED_TEST_INSIDE"), "{variables}");
-        assert!(variables.ends_with("/tmp\n"), "{variables}");
-        assert_clean(&before, "a confined program");
-    });
+fn a_confined_program_has_its_own_user_and_gains_no_privileges() {
+    on_own_machine(
+        "a_confined_program_has_its_own_user_and_gains_no_privileges",
+        || {
+            let before = traces();
+            let output = run(&confined("cat /proc/self/status; echo; env; pwd"));
+            let text = text_of(&output, 0);
+            let (own, variables) = text.split_once("\n\n").expect("both");
+            let own = status(own);
+            for key in ["Uid", "Gid"] {
+                assert!(
+                    own[key].split('\t').all(|id| id == USER.to_string()),
+                    "{own:?}"
+                );
+            }
+            assert_eq!(own["Groups"].trim(), "");
+            for key in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+                assert_eq!(u64::from_str_radix(own[key], 16), Ok(0), "{key}");
+            }
+            assert_eq!(own["NoNewPrivs"], "1");
+            assert!(variables.contains("HOME=/tmp\n") && variables.contains("WAVEBED_HOST=client"));
+            assert!(!variables.contains("WAVEBED_TEST_INSIDE"), "{variables}");
+            assert!(variables.ends_with("/tmp\n"), "{variables}");
+            assert_clean(&before, "a confined program");
+        },
+    );
 }
 
 #[test]
@@ -68,9 +71,9 @@ fn a_confined_program_sees_no_home_and_writes_nothing_but_its_own_temporary_file
 }
 
 #[test]
-fn a_program_finds_what_it_needs_in_a_closed_folder_and_nothing_beside() {
+fn a_program_reads_its_needed_paths_in_a_closed_folder_only() {
     on_own_machine(
-        "a_program_finds_what_it_needs_in_a_closed_folder_and_nothing_beside",
+        "a_program_reads_its_needed_paths_in_a_closed_folder_only",
         || {
             run_quietly("mount", &["-t", "tmpfs", "-o", "mode=700", "none", "/root"]);
             for file in ["needed/in/file", "beside"] {
@@ -91,8 +94,8 @@ fn a_program_finds_what_it_needs_in_a_closed_folder_and_nothing_beside() {
 }
 
 #[test]
-fn a_confined_program_has_no_terminal_to_type_into() {
-    on_own_machine("a_confined_program_has_no_terminal_to_type_into", || {
+fn a_confined_program_has_no_terminal() {
+    on_own_machine("a_confined_program_has_no_terminal", || {
         let text = text_of(&run(&confined("ps -o sid= -p $$; echo $$")), 0);
         let mut numbers = text.split_whitespace();
         assert_eq!(numbers.next(), numbers.next(), "it leads its session");
@@ -106,14 +109,15 @@ fn a_process_without_rules_is_refused() {
     let output = run(&file);
     text_of(&output, 2);
     assert!(
-        String::from_utf8_lossy(&output.stderr).contains("command: confined: there are no rules")
+        String::from_utf8_lossy(&output.stderr)
+            .contains("command: confined: requires the key confine")
     );
 }
 
 #[test]
-fn the_laboratorys_own_processes_keep_little_and_its_root_keeps_all() {
+fn the_laboratorys_processes_drop_capabilities_and_its_root_keeps_all() {
     on_own_machine(
-        "the_laboratorys_own_processes_keep_little_and_its_root_keeps_all",
+        "the_laboratorys_processes_drop_capabilities_and_its_root_keeps_all",
         || {
             let mut running = start_with(
                 &lab("own", 2, &["sleep", "60"]),

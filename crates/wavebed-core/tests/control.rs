@@ -97,8 +97,8 @@ fn programs_of_a_connection_can_be_killed_and_end_with_it() {
 }
 
 #[test]
-fn nonsense_is_refused_in_one_line_and_does_no_harm() {
-    on_own_machine("nonsense_is_refused_in_one_line_and_does_no_harm", || {
+fn invalid_requests_are_refused_in_one_line() {
+    on_own_machine("invalid_requests_are_refused_in_one_line", || {
         let running = start(&lab("driven", 2, &[]));
         let stream = connect("driven");
         for line in [
@@ -147,8 +147,8 @@ fn the_list_names_running_laboratories() {
 }
 
 #[test]
-fn time_waits_until_it_is_told_to_begin() {
-    on_own_machine("time_waits_until_it_is_told_to_begin", || {
+fn time_begins_on_request() {
+    on_own_machine("time_begins_on_request", || {
         let mut file = lab("waiting", 2, &[]);
         file["wait"] = true.into();
         let running = start(&file);
@@ -199,9 +199,9 @@ fn time_waits_until_it_is_told_to_begin() {
 }
 
 #[test]
-fn a_laboratory_that_never_began_stops_with_empty_books() {
+fn a_laboratory_that_never_began_stops_with_counters_of_zero() {
     on_own_machine(
-        "a_laboratory_that_never_began_stops_with_empty_books",
+        "a_laboratory_that_never_began_stops_with_counters_of_zero",
         || {
             let before = traces();
             let mut file = lab("waiting", 2, &[]);

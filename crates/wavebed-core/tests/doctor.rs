@@ -1,4 +1,4 @@
-//! What the doctor says of a machine.
+//! The checks of the doctor on a machine.
 
 mod support;
 
@@ -30,8 +30,8 @@ fn status<'a>(report: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn a_machine_on_which_laboratories_run_is_well() {
-    on_own_machine("a_machine_on_which_laboratories_run_is_well", || {
+fn a_machine_on_which_laboratories_run_passes() {
+    on_own_machine("a_machine_on_which_laboratories_run_passes", || {
         let before = traces();
         let (report, code) = examine(&mut Command::new(support::CORE));
         assert_eq!(
@@ -61,8 +61,8 @@ fn a_machine_on_which_laboratories_run_is_well() {
 }
 
 #[test]
-fn a_closed_tun_device_is_found_and_mended() {
-    on_own_machine("a_closed_tun_device_is_found_and_mended", || {
+fn a_closed_tun_device_is_found_with_its_remedy() {
+    on_own_machine("a_closed_tun_device_is_found_with_its_remedy", || {
         run_quietly(
             "mount",
             &["-t", "tmpfs", "-o", "mode=755,dev", "none", "/mnt"],

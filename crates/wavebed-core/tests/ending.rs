@@ -1,4 +1,4 @@
-//! The end that an owner or signals ask for, whatever hangs inside.
+//! Termination by an owner or by signals, with hanging processes inside.
 
 mod support;
 
@@ -16,7 +16,7 @@ const KILL: i32 = 9;
 const TERM: i32 = 15;
 const STOP: i32 = 19;
 
-/// Starts a laboratory without a command that belongs to whoever holds the returned socket.
+/// Starts a laboratory without a command; the holder of the returned socket owns it.
 fn owned(name: &str) -> (Child, OwnedFd) {
     let (ours, theirs) = unix::message_pair().expect("pair");
     let file = support::write(&lab(name, 2, &[]));
@@ -56,9 +56,9 @@ fn family() -> [i32; 3] {
 }
 
 #[test]
-fn an_owner_needs_no_name_and_its_end_is_that_of_the_laboratory() {
+fn an_owner_needs_no_name_and_its_end_ends_the_laboratory() {
     on_own_machine(
-        "an_owner_needs_no_name_and_its_end_is_that_of_the_laboratory",
+        "an_owner_needs_no_name_and_its_end_ends_the_laboratory",
         || {
             let before = traces();
             let (mut child, owner) = owned("owned");
@@ -73,32 +73,29 @@ fn an_owner_needs_no_name_and_its_end_is_that_of_the_laboratory() {
 }
 
 #[test]
-fn a_stopped_init_does_not_keep_a_laboratory_whose_owner_is_gone() {
-    on_own_machine(
-        "a_stopped_init_does_not_keep_a_laboratory_whose_owner_is_gone",
-        || {
-            let before = traces();
-            let (mut child, owner) = owned("owned");
-            ask(&connect(&owner), r#"{"do":"show"}"#);
-            kill(family()[1], STOP).expect("stop");
-            // More connections than the way to init has room for: the front must not wait.
-            for _ in 0..2000 {
-                let (_ours, theirs) = UnixStream::pair().expect("pair");
-                while unix::send(owner.as_fd(), b"C", &[theirs.as_fd()]).is_err() {
-                    std::thread::yield_now();
-                }
+fn a_stopped_init_ends_with_the_owner() {
+    on_own_machine("a_stopped_init_ends_with_the_owner", || {
+        let before = traces();
+        let (mut child, owner) = owned("owned");
+        ask(&connect(&owner), r#"{"do":"show"}"#);
+        kill(family()[1], STOP).expect("stop");
+        // More connections than the socket to init can hold: the front must not block.
+        for _ in 0..2000 {
+            let (_ours, theirs) = UnixStream::pair().expect("pair");
+            while unix::send(owner.as_fd(), b"C", &[theirs.as_fd()]).is_err() {
+                std::thread::yield_now();
             }
-            drop(owner);
-            child.wait().expect("wait");
-            assert_clean(&before, "a laboratory whose init was stopped");
-        },
-    );
+        }
+        drop(owner);
+        child.wait().expect("wait");
+        assert_clean(&before, "a laboratory whose init was stopped");
+    });
 }
 
 #[test]
-fn after_the_second_signal_everything_is_gone_within_three_seconds() {
+fn everything_ends_within_three_seconds_of_the_second_signal() {
     on_own_machine(
-        "after_the_second_signal_everything_is_gone_within_three_seconds",
+        "everything_ends_within_three_seconds_of_the_second_signal",
         || {
             let before = traces();
             let stubborn = ["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"];
@@ -199,8 +196,8 @@ fn a_cell_ends_within_three_seconds_of_the_second_signal() {
 }
 
 #[test]
-fn too_few_open_files_are_told_with_their_remedy() {
-    on_own_machine("too_few_open_files_are_told_with_their_remedy", || {
+fn too_few_open_files_are_reported_with_the_remedy() {
+    on_own_machine("too_few_open_files_are_reported_with_the_remedy", || {
         let file = support::write(&lab("files", 2, &["true"]));
         let tried: Vec<(Option<i32>, String)> = (8..=40)
             .map(|limit| {

@@ -1,4 +1,4 @@
-//! What a laboratory is to the programs inside it.
+//! The environment of programs in a laboratory.
 
 mod support;
 
@@ -61,8 +61,8 @@ fn a_host_sees_itself_and_nothing_else() {
 }
 
 #[test]
-fn no_packet_crosses_that_no_program_sent() {
-    on_own_machine("no_packet_crosses_that_no_program_sent", || {
+fn only_packets_of_programs_cross_the_path() {
+    on_own_machine("only_packets_of_programs_cross_the_path", || {
         let mut file = lab("quiet", 3, &["sleep", "1.5"]);
         let summary = support::write(&file).with_file_name("summary.json");
         file["summary_file"] = summary.to_str().expect("text").into();
@@ -92,8 +92,8 @@ fn congestion_control_and_settings_belong_to_the_host() {
 }
 
 #[test]
-fn what_a_host_cannot_have_is_refused_in_one_line() {
-    on_own_machine("what_a_host_cannot_have_is_refused_in_one_line", || {
+fn invalid_settings_of_a_host_are_refused_in_one_line() {
+    on_own_machine("invalid_settings_of_a_host_are_refused_in_one_line", || {
         let refusal = |change: &dyn Fn(&mut serde_json::Value), status: i32| {
             let mut file = lab("a", 2, &["true"]);
             change(&mut file);
@@ -117,7 +117,10 @@ fn what_a_host_cannot_have_is_refused_in_one_line() {
         );
         assert!(line.contains("refuses the value \"maybe\""), "{line}");
         let line = refusal(&|f| f["hosts"][0]["congestion_control"] = "quux".into(), 3);
-        assert!(line.contains("\"quux\" is not on this machine"), "{line}");
+        assert!(
+            line.contains("\"quux\" is not available on this machine"),
+            "{line}"
+        );
         let line = refusal(&|f| f["extra"] = 1.into(), 2);
         assert!(line.contains("unknown field `extra`"), "{line}");
     });
@@ -151,8 +154,8 @@ fn orphans_are_reaped_and_background_ends_with_the_command() {
 }
 
 #[test]
-fn laboratories_do_not_meet() {
-    on_own_machine("laboratories_do_not_meet", || {
+fn laboratories_are_isolated() {
+    on_own_machine("laboratories_are_isolated", || {
         let before = traces();
         let serve = json!([{"host": "server", "argv": ["iperf3", "-s"]}]);
         let labs: Vec<_> = (0..4)
@@ -181,7 +184,7 @@ fn laboratories_do_not_meet() {
 }
 
 #[test]
-fn a_file_that_is_none_is_refused_in_one_line() {
+fn an_invalid_file_is_refused_in_one_line() {
     let refusal = |path: &str| {
         let output = std::process::Command::new(support::CORE)
             .args(["lab", path])

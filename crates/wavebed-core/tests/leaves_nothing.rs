@@ -1,4 +1,4 @@
-//! Whatever is killed, nothing stays.
+//! No process, mount or interface remains after any kill.
 
 mod support;
 

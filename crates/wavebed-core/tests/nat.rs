@@ -7,7 +7,7 @@ use support::{
     assert_clean, lab, on_own_machine, run, run_quietly, start, text_of, traces, wait_until,
 };
 
-/// Gives the machine a network 10.9.0.0/24 with a neighbour 10.9.0.2, who knows no way to 198.18.0.0.
+/// Gives the machine a network 10.9.0.0/24 with a neighbour 10.9.0.2, which has no route to 198.18.0.0.
 fn neighbour() -> std::process::Child {
     let child = std::process::Command::new("unshare")
         .args(["-n", "sleep", "1000"])
@@ -42,7 +42,7 @@ fn nat_lab(name: &str, hosts: usize, command: &[&str]) -> Value {
     file
 }
 
-/// What the program says beside the books of the links.
+/// The program's output besides the counters of the links.
 fn remarks(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let own = text
@@ -52,9 +52,9 @@ fn remarks(stderr: &[u8]) -> String {
 }
 
 #[test]
-fn the_client_reaches_the_machine_and_what_is_behind_it() {
+fn the_client_reaches_the_machine_and_networks_behind_it() {
     on_own_machine(
-        "the_client_reaches_the_machine_and_what_is_behind_it",
+        "the_client_reaches_the_machine_and_networks_behind_it",
         || {
             let mut other = neighbour();
             let before = traces();
@@ -153,9 +153,9 @@ fn laboratories_with_nat_do_not_reach_each_other_where_the_machine_forwards() {
 }
 
 #[test]
-fn killing_a_laboratory_with_nat_takes_its_table_and_device_along() {
+fn killing_a_laboratory_with_nat_removes_its_table_and_device() {
     on_own_machine(
-        "killing_a_laboratory_with_nat_takes_its_table_and_device_along",
+        "killing_a_laboratory_with_nat_removes_its_table_and_device",
         || {
             let before = traces();
             let running = start(&nat_lab("nat", 2, &["sleep", "1000"]));

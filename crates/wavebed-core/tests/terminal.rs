@@ -1,4 +1,4 @@
-//! The laboratory's command on a terminal: `script` of util-linux plays it.
+//! The laboratory's command on a terminal, provided by `script` of util-linux.
 
 mod support;
 

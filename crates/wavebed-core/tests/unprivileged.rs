@@ -1,4 +1,4 @@
-//! Laboratories of a user who is nobody.
+//! Laboratories of the user nobody.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn open_tun() {
     run_quietly("chmod", &["666", "/mnt/tun"]);
     run_quietly("mount", &["--bind", "/mnt/tun", "/dev/net/tun"]);
     run_quietly("cp", &[support::CORE, "/mnt/wavebed-core"]);
-    // Laboratory files of this test are in /tmp; whoever runs them must get there.
+    // Laboratory files of this test are in /tmp, which its user must be able to search.
     run_quietly("mount", &["-t", "tmpfs", "-o", "mode=1777", "none", "/tmp"]);
     let own_files = std::env::var("TMPDIR").expect("set for this machine");
     run_quietly("mkdir", &["-p", "-m", "755", &own_files]);
@@ -63,8 +63,8 @@ fn nobody_runs_a_laboratory() {
 }
 
 #[test]
-fn without_access_to_tun_nobody_is_told_why() {
-    on_own_machine("without_access_to_tun_nobody_is_told_why", || {
+fn missing_access_to_tun_is_reported() {
+    on_own_machine("missing_access_to_tun_is_reported", || {
         open_tun();
         run_quietly("chmod", &["600", "/mnt/tun"]);
         let output = run_as_nobody(&lab("mine", 2, &["true"]));
@@ -85,13 +85,13 @@ fn nobody_gets_no_nat() {
         file["nat"] = true.into();
         let output = run_as_nobody(&file);
         text_of(&output, 3);
-        assert!(String::from_utf8_lossy(&output.stderr).contains("only root"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("nat: requires root"));
     });
 }
 
 #[test]
-fn root_may_speak_with_the_laboratory_of_nobody() {
-    on_own_machine("root_may_speak_with_the_laboratory_of_nobody", || {
+fn root_may_control_the_laboratory_of_nobody() {
+    on_own_machine("root_may_control_the_laboratory_of_nobody", || {
         open_tun();
         let path = support::write(&lab("theirs", 2, &[]));
         run_quietly(

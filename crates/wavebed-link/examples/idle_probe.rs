@@ -63,7 +63,7 @@ fn link(stages: &[StageConfig], seed: u64, shared: &mut Shared) -> Result<Link, 
 /// When a packet that enters at `at_ns` is at the far end.
 fn pass(link: &mut Link, at_ns: u64, packet: u32) -> Result<u64, Box<dyn Error>> {
     let mut delivered = Vec::new();
-    // What was left from earlier packets, such as reports, comes first.
+    // Remainders of earlier packets, such as reports, come first.
     while let Some(due_ns) = link.next_event_ns().filter(|due_ns| *due_ns < at_ns) {
         link.poll(due_ns, &mut delivered);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::pattern::{End, Kind};
 use crate::queue::Queue;
 use crate::rate::{Fluid, Opportunities, Profile, Server};
@@ -10,31 +10,31 @@ use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
 
-/// What happens to packets while the rate is zero.
+/// Handling of packets while the rate is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outage {
     /// They wait.
     #[default]
     Hold,
-    /// Those that are there when the rate falls to zero, and those that arrive before it rises, are dropped.
+    /// Queued packets are dropped when the rate falls to zero, and later ones on arrival until it rises.
     Drop,
 }
 
-/// How a [`Bottleneck`] works, beside its queue and server.
+/// Settings of a [`Bottleneck`], beside its queue and server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BottleneckConfig {
     /// Bytes that each wire segment takes on the link beyond its IP bytes. At most 1000.
     pub overhead_bytes: u32,
-    /// What is served as a whole; the queue must have the same unit.
+    /// The unit of service; the queue must have the same unit.
     pub unit: Unit,
-    /// What happens while the rate is zero.
+    /// Behaviour while the rate is zero.
     pub outage: Outage,
 }
 
 const NEVER: u64 = u64::MAX;
 
-/// A queue and a server. One packet is taken from the queue when its service begins, and sent on when it ends.
+/// A queue and a server. A packet leaves the queue when its service begins, and the bottleneck when its service ends.
 pub struct Bottleneck<Q: Queue> {
     queue: Q,
     server: Box<dyn Server>,
@@ -42,14 +42,14 @@ pub struct Bottleneck<Q: Queue> {
     in_service: Option<Run>,
     /// When the service of `in_service` ends.
     finish_ns: u64,
-    /// Since when the server has been free, with something waiting.
+    /// Since when the server has been free while packets wait.
     free_ns: u64,
-    /// When the service of what waits begins; recomputed when `known` is false.
+    /// When the next service begins; recomputed when `known` is false.
     ready_ns: u64,
     ready_known: bool,
-    /// Live changes to come.
+    /// Pending live changes.
     changes: VecDeque<(u64, Change)>,
-    /// The end of the pattern, the edges of outages, the next live change.
+    /// The next event besides services: end of the pattern, start or end of an outage, live change.
     end_ns: u64,
     ended: bool,
     outages: Option<Outages>,
@@ -59,7 +59,7 @@ pub struct Bottleneck<Q: Queue> {
     reached_ns: u64,
 }
 
-/// The outages to come, where packets are dropped in them.
+/// The next outages, if they drop packets.
 struct Outages {
     rate: Profile,
     dark: bool,
@@ -76,7 +76,7 @@ impl Outages {
         }
     }
 
-    /// Passes the edge. Returns whether an outage begins.
+    /// Advances to the next start or end of an outage. Returns whether an outage begins.
     fn pass(&mut self) -> bool {
         let edge_ns = self.edge_ns;
         self.dark = !self.dark;
@@ -115,7 +115,7 @@ impl<Q: Queue> Bottleneck<Q> {
         bottleneck
     }
 
-    /// Looks out for what the server's rate will do from `from_ns` on.
+    /// Finds the next event of the server's rate from `from_ns` on.
     fn watch(&mut self, from_ns: u64) {
         self.ended = false;
         self.end_ns = self.server.end_ns().unwrap_or(NEVER);
@@ -139,7 +139,7 @@ impl<Q: Queue> Bottleneck<Q> {
         self.in_service.is_none() && self.queue.head_bytes().is_none()
     }
 
-    /// Does everything that is due up to `now_ns`, in order.
+    /// Processes all events up to `now_ns`, in order.
     #[inline]
     fn advance(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
         while self.special_ns <= now_ns {
@@ -151,7 +151,7 @@ impl<Q: Queue> Bottleneck<Q> {
         self.reached_ns = self.reached_ns.max(now_ns);
     }
 
-    /// Serves up to `until_ns`, in which nothing special happens.
+    /// Serves up to `until_ns`; no other event occurs before it.
     #[inline]
     fn run(&mut self, until_ns: u64, out: &mut Outlet<'_>) {
         loop {
@@ -197,7 +197,7 @@ impl<Q: Queue> Bottleneck<Q> {
         out.queue_level(start_ns, self.queue.backlog());
     }
 
-    /// Handles one of the special moments at `at_ns`.
+    /// Handles one of these events at `at_ns`.
     #[cold]
     fn special(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         if self.changes.front().is_some_and(|change| change.0 <= at_ns) {
@@ -216,7 +216,7 @@ impl<Q: Queue> Bottleneck<Q> {
         self.find_special();
     }
 
-    /// Drops all that the bottleneck holds.
+    /// Drops all packets in the bottleneck.
     fn purge(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
         if let Some(run) = self.in_service.take() {
             self.server.break_off(at_ns);
@@ -228,7 +228,7 @@ impl<Q: Queue> Bottleneck<Q> {
         self.ready_known = false;
     }
 
-    /// Makes a live change, with the service under way revised.
+    /// Applies a live change, which also revises the current service.
     fn change(&mut self, at_ns: u64, change: &Change) {
         let left = self.in_service.map(|_| self.server.break_off(at_ns));
         let end = match self.server.end_ns() {
@@ -261,9 +261,9 @@ impl<Q: Queue> Bottleneck<Q> {
         self.watch(at_ns);
     }
 
-    /// Lets in the segments of a super-packet that find the server free one by one, as if they had come singly:
-    /// what goes straight into service takes no room in the queue, and where the size of the head matters, each
-    /// may push out the head. Returns the rest.
+    /// Admits the segments of a super-packet one by one while the server is free, as if they had arrived singly: a
+    /// segment that goes directly into service takes no queue space, and with drop-head each may push out the head.
+    /// Returns the rest.
     fn accept_while_free(&mut self, mut run: Run, out: &mut Outlet<'_>) -> Run {
         while self.config.unit == Unit::Packet
             && run.count > 1

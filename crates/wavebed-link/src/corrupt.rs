@@ -1,7 +1,7 @@
-//! Corruption: some segments arrive with a flipped bit, or not at all where that bit leaves no version of IP.
+//! Corruption: some segments arrive with a flipped bit, or are dropped where that bit makes the IP version invalid.
 
-use crate::books::Reason;
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
+use crate::counters::Reason;
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
@@ -10,11 +10,11 @@ use crate::stage::{Backlog, Outlet, Stage};
 #[derive(Debug)]
 pub struct Corrupt {
     chance: Chance,
-    /// Whether a segment is hit.
+    /// Random stream of the decision.
     random: RandomStream,
-    /// Where.
+    /// Random stream of the bit's position.
     place: RandomStream,
-    /// Of the next wire segment.
+    /// Index of the next wire segment.
     index: u64,
 }
 
@@ -33,7 +33,7 @@ impl Corrupt {
         }
     }
 
-    /// The random word of `index`: its upper half, and never zero, since zero says "not corrupted".
+    /// The random word of `index`: its upper half, never zero, since zero means "not corrupted".
     fn flip(place: RandomStream, index: u64) -> u32 {
         let word = (place.word(index) >> 32) as u32;
         word.max(1)
@@ -42,7 +42,7 @@ impl Corrupt {
 
 impl Stage for Corrupt {
     fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
-        // A run has one flip only: a segment that another stage corrupted before stays as it is.
+        // A run has one flip only: a segment that an earlier stage corrupted is not changed.
         let passes = run.flags.has(RunFlags::CONTROL) || run.flip != 0;
         if passes {
             if !run.flags.has(RunFlags::CONTROL) {
@@ -57,7 +57,7 @@ impl Stage for Corrupt {
             place,
             index,
         } = self;
-        let fate = || {
+        let outcome = || {
             let flip = if chance.hits(*random, *index) {
                 Self::flip(*place, *index)
             } else {
@@ -66,12 +66,12 @@ impl Stage for Corrupt {
             *index += 1;
             flip
         };
-        stretches(run, fate, |mut stretch, flip| {
+        stretches(run, outcome, |mut stretch, flip| {
             if flip == 0 {
                 out.forward(stretch);
                 return;
             }
-            // Two neighbours may have drawn the same word; corrupted segments are runs of one all the same.
+            // Two neighbours may have drawn the same word; each corrupted segment is a run of its own.
             loop {
                 let rest = stretch.count > 1;
                 let one = Run {

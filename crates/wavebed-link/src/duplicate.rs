@@ -1,6 +1,6 @@
 //! Duplication: some segments arrive twice.
 
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
@@ -10,12 +10,12 @@ use crate::stage::{Backlog, Outlet, Stage};
 pub struct Duplicate {
     chance: Chance,
     random: RandomStream,
-    /// Of the next wire segment.
+    /// Index of the next wire segment.
     index: u64,
 }
 
 impl Duplicate {
-    /// Duplication with `probability` for each wire segment, by itself.
+    /// Duplication with `probability` for each wire segment, independently.
     ///
     /// # Panics
     /// If `probability` is not within 0 to 1.
@@ -49,14 +49,14 @@ impl Stage for Duplicate {
             random,
             index,
         } = self;
-        let fate = || {
+        let outcome = || {
             let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };
-        // What is not yet forwarded: the segments since the last copy.
+        // Segments not yet forwarded: those since the last copy.
         let mut pending: Option<Run> = None;
-        stretches(run, fate, |mut stretch, hit| {
+        stretches(run, outcome, |mut stretch, hit| {
             if !hit {
                 pending = Some(stretch);
                 return;
@@ -68,7 +68,7 @@ impl Stage for Duplicate {
                 } else {
                     stretch
                 };
-                out.forward(pending.take().map_or(one, |before| joined(before, one)));
+                out.forward(pending.take().map_or(one, |before| merged(before, one)));
                 copy(one, out);
                 if !rest {
                     break;
@@ -91,8 +91,8 @@ impl Stage for Duplicate {
     }
 }
 
-/// `before` and the segment `one` that follows it in the same packet, as one run again.
-const fn joined(before: Run, one: Run) -> Run {
+/// `before` and the segment `one` that follows it in the same packet, as one run.
+const fn merged(before: Run, one: Run) -> Run {
     Run {
         count: before.count + one.count,
         last_bytes: one.last_bytes,

@@ -1,19 +1,19 @@
-//! The link model of wavebed: queues, servers, delay, loss. Sans-IO: time and randomness are arguments.
+//! The link models of wavebed: queues, servers, delay, loss. Sans-IO: time and random numbers are arguments.
 //!
-//! A [`Link`] is a row of [`Stage`]s. Packets enter as [`Run`]s of wire segments, leave through a named door
-//! (delivered or dropped with a [`Reason`]), and every segment is in the [`Books`]. Nothing here reads a clock,
-//! holds bytes of a packet, or makes a system call.
+//! A [`Link`] is a row of [`Stage`]s. Packets enter as [`Run`]s of wire segments; each segment is delivered, or dropped
+//! with a [`Reason`], and counted in [`LinkCounters`]. The crate reads no clock, stores no packet bytes, and makes no
+//! system call.
 //!
 //! Times are nanoseconds since the laboratory's origin, in the link's own virtual time. Sizes are IP bytes of
 //! wire segments.
 
-pub mod books;
 pub mod bottleneck;
+mod chance;
 pub mod config;
 pub mod corrupt;
+pub mod counters;
 pub mod delay;
 pub mod duplicate;
-mod fate;
 pub mod link;
 pub mod loss;
 pub mod pattern;
@@ -27,7 +27,7 @@ pub mod stage;
 pub mod unit;
 pub mod wifi;
 
-pub use books::{Books, Door, MillisecondRow, Reason, Tally};
+pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason};
 pub use link::Link;
 pub use random_stream::RandomStream;
 pub use run::{Ecn, Run, RunFlags};

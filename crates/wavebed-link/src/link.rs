@@ -1,21 +1,21 @@
-//! One direction of a segment: stages in a row, and their books.
+//! One direction of a hop: stages in a row, and their counters.
 
-use crate::books::{Books, Reason};
+use crate::counters::{LinkCounters, Reason};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
-/// A link: what enters passes every stage in turn.
+/// A link: packets pass its stages in order.
 pub struct Link {
     stages: Vec<Box<dyn Stage>>,
-    /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one what the link delivers.
+    /// `between[i]` holds what stage `i - 1` forwarded to stage `i`; the last one, delivered runs.
     between: Vec<Vec<Run>>,
-    books: Books,
+    counters: LinkCounters,
     lost: Vec<Run>,
     copied: Vec<Run>,
 }
 
 impl Link {
-    /// A link of these stages, in the order in which packets meet them.
+    /// A link of these stages, in the order that packets pass them.
     #[must_use]
     pub fn new(stages: Vec<Box<dyn Stage>>, with_series: bool) -> Self {
         let between = std::iter::repeat_with(Vec::new)
@@ -24,7 +24,7 @@ impl Link {
         Self {
             stages,
             between,
-            books: Books::new(with_series),
+            counters: LinkCounters::new(with_series),
             lost: Vec::new(),
             copied: Vec::new(),
         }
@@ -32,7 +32,7 @@ impl Link {
 
     /// Takes a run that enters at `run.at_ns`, no earlier than any before it.
     pub fn accept(&mut self, run: Run) {
-        self.books.offered(&run);
+        self.counters.offered(&run);
         let Some(stage) = self.stages.first_mut() else {
             self.between[0].push(run);
             return;
@@ -41,20 +41,19 @@ impl Link {
             &mut self.between[1],
             &mut self.lost,
             &mut self.copied,
-            &mut self.books,
+            &mut self.counters,
         );
         stage.poll(run.at_ns, &mut out);
         stage.accept(run, &mut out);
     }
 
-    /// Counts a run that ends where it enters, because its owner did not keep it.
+    /// Counts a run as offered and dropped, because its owner could not store it.
     pub fn refuse(&mut self, run: &Run, reason: Reason) {
-        self.books.offered(run);
-        self.books.dropped(run, reason);
+        self.counters.offered(run);
+        self.counters.dropped(run, reason);
     }
 
-    /// Moves everything on to `now_ns` and appends what the far end gets to `delivered`, each run stamped with
-    /// the time at which it was due.
+    /// Advances all stages to `now_ns` and appends delivered runs to `delivered`, each stamped with its due time.
     pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
         for index in 0..self.stages.len() {
             let (before, after) = self.between.split_at_mut(index + 1);
@@ -62,7 +61,7 @@ impl Link {
                 &mut after[0],
                 &mut self.lost,
                 &mut self.copied,
-                &mut self.books,
+                &mut self.counters,
             )
             .of_stage(index);
             let stage = &mut self.stages[index];
@@ -74,7 +73,7 @@ impl Link {
         }
         let last = &mut self.between[self.stages.len()];
         for run in last.iter() {
-            self.books.delivered(run);
+            self.counters.delivered(run);
         }
         delivered.append(last);
     }
@@ -94,17 +93,17 @@ impl Link {
             .min()
     }
 
-    /// Takes the list of runs that were dropped since the last call: the owner may let their segments go.
+    /// Takes the list of runs that were dropped since the last call: the owner may release their segments.
     pub fn take_lost(&mut self) -> std::vec::Drain<'_, Run> {
         self.lost.drain(..)
     }
 
-    /// Takes the list of copies made since the last call: the owner must keep their segments once more.
+    /// Takes the list of copies made since the last call: the owner must retain their segments once more.
     pub fn take_copied(&mut self) -> std::vec::Drain<'_, Run> {
         self.copied.drain(..)
     }
 
-    /// Everything the link holds.
+    /// All segments in the link.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let mut total = Backlog::default();
@@ -120,7 +119,7 @@ impl Link {
         total
     }
 
-    /// Makes a live change in every stage that it concerns. False if none took it.
+    /// Applies a live change to every stage that it concerns. False if there is none.
     pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let mut taken = false;
         for stage in &mut self.stages {
@@ -129,14 +128,14 @@ impl Link {
         taken
     }
 
-    /// The books.
+    /// The counters.
     #[must_use]
-    pub const fn books(&self) -> &Books {
-        &self.books
+    pub const fn counters(&self) -> &LinkCounters {
+        &self.counters
     }
 
-    /// The books, to take finished rows from.
-    pub const fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
+    /// The counters, to take finished rows from.
+    pub const fn counters_mut(&mut self) -> &mut LinkCounters {
+        &mut self.counters
     }
 }

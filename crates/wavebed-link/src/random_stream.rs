@@ -1,4 +1,4 @@
-//! Random streams keyed by stage and index: a decision never depends on what was drawn before.
+//! Random streams keyed by stage and index: a decision does not depend on earlier draws.
 
 /// The generator of one stage: a counter-based `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom
 /// number generators", OOPSLA 2014), whose value at an index needs no state.

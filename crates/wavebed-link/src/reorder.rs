@@ -1,27 +1,27 @@
-//! Reordering: some segments are held back, so that later ones overtake them.
+//! Reordering: some segments are delayed, so that later ones overtake them.
 
 use std::collections::VecDeque;
 
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Outlet, Stage};
 
-/// Holds each wire segment back for a fixed time with a probability; the others pass at once.
+/// Delays each wire segment by a fixed time with a probability; the others pass at once.
 #[derive(Debug)]
 pub struct Reorder {
     chance: Chance,
     delay_ns: u64,
     random: RandomStream,
-    /// Of the next wire segment.
+    /// Index of the next wire segment.
     index: u64,
-    /// Held runs, stamped with the time at which they go on. One delay for all keeps them in order.
+    /// Delayed runs, stamped with the time at which they leave. The common delay keeps them in order.
     held: VecDeque<Run>,
     backlog: Backlog,
 }
 
 impl Reorder {
-    /// Holds wire segments back for `delay_ns` with `probability`.
+    /// Delays wire segments by `delay_ns` with `probability`.
     ///
     /// # Panics
     /// If `probability` is not within 0 to 1.
@@ -52,12 +52,12 @@ impl Stage for Reorder {
             held,
             backlog,
         } = self;
-        let fate = || {
+        let outcome = || {
             let hit = chance.hits(*random, *index);
             *index += 1;
             hit
         };
-        stretches(run, fate, |stretch, hit| {
+        stretches(run, outcome, |stretch, hit| {
             if hit {
                 *backlog += Backlog {
                     segments: u64::from(stretch.count),

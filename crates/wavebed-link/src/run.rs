@@ -1,14 +1,14 @@
-//! What travels through a link: a run of wire segments of one packet.
+//! A run of wire segments of one packet: the unit that links process.
 
-/// Consecutive wire segments of one packet that meet the same fate at the same time.
+/// Consecutive wire segments of one packet that have the same outcome at the same time.
 ///
-/// A super-packet enters as one run. Stages split it where segments part: a queue that has room for some of
-/// them, a server that sends one after another, a loss in the middle.
+/// A super-packet enters as one run. Stages split it where segments differ: a queue with space for some of them, a
+/// server that sends one after another, a loss in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// When the run reaches the stage, virtual time, nanoseconds.
     pub at_ns: u64,
-    /// The owner's key of the packet that the segments belong to. The link never looks behind it.
+    /// The owner's key of the packet that the segments belong to. The link does not use it.
     pub packet: u32,
     /// Index of the first segment within the packet.
     pub first: u16,
@@ -20,10 +20,10 @@ pub struct Run {
     pub last_bytes: u16,
     /// Hash of the flow (addresses, protocol, ports), for fair queueing.
     pub flow: u32,
-    /// Zero, or a random word that says which bit of the segment is flipped ([`Run::flipped_bit`]). Only runs of one
+    /// Zero, or a random word that selects the flipped bit of the segment ([`Run::flipped_bit`]). Only runs of one
     /// segment are corrupted.
     pub flip: u32,
-    /// ECN field as it stands now, and what kind of run this is.
+    /// Current ECN field.
     pub ecn: Ecn,
     /// Properties of the run.
     pub flags: RunFlags,
@@ -33,7 +33,7 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// 00: the transport does not understand ECN.
+    /// 00: not ECN-capable.
     NotEct = 0,
     /// 01: ECN-capable, ECT(1).
     Ect1 = 1,
@@ -117,7 +117,7 @@ impl Run {
         front
     }
 
-    /// The bit of the run's one segment that is flipped, counted from the first bit on the wire.
+    /// The flipped bit of the run's one segment, counted from the first bit on the wire.
     #[must_use]
     pub const fn flipped_bit(&self) -> Option<u32> {
         if self.flip == 0 {
@@ -127,8 +127,8 @@ impl Run {
         self.flip.checked_rem(bits)
     }
 
-    /// Whether the flipped bit is one of the first byte that turns both versions of IP, 4 and 6, into none. No host
-    /// takes such a packet. The third bit of the version makes the one the other.
+    /// Whether the flipped bit makes the IP version invalid, from 4 as from 6. No host accepts such a packet. A flip of
+    /// the third version bit turns 4 into 6 and back.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
         matches!(self.flipped_bit(), Some(0 | 1 | 3))

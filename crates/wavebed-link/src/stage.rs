@@ -1,40 +1,40 @@
-//! The one trait that every impairment answers.
+//! The trait of all impairments.
 
 use std::sync::Arc;
 
-use crate::books::{Books, Reason};
+use crate::counters::{LinkCounters, Reason};
 use crate::run::Run;
 
-/// One impairment of a link. Stages stack: what one forwards, the next accepts.
+/// One impairment of a link. Each stage forwards to the next.
 ///
-/// The contract that keeps results exact whatever the wake-up jitter of the caller:
+/// The contract that makes results independent of the caller's wake-up jitter:
 /// - `accept` is called with runs of non-decreasing `at_ns`, each preceded by `poll(run.at_ns)`;
-/// - `poll(now)` forwards everything that is due at or before `now`, each run stamped with the time at which it
-///   was due, in order of that time;
-/// - decisions use those stamps, never the time at which somebody called.
+/// - `poll(now)` forwards everything due at or before `now`, each run stamped with its due time, in order of due
+///   times;
+/// - decisions use those stamps, never the time of the call.
 ///
-/// Only a stage that reorders on purpose may forward out of arrival order; stamps never go back.
+/// Only a reordering stage may forward out of arrival order; stamps never go back.
 pub trait Stage: Send {
     /// Takes a run that reaches the stage at `run.at_ns`.
     fn accept(&mut self, run: Run, out: &mut Outlet<'_>);
 
-    /// Forwards what is due up to and including `now_ns`.
+    /// Forwards runs due up to and including `now_ns`.
     fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>);
 
-    /// When `poll` has something to do next, if nothing else arrives.
+    /// Time of the next event, if nothing else arrives.
     fn next_event_ns(&self) -> Option<u64>;
 
-    /// What the stage holds.
+    /// Segments in the stage.
     fn backlog(&self) -> Backlog;
 
-    /// Makes a live change, from `now_ns` on. Returns false if the change does not concern this stage.
+    /// Applies a live change from `now_ns` on. Returns false if the change does not concern this stage.
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let _ = (now_ns, change);
         false
     }
 }
 
-/// What a stage or a link holds.
+/// Segments in a stage or a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Wire segments.
@@ -72,29 +72,29 @@ pub enum Change {
     Pattern(Arc<crate::pattern::Pattern>),
 }
 
-/// Where a stage puts its runs: onwards, or out through a named door into the books.
+/// The output of a stage: runs go to the next stage, or are dropped with a reason, and are counted.
 pub struct Outlet<'a> {
     forward: &'a mut Vec<Run>,
     lost: &'a mut Vec<Run>,
     copied: &'a mut Vec<Run>,
-    books: &'a mut Books,
+    counters: &'a mut LinkCounters,
     gone: Backlog,
     stage: usize,
 }
 
 impl<'a> Outlet<'a> {
-    /// An outlet that appends to these lists and books.
+    /// An outlet that appends to these lists and counts in `counters`.
     pub fn new(
         forward: &'a mut Vec<Run>,
         lost: &'a mut Vec<Run>,
         copied: &'a mut Vec<Run>,
-        books: &'a mut Books,
+        counters: &'a mut LinkCounters,
     ) -> Self {
         Self {
             forward,
             lost,
             copied,
-            books,
+            counters,
             gone: Backlog::default(),
             stage: 0,
         }
@@ -106,16 +106,16 @@ impl<'a> Outlet<'a> {
         self
     }
 
-    /// Hands `run` to the next stage at `run.at_ns`.
+    /// Passes `run` to the next stage at `run.at_ns`.
     pub fn forward(&mut self, run: Run) {
         self.gone.count(&run);
         self.forward.push(run);
     }
 
-    /// Ends `run` at `run.at_ns` for `reason`.
+    /// Drops `run` at `run.at_ns` for `reason`.
     pub fn drop(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
-        self.books.dropped(&run, reason);
+        self.counters.dropped(&run, reason);
         self.lost.push(run);
     }
 
@@ -125,34 +125,34 @@ impl<'a> Outlet<'a> {
         self.gone
     }
 
-    /// Says that `run` is a copy that the stage made; the stage also forwards it.
+    /// Records that `run` is a copy made by the stage; the stage also forwards it.
     pub fn duplicated(&mut self, run: &Run) {
-        self.books.duplicated(run);
+        self.counters.duplicated(run);
         self.copied.push(*run);
     }
 
-    /// Says that `run` was marked CE.
+    /// Records that `run` was marked CE.
     pub fn marked(&mut self, run: &Run) {
-        self.books.marked(run);
+        self.counters.marked(run);
     }
 
-    /// Says that `run` was corrupted.
+    /// Records that `run` was corrupted.
     pub fn corrupted(&mut self, run: &Run) {
-        self.books.corrupted(run);
+        self.counters.corrupted(run);
     }
 
-    /// Says that a block of the radio was sent in the slot that begins at `at_ns`, and whether it failed.
+    /// Records that a radio block was sent in the slot that begins at `at_ns`, and whether it failed.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
-        self.books.block(at_ns, failed);
+        self.counters.block(at_ns, failed);
     }
 
-    /// Says what the stage's queue holds since `at_ns`.
+    /// Records the stage's queue since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
-        self.books.queue_level(at_ns, self.stage, backlog);
+        self.counters.queue_level(at_ns, self.stage, backlog);
     }
 
-    /// Says that a segment left the queue at `at_ns` after `sojourn_ns` in it.
+    /// Records that a segment left the queue at `at_ns` after `sojourn_ns` in it.
     pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
-        self.books.sojourn(at_ns, sojourn_ns);
+        self.counters.sojourn(at_ns, sojourn_ns);
     }
 }

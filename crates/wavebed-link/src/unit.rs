@@ -1,9 +1,9 @@
-//! What a limit or a decision counts: wire segments, or super-packets whole.
+//! The unit of limits and decisions: wire segments, or whole super-packets.
 
 /// The unit of loss and of queue limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// Each wire segment by itself.
+    /// Single wire segments.
     #[default]
     Packet,
     /// All segments of a super-packet together, as netem counts on a host with segmentation offload.

@@ -1,17 +1,17 @@
-//! Keeping idle processors awake, so that waking a thread takes microseconds.
+//! Keeps idle processors awake, so that a thread wakes within microseconds.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-/// Where the kernel takes a bound on the time that an idle processor may need to wake up (PM `QoS`; kernel
+/// The device that takes a bound on the wake-up time of idle processors (PM `QoS`; kernel
 /// documentation, `power/pm_qos_interface`).
 pub const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// The value that means no bound, microseconds (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// The value without a bound, microseconds (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_BOUND_US: i32 = 2_000_000_000;
 
-/// A bound on the wake-up time of idle processors, which may be lifted and set again. The kernel forgets it when
-/// the file is closed, however the process ends.
+/// A bound on the wake-up time of idle processors, which can be lifted and set again. The kernel removes it when the
+/// file is closed, on any end of the process.
 #[derive(Debug)]
 pub struct Awake {
     request: File,
@@ -19,10 +19,10 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Asks for a bound of zero: idle processors spin.
+    /// Sets a bound of zero: idle processors spin.
     ///
     /// # Errors
-    /// The device is not there, or not for us (it is root's).
+    /// The device does not exist, or only root may open it.
     pub fn request() -> io::Result<Self> {
         let request = OpenOptions::new().write(true).open(LATENCY_DEVICE)?;
         let mut awake = Self {
@@ -36,7 +36,7 @@ impl Awake {
     /// Sets the bound to zero, or lifts it.
     ///
     /// # Errors
-    /// What write(2) answers.
+    /// The error of write(2).
     pub fn set(&mut self, bound: bool) -> io::Result<()> {
         if bound != self.bound {
             let value_us = if bound { 0 } else { NO_BOUND_US };

@@ -1,7 +1,7 @@
-//! bpf(2): maps, programs and where they are attached.
+//! bpf(2): maps, programs and their attachments.
 //!
-//! A program is loaded from instructions made by the caller. Everything here lives as long as its descriptor: when the
-//! process ends, however it ends, programs are detached and maps are gone.
+//! A program is loaded from instructions of the caller. Every object exists as long as its descriptor: on any end of
+//! the process, programs are detached and maps are freed.
 
 use std::ffi::CString;
 use std::io;
@@ -42,9 +42,9 @@ const NATIVE_MODE: u32 = 1 << 2;
 
 /// Bytes of a name, with the zero at its end.
 const NAME_BYTES: usize = 16;
-/// Room for what the verifier says; it needs much less for one complaint.
+/// Size of the verifier's log; one error needs much less.
 const LOG_BYTES: usize = 1 << 18;
-/// Bytes of the verifier's last words that go into an error.
+/// Bytes of the end of the verifier's log that go into an error.
 const LOG_TAIL_BYTES: usize = 600;
 
 /// One instruction of 64 bits (struct `bpf_insn`).
@@ -55,29 +55,29 @@ pub struct Instruction {
     pub code: u8,
     /// Destination register in the low four bits, source register in the high four.
     pub registers: u8,
-    /// Offset of a jump or of a place in memory.
+    /// Offset of a jump or of a memory access.
     pub offset: i16,
     /// Immediate value.
     pub immediate: i32,
 }
 
-/// What a program is for.
+/// The type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
-    /// Sees frames at an interface, also those of more than one piece.
+    /// XDP: receives frames at an interface, also those of several fragments.
     Xdp,
-    /// Is run from `BPF_PROG_TEST_RUN`. The kernel refuses live frames to programs for more than one piece.
+    /// XDP, run from `BPF_PROG_TEST_RUN`. The kernel refuses live frames to programs for several fragments.
     XdpLive,
-    /// Sees what the kernel reports at one of its trace points.
+    /// Runs at a trace point of the kernel.
     RawTracepoint,
 }
 
-/// Where in the kernel a frame meets a program.
+/// The hook of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver.
     Native,
-    /// In the hook that every interface has, after the kernel made a packet of the frame.
+    /// In the generic hook of every interface, after the kernel made a packet of the frame.
     Generic,
 }
 
@@ -255,7 +255,7 @@ impl Program {
     /// Loads a program.
     ///
     /// # Errors
-    /// The kernel's refusal, with the verifier's last words.
+    /// The kernel's refusal, with the end of the verifier's log.
     pub fn load(
         name: &'static str,
         kind: ProgramKind,
@@ -269,7 +269,7 @@ impl Program {
                 name,
             });
         }
-        // Once more, to be told why.
+        // Again, for the verifier's log.
         let mut log = vec![0_u8; LOG_BYTES];
         attributes.log_level = 1;
         attributes.log_bytes = size(log.len(), name)?;
@@ -292,9 +292,9 @@ impl Program {
         }
     }
 
-    /// Has an XDP program send frames: it is run `repeat` times on a frame that begins as `data`, in rounds of `batch`
-    /// frames (at most 256), and each frame goes where the program says. Frames are used again, so that data that the
-    /// program does not write may be what an earlier receiver left there.
+    /// Sends frames by an XDP program: runs it `repeat` times on a frame that begins with `data`, in rounds of `batch`
+    /// frames (at most 256); the program directs each frame. Frames are reused, so that data that the program does not
+    /// write may come from an earlier receiver.
     ///
     /// # Errors
     /// The kernel's answer; `Interrupted` if a signal came, with part of the frames sent.
@@ -307,7 +307,7 @@ impl Program {
         unsafe { bpf(PROGRAM_TEST_RUN, &mut attributes) }.map(drop)
     }
 
-    /// Runs an XDP program once on a frame that goes nowhere, and returns its answer.
+    /// Runs an XDP program once on a frame that is then discarded, and returns its verdict.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -374,7 +374,7 @@ struct LoadAttributes {
     expected_attach_type: u32,
 }
 
-/// The licence of this project. The kernel keeps some functions from programs that are not under the GPL; ours need none
+/// The licence of this project. The kernel reserves some functions for programs under the GPL; these programs use none
 /// of them.
 const LICENSE: &std::ffi::CStr = c"Apache-2.0";
 
@@ -470,10 +470,10 @@ impl Link {
         })
     }
 
-    /// Puts another program in the place of the one that is attached: every frame sees the one or the other.
+    /// Replaces the attached program atomically: every frame is handled by the old or by the new one.
     ///
     /// # Errors
-    /// The kernel's refusal; the interface went away (`ENOLINK`).
+    /// The kernel's refusal; the interface was removed (`ENOLINK`).
     pub fn replace(&self, program: &Program) -> Result<()> {
         #[repr(C)]
         struct Attributes {
@@ -501,7 +501,7 @@ pub fn current_thread() -> i32 {
     rustix::thread::gettid().as_raw_pid()
 }
 
-/// How many processors the machine can have: numbers of processors are below it.
+/// Upper bound of the processor numbers of this machine.
 ///
 /// # Errors
 /// `/sys` is not there.
@@ -520,7 +520,7 @@ fn last_processor(list: &str) -> Option<usize> {
 }
 
 /// # Safety
-/// `attributes` must be those of `command`, and its pointers valid for what the command does with them.
+/// `attributes` must be those of `command`, and its pointers valid for the command.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
     // SAFETY: the caller's promise; the kernel reads no more than the size says and takes the rest as zero.
     let answer = unsafe {
@@ -539,7 +539,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
 
 /// A descriptor that bpf(2) has just given.
 fn owned(fd: i32) -> OwnedFd {
-    // SAFETY: only called with what BPF_MAP_CREATE, BPF_PROG_LOAD and the commands that attach gave: new descriptors.
+    // SAFETY: only called with new descriptors of BPF_MAP_CREATE, BPF_PROG_LOAD and the attach commands.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -548,7 +548,7 @@ fn lift_memory_lock() {
         current: None,
         maximum: None,
     };
-    // A refusal shows in what is tried next.
+    // An error shows in the next call.
     let _ = setrlimit(Resource::Memlock, no_limit);
 }
 
@@ -558,7 +558,7 @@ fn size(value: usize, name: &str) -> Result<u32> {
         .during("take the size of", name)
 }
 
-/// A name as the kernel keeps it: 15 letters, digits, underscores and dots.
+/// A name in the form of the kernel: 15 letters, digits, underscores and dots.
 fn short_name(name: &str) -> [u8; NAME_BYTES] {
     let mut bytes = [0; NAME_BYTES];
     for (to, from) in bytes[..NAME_BYTES - 1].iter_mut().zip(name.bytes()) {
@@ -594,7 +594,7 @@ mod tests {
 
     #[test]
     fn a_name_is_cut_to_what_the_kernel_keeps() {
-        assert_eq!(&short_name("books")[..6], b"books\0");
+        assert_eq!(&short_name("count")[..6], b"count\0");
         assert_eq!(short_name("a_name_that_is_too_long")[15], 0);
     }
 

@@ -1,4 +1,4 @@
-//! Capabilities of the calling thread (capabilities(7)), and the promise never to gain any.
+//! Capabilities of the calling thread (capabilities(7)), and `no_new_privs`.
 
 use std::io;
 
@@ -12,16 +12,16 @@ pub use rustix::thread::CapabilitySet as Set;
 /// The capabilities that the calling thread may make effective.
 ///
 /// # Errors
-/// Never, on Linux.
+/// None on Linux.
 pub fn permitted() -> io::Result<Set> {
     Ok(thread::capabilities(None)?.permitted)
 }
 
-/// Keeps those capabilities of `set` that the calling thread has, effective, and lets go of all others. A program that root
-/// starts still gets those of the bounding set.
+/// Keeps the capabilities of `set` that the calling thread has, makes them effective, and drops all others. A program
+/// that root starts still gets those of the bounding set.
 ///
 /// # Errors
-/// Never, on Linux.
+/// None on Linux.
 pub fn keep(set: Set) -> io::Result<()> {
     assign(permitted()? & set, Set::empty())
 }
@@ -35,14 +35,14 @@ fn assign(permitted: Set, inheritable: Set) -> io::Result<()> {
     Ok(thread::set_capabilities(None, sets)?)
 }
 
-/// Empties the bounding set: no program that is started from now on gains a capability by being root's or by its file.
+/// Empties the bounding set: no program started from now on gains a capability from root or from its file.
 ///
 /// # Errors
 /// The thread lacks [`Set::SETPCAP`].
 pub fn empty_bounding_set() -> io::Result<()> {
     for number in 0..Set::all().bits().count_ones() {
         match thread::remove_capability_from_bounding_set(Set::from_bits_retain(1 << number)) {
-            // The first number that the kernel does not know.
+            // The first capability that the kernel does not have.
             Err(Errno::INVAL) => break,
             answer => answer?,
         }
@@ -50,38 +50,38 @@ pub fn empty_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Promises that no program started from now on gains privileges (`PR_SET_NO_NEW_PRIVS`).
+/// Prevents programs started from now on from gaining privileges (`PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors
-/// Never, on Linux.
+/// None on Linux.
 pub fn never_gain() -> io::Result<()> {
     Ok(thread::set_no_new_privs(true)?)
 }
 
-/// Whether [`never_gain`] was promised, here or by an ancestor.
+/// Whether `no_new_privs` is set, here or by an ancestor.
 #[must_use]
 pub fn never_gains() -> bool {
     thread::no_new_privs().unwrap_or(false)
 }
 
-/// Lets go of every capability for good: the calling process can neither have nor hand on any.
+/// Drops every capability for good: the calling process can neither have nor pass on any.
 ///
 /// # Errors
-/// Never, on Linux.
+/// None on Linux.
 pub fn renounce(kept: Set) -> io::Result<()> {
-    // Refused to a process that has no capability to begin with, which then has nothing to drop.
+    // Refused to a process without capabilities, which has none to drop.
     let _ = empty_bounding_set();
     keep(kept)?;
     never_gain()
 }
 
-/// Makes the calling process, of one thread, user and group `id`, without other groups, and without capabilities but `kept`,
-/// which programs that it starts keep too (ambient). `id` is `None` for a process that stays the user that it is.
+/// Makes the calling process, of one thread, user and group `id`, without other groups, and with the capabilities
+/// `kept` only, which its programs keep too (ambient). With `id` `None` the process keeps its user.
 ///
 /// # Errors
 /// The process is not root in its user namespace, or `id` is not in it.
 pub fn become_user(id: Option<u32>, kept: Set) -> io::Result<()> {
-    // The bounding set limits what can be made inheritable: it goes second.
+    // The bounding set limits the inheritable set, so it is changed second.
     assign(permitted()?, kept)?;
     empty_bounding_set()?;
     if let Some(id) = id {

@@ -19,8 +19,8 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// What to add to [`monotonic_ns`] to get nanoseconds since 1970 (UTC). Takes the tightest of several pairs of
-/// readings; the error is below a microsecond on an idle processor.
+/// Offset from [`monotonic_ns`] to nanoseconds since 1970 (UTC). Uses the tightest of several pairs of readings; the
+/// error is below a microsecond on an idle processor.
 #[must_use]
 pub fn realtime_offset_ns() -> u64 {
     let mut best = (u64::MAX, 0);
@@ -36,8 +36,8 @@ pub fn realtime_offset_ns() -> u64 {
     best.1
 }
 
-/// How long the machine was suspended since boot, nanoseconds: `CLOCK_BOOTTIME` runs on meanwhile, `CLOCK_MONOTONIC`
-/// does not. Off by the time between the two readings.
+/// How long the machine was suspended since boot, nanoseconds: `CLOCK_BOOTTIME` includes suspension, `CLOCK_MONOTONIC`
+/// does not. The error is the time between the two readings.
 #[must_use]
 pub fn suspended_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic_ns())
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_leads_to_the_time_of_day() {
+    fn the_offset_gives_the_time_of_day() {
         let ours = monotonic_ns() + realtime_offset_ns();
         let theirs = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! Where a program can do little harm: its own view of the file system, a user of its own, no capabilities.
+//! Confinement of a program: a restricted view of the file system, a separate user, no capabilities.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,45 +13,45 @@ use crate::mount;
 use crate::mount_tree::{self, Refusals, Tree};
 use crate::namespace;
 
-/// Everybody may write here: each confined program has these for itself, in memory.
+/// World-writable folders: each confined program gets its own ones in memory.
 pub const TEMPORARY: &str = "/tmp";
 const ALSO_TEMPORARY: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
-/// Nothing gains privileges by its owner; device nodes stay in `/dev`.
+/// No set-user-ID programs, and no device nodes outside `/dev`.
 const FOREIGN: Refusals = Refusals::SETUID.and(Refusals::DEVICES);
 
-/// As whom a confined program runs.
+/// The user of a confined program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// As this user and group, which nobody else is.
+    /// This user and group, which no other process has.
     Other(u32),
-    /// In a user namespace of its own in which the caller is this user: outside it stays who it is.
+    /// This user in a new user namespace; outside it is the caller's user.
     Renamed(u32),
 }
 
-/// What a confined program may see and do.
+/// The permissions of a confined program.
 #[derive(Clone, Debug)]
 pub struct Confinement {
-    /// As whom it runs.
+    /// Its user.
     pub user: User,
-    /// Folders that it finds empty, but for what is in `read` and `write`.
+    /// Folders that are empty to it, except for paths in `read` and `write`.
     pub hidden: Vec<PathBuf>,
-    /// Files and folders that it can read although they are in a hidden or temporary folder. What does not exist is left out.
+    /// Files and folders in hidden or temporary folders that stay readable. Missing ones are skipped.
     pub read: Vec<PathBuf>,
-    /// Folders that it can write to. Everything else, but its temporary folder, is read-only.
+    /// Folders that it can write to. All others, except its temporary folder, are read-only.
     pub write: Vec<PathBuf>,
     /// Capabilities that it keeps in the namespaces of the laboratory.
     pub capabilities: Set,
-    /// Whether it leads a session of its own, without a terminal: into the caller's it could type (TIOCSTI) what the user's
-    /// shell would run.
+    /// Whether it gets a session without a terminal: on the caller's terminal it could inject input (TIOCSTI) for the
+    /// user's shell.
     pub own_session: bool,
 }
 
 impl Confinement {
-    /// Gives the calling process, which has a mount namespace of its own, the program's view of the file system.
+    /// Sets up the program's view of the file system in the calling process, which has its own mount namespace.
     ///
     /// # Errors
-    /// A folder to write to does not exist, or the process may not mount.
+    /// A folder to write to does not exist, or the process lacks the permission to mount.
     pub fn hide(&self) -> io::Result<()> {
         let hidden = self.covers();
         let mut trees = self.trees(&hidden)?;
@@ -61,7 +61,7 @@ impl Confinement {
         }
         mount::temporary(TEMPORARY)?;
         for folder in ALSO_TEMPORARY {
-            // Not every machine has both.
+            // A machine may lack one of them.
             let _ = mount::bind(TEMPORARY, folder);
         }
         for (path, tree, is_read_only) in &trees {
@@ -70,7 +70,7 @@ impl Confinement {
             }
         }
         mount_tree::refuse_from(Path::new("/"), Refusals::WRITING.and(Refusals::SETUID))?;
-        // Of its network namespace the user of a laboratory without root could otherwise change all settings.
+        // Otherwise the user of a laboratory without root could change all settings of its network namespace.
         let settings = Path::new("/proc/sys");
         Tree::copy(settings)?.attach(settings)?;
         let writable = self.write.iter().map(PathBuf::as_path);
@@ -85,7 +85,7 @@ impl Confinement {
         Ok(())
     }
 
-    /// Makes the calling process the program's user, without capabilities but the program's own, for ever.
+    /// Switches the calling process to the program's user and capabilities, irrevocably.
     ///
     /// # Errors
     /// The process is not root in its user namespace.
@@ -93,7 +93,7 @@ impl Confinement {
         match self.user {
             User::Other(id) => capabilities::become_user(Some(id), self.capabilities),
             User::Renamed(id) => {
-                // In a user namespace of its own it would have no capabilities over the laboratory's.
+                // In a new user namespace it would have no capabilities over the laboratory's namespaces.
                 if self.capabilities == Set::empty() {
                     rename(id)?;
                 }
@@ -102,8 +102,8 @@ impl Confinement {
         }
     }
 
-    /// The folders to be covered, outer ones first: those that are to be hidden, and those above what the program needs in
-    /// which not everybody can look for it.
+    /// The folders to be covered, outer ones first: those to be hidden, and those above needed paths that the program's
+    /// user cannot search.
     fn covers(&self) -> Vec<PathBuf> {
         let needed = self.read.iter().chain(&self.write);
         let closed = needed
@@ -127,7 +127,7 @@ impl Confinement {
         covers
     }
 
-    /// Copies of what the covers would hide and the program needs, and whether it may only read it.
+    /// Copies of needed paths that the covers would hide, and whether each is read-only.
     fn trees(&self, covers: &[PathBuf]) -> io::Result<Vec<(PathBuf, Tree, bool)>> {
         let mut trees = Vec::new();
         for path in &self.write {
@@ -152,7 +152,8 @@ impl Confinement {
     }
 }
 
-/// Makes the calling process a confined `user` without capabilities, and then the namespaces of a browser's sandbox.
+/// Turns the calling process into a confined `user` without capabilities, then creates the namespaces of a browser's
+/// sandbox.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -166,7 +167,7 @@ pub fn try_sandbox(user: User) -> io::Result<()> {
         own_session: false,
     };
     confinement.become_user()?;
-    // The second needs the rights that the first should have brought.
+    // The second needs the capabilities from the first.
     namespace::unshare(UnshareFlags::NEWUSER)?;
     namespace::unshare(UnshareFlags::NEWNET)
 }
@@ -185,8 +186,8 @@ fn cover(folder: &Path) -> io::Result<()> {
     mount::memory_over(path).map_err(|error| error.source)
 }
 
-/// Puts the calling process, root of its user namespace, into a new one in which it is user and group `id`. Does nothing
-/// where there may be no more user namespaces.
+/// Moves the calling process, root of its user namespace, into a new one in which it is user and group `id`. Does
+/// nothing if no more user namespaces are allowed.
 fn rename(id: u32) -> io::Result<()> {
     if namespace::unshare(UnshareFlags::NEWUSER).is_err() {
         return Ok(());

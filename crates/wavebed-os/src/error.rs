@@ -1,4 +1,4 @@
-//! What went wrong: the operation, the object it was done to, and the system's answer.
+//! System errors: the operation, its object, and the system's error.
 
 use std::io;
 
@@ -9,16 +9,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {object}: {source}")]
 pub struct Error {
-    /// What was tried, a verb: `open`, `mount`, `add address to`.
+    /// The operation, a verb: `open`, `mount`, `add address to`.
     pub operation: &'static str,
-    /// What it was tried on.
+    /// Its object.
     pub object: String,
-    /// The system's answer.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl Error {
-    /// An error with the answer that the last system call of this thread left behind.
+    /// An error with the error number of this thread's last system call.
     #[must_use]
     pub fn last(operation: &'static str, object: impl Into<String>) -> Self {
         Self {
@@ -34,16 +34,16 @@ impl Error {
         self.source.raw_os_error()
     }
 
-    /// Whether this process has all the files open that it may have.
+    /// Whether the limit of open files is reached.
     #[must_use]
     pub fn is_out_of_descriptors(&self) -> bool {
         self.errno() == Some(libc::EMFILE)
     }
 }
 
-/// Gives an I/O result its operation and object.
+/// Adds the operation and its object to an I/O result.
 pub trait Context<T> {
-    /// Adds what was tried on what.
+    /// Adds the operation and its object.
     ///
     /// # Errors
     /// The error of `self`, with its context.

@@ -1,4 +1,4 @@
-//! What `ethtool` tells of an interface: features (offloads), driver, speed and the driver's own counters.
+//! `ethtool` information of an interface: features (offloads), driver, speed and the driver's counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,10 +25,10 @@ const NAME_BYTES: usize = 32;
 const DRIVER_BYTES: usize = 196;
 /// Bytes of struct `ethtool_link_settings` without its masks.
 const LINK_BYTES: usize = 48;
-/// Where it keeps how many words each of its three masks has.
+/// Offset of the number of words in each of its three masks.
 const LINK_WORDS_AT: usize = 15;
 const UNKNOWN_SPEED: u32 = u32::MAX;
-/// No driver has so many names; a kernel that answers with more is not believed.
+/// More names than any driver has; longer answers are rejected.
 const MOST_NAMES: usize = 1 << 16;
 
 /// A feature of an interface: an offload, mostly.
@@ -40,7 +40,7 @@ pub struct Feature {
     pub fixed: bool,
 }
 
-/// Speaks to the driver of one interface, in the network namespace of the thread that made it.
+/// A connection to the driver of one interface, in the network namespace of the creating thread.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -59,7 +59,7 @@ impl Ethtool {
     /// For interface `interface`.
     ///
     /// # Errors
-    /// The name is too long, or what socket(2) answers.
+    /// The name is too long, or socket(2) fails.
     pub fn open(interface: &str) -> Result<Self> {
         if interface.is_empty() || interface.len() >= libc::IFNAMSIZ {
             return Err(Error {
@@ -91,10 +91,10 @@ impl Ethtool {
             .collect())
     }
 
-    /// Switches a feature, and answers what it is afterwards: the kernel may not do as it was told.
+    /// Switches a feature, and returns its state afterwards: the kernel may keep the old one.
     ///
     /// # Errors
-    /// There is no such feature (`InvalidInput`), or the process may not.
+    /// There is no such feature (`InvalidInput`), or the process lacks the permission.
     ///
     /// # Panics
     /// Never: there are few features.
@@ -115,7 +115,7 @@ impl Ethtool {
         Ok(blocks[place / 32].feature(place % 32).on)
     }
 
-    /// The driver's name, if it says one.
+    /// The driver's name, if known.
     ///
     /// # Errors
     /// There is no such interface.
@@ -134,7 +134,7 @@ impl Ethtool {
     /// # Errors
     /// There is no such interface.
     pub fn speed_mbps(&self) -> Result<Option<u32>> {
-        // A first question without room for masks answers, negated, how many words each of them has.
+        // A first request without space for masks returns, negated, the number of words of each mask.
         let mut words = vec![0_u32; LINK_BYTES / 4];
         words[0] = GET_LINK;
         let bytes = bytes_of(&mut words);
@@ -154,7 +154,7 @@ impl Ethtool {
         Ok(Some(words[1]).filter(|speed| *speed != UNKNOWN_SPEED && *speed != 0))
     }
 
-    /// The driver's own counters; none if it keeps none.
+    /// The driver's counters; empty if it has none.
     ///
     /// # Errors
     /// There is no such interface.
@@ -221,7 +221,7 @@ impl Ethtool {
             .collect())
     }
 
-    /// False if the driver has no answer to this kind of question.
+    /// False if the driver does not support this request.
     fn try_ask(&self, operation: &'static str, data: &mut [u8]) -> Result<bool> {
         match self.ask(operation, data) {
             Ok(()) => Ok(true),
@@ -280,7 +280,7 @@ fn bytes_of(words: &mut [u32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), length) }
 }
 
-/// What stands before the first zero.
+/// The bytes before the first zero.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()

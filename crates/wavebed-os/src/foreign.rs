@@ -1,4 +1,4 @@
-//! Files that others made: regular files only, of bounded size, so that no name blocks or fills the memory.
+//! Reads files of other origin: regular files of bounded size only, so that no file blocks or fills the memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// The largest file that is read.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// The text of a regular file; files in memory that another program handed over (`/proc/self/fd/N`) are regular.
+/// The text of a regular file; files in memory that another program passed on (`/proc/self/fd/N`) are regular.
 ///
 /// # Errors
 /// One line without the file's name: it cannot be read, is not a regular file, is larger than `most_bytes` or not UTF-8.
@@ -21,7 +21,7 @@ pub fn read_text(file: &Path, most_bytes: u64) -> Result<String, String> {
             Err("is not a regular file: name a file".to_owned())
         }
     };
-    // Looking first keeps a device from being opened; looking again finds a name that was exchanged.
+    // The first check avoids opening a device; the second one detects a replaced file.
     regular(&std::fs::metadata(file).map_err(unreadable)?)?;
     let opened = OpenOptions::new()
         .read(true)
@@ -40,7 +40,7 @@ pub fn read_text(file: &Path, most_bytes: u64) -> Result<String, String> {
     )
 }
 
-/// The text that a file or a pipe holds, of any kind.
+/// The text of a file of any kind or of a pipe.
 ///
 /// # Errors
 /// One line without its name: it cannot be read, is larger than `most_bytes` or not UTF-8.

@@ -21,48 +21,48 @@ const VETH_INFO_PEER: u16 = 1;
 /// The state of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name now.
+    /// Its current name.
     pub name: String,
     /// Its Ethernet address, if it has one of six bytes.
     pub mac: Option<[u8; 6]>,
     /// The largest packet, bytes.
     pub mtu: u32,
-    /// Whether it was set up.
+    /// Whether it is administratively up.
     pub up: bool,
-    /// Whether there is somebody at the other end.
+    /// Whether it has a carrier.
     pub carrier: bool,
-    /// How often that changed.
+    /// Number of carrier changes.
     pub carrier_changes: u32,
     /// Whether a BPF program is attached to it.
     pub xdp: bool,
-    /// What went through it.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// What went through an interface since it was made.
+/// Counters of an interface since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came in.
+    /// Packets received.
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
-    /// Packets that came in and were dropped before anybody saw them.
+    /// Received packets that were dropped before delivery.
     pub rx_dropped: u64,
-    /// Packets that came in broken.
+    /// Receive errors.
     pub rx_errors: u64,
-    /// Packets that the hardware had no room for.
+    /// Packets missed by the hardware for lack of buffers.
     pub rx_missed: u64,
-    /// Packets that went out.
+    /// Packets sent.
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
-    /// Packets that should have gone out and were dropped.
+    /// Packets dropped instead of sent.
     pub tx_dropped: u64,
-    /// Packets that could not go out.
+    /// Transmit errors.
     pub tx_errors: u64,
 }
 
-/// Where packets for a prefix go.
+/// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
     /// The prefix's address; with `prefix_bits` 0 the default route.
@@ -81,7 +81,7 @@ impl Netlink {
     /// Reads the state of interface `index`.
     ///
     /// # Errors
-    /// `ENODEV`: there is no such interface (any more).
+    /// `ENODEV`: the interface does not exist.
     pub fn interface(&self, index: u32) -> io::Result<Interface> {
         let request = rt_link::Request::new().op_getlink_do(&link(index));
         let mut found = Err(io::ErrorKind::InvalidData.into());
@@ -91,10 +91,10 @@ impl Netlink {
         found
     }
 
-    /// Reads what went through interface `index` since it was made.
+    /// Reads the counters of interface `index` since its creation.
     ///
     /// # Errors
-    /// `ENODEV`: there is no such interface (any more).
+    /// `ENODEV`: the interface does not exist.
     pub fn counters(&self, index: u32) -> io::Result<Counters> {
         Ok(self.interface(index)?.counters)
     }
@@ -117,7 +117,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Makes two interfaces that are joined back to back.
+    /// Creates a veth pair.
     ///
     /// # Errors
     /// The kernel's refusal: `EEXIST` if a name is taken, `EPERM`.
@@ -148,7 +148,7 @@ impl Netlink {
         self.set_flag(index, libc::IFF_UP, true)
     }
 
-    /// Takes the multicast flag from interface `index`.
+    /// Clears the multicast flag of interface `index`.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -176,8 +176,7 @@ impl Netlink {
         self.order(&request)
     }
 
-    /// Sets how many packets interface `index` holds for its reader. Works in a user namespace, where the ioctl
-    /// of the same purpose does not.
+    /// Sets the transmit queue length of interface `index`. Works in a user namespace, unlike the ioctl.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -1,6 +1,6 @@
-//! The operating system as wavebed needs it: clock, TUN devices, waiting, scheduling, namespaces, netlink.
+//! The operating system interface of wavebed: clocks, TUN devices, poll, scheduling, namespaces, netlink.
 //!
-//! The only crate of the workspace with `unsafe` code. Nothing here knows what a link or a laboratory is.
+//! The only crate of the workspace with `unsafe` code. It depends on no other crate of the workspace.
 
 // For calls that rustix does not have; each block carries its reason.
 #![allow(unsafe_code)]

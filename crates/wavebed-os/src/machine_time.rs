@@ -1,4 +1,4 @@
-//! Time that the machine itself lost: processors taken by a hypervisor, suspension, and steps of the time of day.
+//! Time lost by the machine: stolen processor time, suspension, and steps of the time of day.
 
 use std::fs;
 use std::io;
@@ -12,25 +12,25 @@ pub struct MachineTime {
     total_ticks: u64,
     /// The part of it that a hypervisor gave to others, ticks.
     stolen_ticks: u64,
-    /// Boot time minus monotonic time: how long the machine was suspended since boot.
+    /// Boot time minus monotonic time: total suspension since boot.
     suspended_ns: u64,
     /// Time of day minus monotonic time.
     realtime_offset_ns: u64,
 }
 
-/// What happened between two moments.
+/// Lost time between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lost {
-    /// Share of the time of all processors that a hypervisor gave to others; `None` if no tick has passed.
-    pub stolen_share: Option<f64>,
+    /// Fraction of the time of all processors that a hypervisor gave to others; `None` if no tick has passed.
+    pub stolen_fraction: Option<f64>,
     /// How long the machine was suspended, nanoseconds.
     pub suspended_ns: u64,
-    /// By how much the time of day was set, nanoseconds; small values are its steering.
+    /// By how much the time of day was set, nanoseconds; small values come from clock steering.
     pub clock_step_ns: u64,
 }
 
 impl MachineTime {
-    /// The present moment.
+    /// Reads the clocks and counters.
     ///
     /// # Errors
     /// `/proc/stat` cannot be read.
@@ -45,14 +45,14 @@ impl MachineTime {
         })
     }
 
-    /// What happened between `earlier` and this moment.
+    /// Lost time between `earlier` and this moment.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "ticks of a run")]
     pub fn since(&self, earlier: &Self) -> Lost {
         let total = self.total_ticks.saturating_sub(earlier.total_ticks);
         let stolen = self.stolen_ticks.saturating_sub(earlier.stolen_ticks);
         Lost {
-            stolen_share: (total > 0).then(|| stolen as f64 / total as f64),
+            stolen_fraction: (total > 0).then(|| stolen as f64 / total as f64),
             suspended_ns: self.suspended_ns.saturating_sub(earlier.suspended_ns),
             clock_step_ns: self.realtime_offset_ns.abs_diff(earlier.realtime_offset_ns),
         }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_and_a_stolen_processor_are_seen() {
+    fn suspension_and_stolen_time_are_detected() {
         let before = MachineTime {
             total_ticks: 1_000,
             stolen_ticks: 10,
@@ -97,14 +97,14 @@ mod tests {
             realtime_offset_ns: 900,
         };
         let lost = after.since(&before);
-        assert_eq!(lost.stolen_share, Some(0.25));
+        assert_eq!(lost.stolen_fraction, Some(0.25));
         assert_eq!(lost.suspended_ns, 3_000_000_000);
         assert_eq!(lost.clock_step_ns, 100);
     }
 
     #[test]
-    fn this_machine_tells_its_time() {
+    fn this_machine_has_the_clocks() {
         let now = MachineTime::now().expect("/proc/stat");
-        assert_eq!(now.since(&now).stolen_share, None);
+        assert_eq!(now.since(&now).stolen_fraction, None);
     }
 }

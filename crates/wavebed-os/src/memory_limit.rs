@@ -1,4 +1,4 @@
-//! How much memory the calling process may have.
+//! The memory limit of the calling process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

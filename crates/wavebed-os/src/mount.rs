@@ -1,4 +1,4 @@
-//! Mounts within a mount namespace of our own. Nothing is written to a real file system.
+//! Mounts within the process's own mount namespace. No real file system is written.
 
 use std::ffi::CStr;
 use std::fs;
@@ -18,10 +18,10 @@ fn mount(kind: &str, target: &str, flags: MountFlags, options: &CStr) -> io::Res
     Ok(rustix::mount::mount(kind, target, kind, flags, options)?)
 }
 
-/// Cuts the calling process's mounts off from the machine's: no mount or unmount travels either way.
+/// Stops the propagation of mounts and unmounts between the calling process and the machine.
 ///
 /// # Errors
-/// The process may not.
+/// The process lacks the permission.
 pub fn make_private() -> Result<()> {
     mount_change(
         "/",
@@ -41,7 +41,7 @@ pub fn fresh_proc() -> Result<()> {
 /// Mounts a `/sys` of the caller's network namespace.
 ///
 /// # Errors
-/// The process may not.
+/// The process lacks the permission.
 pub fn fresh_sys() -> Result<()> {
     let flags = PLAIN | MountFlags::NOEXEC | MountFlags::RDONLY;
     mount("sysfs", "/sys", flags, c"").during("mount", "/sys")
@@ -58,7 +58,7 @@ pub fn fresh_sys_for_writing() -> Result<()> {
 /// Puts an empty memory file system over the folder `path`, in the caller's mount namespace.
 ///
 /// # Errors
-/// There is no such folder, or the process may not.
+/// There is no such folder, or the process lacks the permission.
 pub fn memory_over(path: &str) -> Result<()> {
     mount("tmpfs", path, PLAIN, c"size=16m,mode=755").during("mount memory over", path)
 }
@@ -66,7 +66,7 @@ pub fn memory_over(path: &str) -> Result<()> {
 /// Puts an empty folder for temporary files over the folder `path`, in memory, in the caller's mount namespace.
 ///
 /// # Errors
-/// There is no such folder, or the process may not.
+/// There is no such folder, or the process lacks the permission.
 pub fn temporary(path: &str) -> io::Result<()> {
     // The kernel's own limit is half of the memory, and a laboratory has several such programs.
     mount("tmpfs", path, PLAIN, c"size=25%,mode=1777")
@@ -74,10 +74,10 @@ pub fn temporary(path: &str) -> io::Result<()> {
 
 /// Makes `path`, which must exist, read as `content` in the caller's mount namespace.
 ///
-/// The content lives in a memory file system that is put over `/proc` for a moment, which exists everywhere.
+/// The content is in a memory file system that is mounted over `/proc`, which always exists, for a moment.
 ///
 /// # Errors
-/// The file does not exist or the process may not.
+/// The file does not exist or the process lacks the permission.
 pub fn replace_file(path: &str, content: &str) -> Result<()> {
     mount("tmpfs", "/proc", PLAIN, c"size=1m,mode=755").during("mount", "a memory file system")?;
     let everybody = fs::Permissions::from_mode(0o644);
@@ -91,7 +91,7 @@ pub fn replace_file(path: &str, content: &str) -> Result<()> {
 /// Makes `target` read as `source` in the caller's mount namespace. Both must exist.
 ///
 /// # Errors
-/// What mount(2) answers.
+/// The error of mount(2).
 pub fn bind(source: &str, target: &str) -> io::Result<()> {
     Ok(mount_bind(source, target)?)
 }

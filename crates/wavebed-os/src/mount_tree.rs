@@ -1,4 +1,4 @@
-//! Copies of mounts that are attached elsewhere, and what may be done through a mount (Linux 5.12).
+//! Copies of mounts attached elsewhere, and mount attributes (Linux 5.12).
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::error::check;
 const RECURSIVE: libc::c_uint = libc::AT_RECURSIVE.cast_unsigned();
 const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH.cast_unsigned();
 
-/// What a mount does not allow.
+/// Restrictions of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusals(u64);
 
@@ -28,7 +28,7 @@ impl Refusals {
     /// Using device nodes.
     pub const DEVICES: Self = Self(4);
 
-    /// What is in one of the two.
+    /// The union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -43,17 +43,17 @@ struct Attributes {
     user_namespace: u64,
 }
 
-/// A copy of a file, or of a folder with all that is mounted in it, which is nowhere yet.
+/// A copy of a file, or of a folder with all mounts in it, not attached yet.
 #[derive(Debug)]
 pub struct Tree {
     file: File,
 }
 
 impl Tree {
-    /// Copies what is at `path`. The content is the same, not a copy.
+    /// Copies the mount tree at `path`. The content is shared, not copied.
     ///
     /// # Errors
-    /// There is nothing, the process may not, or the kernel is older than Linux 5.2.
+    /// There is nothing, the process lacks the permission, or the kernel is older than Linux 5.2.
     pub fn copy(path: &Path) -> io::Result<Self> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -62,7 +62,7 @@ impl Tree {
         Ok(Self { file })
     }
 
-    /// Refuses these through the copy, everywhere in it.
+    /// Applies these restrictions to the whole copy.
     ///
     /// # Errors
     /// The kernel is older than Linux 5.12.
@@ -76,7 +76,7 @@ impl Tree {
         )
     }
 
-    /// Attaches it at `path` in the caller's mount namespace; makes what is missing there to attach it to.
+    /// Attaches it at `path` in the caller's mount namespace; creates the mount point if it is missing.
     ///
     /// # Errors
     /// `path` cannot be made.
@@ -102,7 +102,7 @@ impl Tree {
     }
 }
 
-/// Refuses these through every mount from `path` on.
+/// Applies these restrictions to every mount from `path` on.
 ///
 /// # Errors
 /// Nothing is mounted at `path`, or the kernel is older than Linux 5.12.
@@ -110,10 +110,10 @@ pub fn refuse_from(path: &Path, refusals: Refusals) -> io::Result<()> {
     set_attributes(libc::AT_FDCWD, &text(path)?, RECURSIVE, refusals.0, 0)
 }
 
-/// Allows again what was refused through the mount at `path`.
+/// Lifts these restrictions of the mount at `path`.
 ///
 /// # Errors
-/// Nothing is mounted at `path`, or it was refused by somebody with more rights.
+/// Nothing is mounted at `path`, or the restriction is locked by a more privileged process.
 pub fn allow_at(path: &Path, refusals: Refusals) -> io::Result<()> {
     set_attributes(libc::AT_FDCWD, &text(path)?, 0, 0, refusals.0)
 }
@@ -145,7 +145,7 @@ fn set_attributes(
     check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
-/// Makes an empty folder or file, and the folders above it, for everybody to search whatever the umask is.
+/// Creates an empty folder or file, and the folders above it, searchable by all users for any umask.
 fn make_place(path: &Path, is_folder: bool) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| fs::metadata(above).is_err()) {
         make_place(above, true)?;

@@ -9,7 +9,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use crate::error::{Context, Error, Result};
 
-/// A network namespace that is held by a descriptor, without a name.
+/// A network namespace held by a descriptor.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     file: File,
@@ -27,19 +27,19 @@ impl NetworkNamespace {
         })
     }
 
-    /// Makes a new one, in which the calling thread is from now on.
+    /// Creates a network namespace and moves the calling thread into it.
     ///
     /// # Errors
-    /// The process may not.
+    /// The process lacks the permission.
     pub fn new() -> Result<Self> {
         unshare(UnshareFlags::NEWNET).during("make", "a network namespace")?;
         Self::current()
     }
 
-    /// Puts the calling thread into it.
+    /// Moves the calling thread into it.
     ///
     /// # Errors
-    /// The process may not.
+    /// The process lacks the permission.
     pub fn enter(&self) -> Result<()> {
         enter_network(self.as_fd())
     }
@@ -51,13 +51,13 @@ impl AsFd for NetworkNamespace {
     }
 }
 
-/// Puts the calling thread into the network namespace behind `fd`.
+/// Moves the calling thread into the network namespace of `fd`.
 pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> Result<()> {
     move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))
         .during("enter", "a network namespace")
 }
 
-/// Gives the calling thread, or process, its own of each of these.
+/// Moves the calling thread or process into new namespaces of these types.
 pub(crate) fn unshare(what: UnshareFlags) -> io::Result<()> {
     debug_assert!(
         !what.contains(UnshareFlags::FILES),
@@ -67,7 +67,7 @@ pub(crate) fn unshare(what: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(what) }?)
 }
 
-/// Which namespaces a new process gets.
+/// The new namespaces of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// None: an ordinary child.
@@ -78,7 +78,7 @@ pub enum Isolation {
     UserLaboratory,
 }
 
-/// What fork gave to whom.
+/// The result of fork.
 #[derive(Debug)]
 pub enum Forked {
     /// To the parent: the child.
@@ -96,7 +96,7 @@ pub struct Child {
     pub pidfd: OwnedFd,
 }
 
-/// How a child tells its parent that it ended.
+/// How the parent learns of the child's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// By `SIGCHLD`, as usual.
@@ -105,7 +105,7 @@ pub enum Notice {
     DescriptorOnly,
 }
 
-/// Splits the process in two. Only for processes of one thread.
+/// Forks. The process must have one thread.
 ///
 /// # Errors
 /// The process has more threads, or may not make these namespaces.
@@ -130,7 +130,7 @@ pub fn fork(isolation: Isolation, notice: Notice) -> Result<Forked> {
     };
     let mut pidfd: libc::c_int = -1;
     // SAFETY: all zeros is a valid clone_args: the child shares nothing and keeps the stack. `pidfd` outlives the
-    // call. The process has one thread, so that no lock is held by somebody who is not there in the child.
+    // call. The process has one thread, so that no lock is held by a thread that is missing in the child.
     let pid = unsafe {
         let mut args: libc::clone_args = mem::zeroed();
         args.flags = u64::from((flags | libc::CLONE_PIDFD).cast_unsigned());
@@ -159,7 +159,7 @@ pub fn fork(isolation: Isolation, notice: Notice) -> Result<Forked> {
 /// Maps user `uid` and group `gid` of the outer user namespace to root in the caller's new one.
 ///
 /// # Errors
-/// The system does not allow it.
+/// The system refuses it.
 pub fn map_root(uid: u32, gid: u32) -> Result<()> {
     map_user(0, uid, gid)
 }
@@ -167,7 +167,7 @@ pub fn map_root(uid: u32, gid: u32) -> Result<()> {
 /// Maps user `uid` and group `gid` of the outer user namespace to user and group `inside` in the caller's new one.
 ///
 /// # Errors
-/// The system does not allow it.
+/// The system refuses it.
 pub fn map_user(inside: u32, uid: u32, gid: u32) -> Result<()> {
     let write = |path: &str, text: String| fs::write(path, text).during("write", path);
     write("/proc/self/setgroups", "deny".to_owned())?;
@@ -178,15 +178,15 @@ pub fn map_user(inside: u32, uid: u32, gid: u32) -> Result<()> {
 /// Sets the host name of the caller's UTS namespace.
 ///
 /// # Errors
-/// The process may not.
+/// The process lacks the permission.
 pub fn set_hostname(name: &str) -> Result<()> {
     rustix::system::sethostname(name.as_bytes()).during("set the host name to", name)
 }
 
-/// Gives the calling process its own copy of the mounts and of the host name.
+/// Moves the calling process into a new mount and UTS namespace.
 ///
 /// # Errors
-/// The process may not.
+/// The process lacks the permission.
 pub fn unshare_mounts_and_name() -> Result<()> {
     unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS).during("make", "a mount namespace")
 }

@@ -1,4 +1,4 @@
-//! A raw socket that receives the address resolution of one interface: ARP and neighbour discovery, nothing else.
+//! A raw socket that receives only ARP and neighbour discovery of one interface.
 
 use std::io;
 use std::mem;
@@ -16,12 +16,12 @@ const PACKET_AUXDATA: libc::c_int = 8;
 const ALL_MULTICAST: libc::c_ushort = 2;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 
-/// A frame that came in.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// From the first MAC address on, without VLAN tag.
     pub bytes: Vec<u8>,
-    /// The VLAN that its tag named.
+    /// The VLAN of its tag.
     pub vlan: Option<u16>,
 }
 
@@ -61,7 +61,7 @@ impl NeighbourSocket {
     /// the owner of an address joins.
     ///
     /// # Errors
-    /// There is no such interface, or the process may not (`CAP_NET_RAW`).
+    /// There is no such interface, or the process lacks the permission (`CAP_NET_RAW`).
     pub fn open(interface: &str) -> Result<Self> {
         let index = netlink::interface_index(interface)?;
         let socket = packet_socket::open(interface, SocketFlags::NONBLOCK)?;
@@ -72,13 +72,13 @@ impl NeighbourSocket {
         })
     }
 
-    /// The next frame that came; `None` if there is none now.
+    /// The next received frame; `None` if there is none.
     ///
     /// # Errors
     /// The interface is down or gone.
     pub fn receive(&self) -> Result<Option<Received>> {
         let mut bytes = vec![0_u8; 2048];
-        // Room for one control message, as aligned as it wants to be.
+        // Space for one aligned control message.
         let mut control = [0_u64; 8];
         let mut part = libc::iovec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -136,7 +136,7 @@ fn prepare(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     packet_socket::bind(socket, index, EVERY_PROTOCOL)
 }
 
-/// The VLAN identifier that the kernel took out of the frame.
+/// The VLAN identifier that the kernel removed from the frame.
 ///
 /// # Safety
 /// The message was filled in by recvmsg(2), and its control buffer still lives.
@@ -165,7 +165,7 @@ mod tests {
     use crate::netlink::{Netlink, interface_index};
 
     #[test]
-    fn only_address_resolution_is_received_and_the_tag_is_told() {
+    fn only_address_resolution_is_received_with_its_tag() {
         std::thread::spawn(|| {
             let Ok(_namespace) = NetworkNamespace::new() else {
                 assert_ne!(effective_user().0, 0, "root may");
@@ -188,7 +188,7 @@ mod tests {
                 frame[tag.len() + 54] = icmp;
                 frame
             };
-            // Until the kernel has seen the carrier it drops what is sent, and says nothing.
+            // Until the kernel has seen the carrier it silently drops packets.
             let mut early = frame(&[], [8, 6], 0, 0);
             early[0] = 0xfe;
             let arrives = (0..100).any(|_| {

@@ -1,4 +1,4 @@
-//! What a driver can do for XDP, as the generic netlink family `netdev` tells (Linux 6.3).
+//! XDP features of a driver, from the generic netlink family `netdev` (Linux 6.3).
 
 use std::io;
 
@@ -8,11 +8,11 @@ use rustix::net::netlink::GENERIC;
 use crate::error::{Context, Result};
 use crate::netlink::{Netlink, interface_index};
 
-/// Whether `interface` takes frames that a BPF program redirects to it. A veth does while its other end polls: with GRO on,
-/// or an XDP program in its driver.
+/// Whether `interface` takes frames that a BPF program redirects to it. A veth does while its other end polls: with GRO
+/// on, or an XDP program in its driver.
 ///
 /// # Errors
-/// There is no such interface, or the kernel is older than 6.3 and does not say.
+/// There is no such interface, or the kernel is older than 6.3.
 pub fn takes_redirected_frames(interface: &str) -> Result<bool> {
     let mut request = Request::new().op_dev_get_do();
     request.encode().push_ifindex(interface_index(interface)?);

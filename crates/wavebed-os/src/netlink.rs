@@ -1,7 +1,7 @@
-//! Netlink sockets (netlink(7)). `netlink-bindings` encodes questions and decodes answers, as the kernel's own
-//! specifications have them.
+//! Netlink sockets (netlink(7)). `netlink-bindings` encodes requests and decodes answers by the kernel's
+//! specifications.
 //!
-//! A [`Netlink`] socket belongs to the network namespace in which it was opened, whoever uses it later.
+//! A [`Netlink`] socket belongs to the network namespace in which it was opened, whichever thread uses it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ pub(crate) const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x1;
 pub(crate) const NLM_F_ACK: u16 = 0x4;
 pub(crate) const NLM_F_DUMP: u16 = 0x300;
-/// The kernel puts no more answers into one datagram.
+/// Largest datagram of the kernel.
 const ANSWER_BYTES: usize = 32 << 10;
 
 /// A netlink socket.
@@ -35,7 +35,7 @@ impl Netlink {
     /// A socket for routes and interfaces in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// What socket(2) answers.
+    /// The error of socket(2).
     pub fn route() -> Result<Self> {
         // NETLINK_ROUTE is 0, the default.
         Self::open(None)
@@ -48,13 +48,13 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Has the kernel do what `request` says.
+    /// Executes `request`.
     pub(crate) fn order(&self, request: &impl NetlinkRequest) -> io::Result<()> {
         self.send(&message(self.kind(request)?, NLM_F_ACK, 1, request))?;
         self.acknowledged()
     }
 
-    /// Shows `see` each answer to `request`.
+    /// Calls `see` with each answer to `request`.
     pub(crate) fn ask<R: NetlinkRequest>(
         &self,
         request: &R,
@@ -78,7 +78,7 @@ impl Netlink {
         }
     }
 
-    /// The type of a request's message: for generic netlink, the number that the kernel gave the family.
+    /// The message type of a request: for generic netlink, the id of the family.
     fn kind(&self, request: &impl NetlinkRequest) -> io::Result<u16> {
         let name = match request.protocol() {
             Family::Raw { request_type, .. } => return Ok(request_type),
@@ -141,7 +141,7 @@ pub(crate) fn message_of(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -
     bytes
 }
 
-/// The messages of a datagram; an error if one does not add up.
+/// The messages of a datagram; an error if one is malformed.
 pub(crate) struct Messages<'a>(pub &'a [u8]);
 
 /// A message from the kernel.
@@ -152,7 +152,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// What a message of type [`NLMSG_ERROR`] says.
+    /// The error of a message of type [`NLMSG_ERROR`].
     pub fn outcome(&self) -> io::Result<()> {
         match self.body.first_chunk().map(|n| i32::from_ne_bytes(*n)) {
             Some(0) => Ok(()),

@@ -1,5 +1,5 @@
-//! One nftables table that hides a laboratory behind the machine's addresses, keeps it apart from other laboratories, and
-//! vanishes with its owner.
+//! An nftables table that masquerades a laboratory behind the machine's addresses, isolates it from other laboratories,
+//! and is removed with its owner.
 
 use std::ffi::CStr;
 use std::io;
@@ -18,25 +18,25 @@ const FAMILY_INET: u8 = 1;
 const SUBSYSTEM: u16 = 10;
 const HOOK_FORWARD: u32 = 2;
 const HOOK_POSTROUTING: u32 = 4;
-/// Where filters stand among the hooks.
+/// Hook priority of filters.
 const PRIORITY_FILTER: i32 = 0;
-/// Where source NAT stands among the hooks.
+/// Hook priority of source NAT.
 const PRIORITY_SOURCE_NAT: i32 = 100;
 /// The chain of the filter.
 const APART: &CStr = c"apart";
 /// The chain of the source NAT.
 const LEAVE: &CStr = c"leave";
 
-/// A table that masquerades what comes in by one interface. Dropping it, or the end of the process, removes it.
+/// A table that masquerades packets from one interface. It is removed when dropped and at the end of the process.
 #[derive(Debug)]
 pub struct Masquerade {
     _owner: Netlink,
 }
 
 impl Masquerade {
-    /// Masquerades, in the network namespace of the calling thread, everything that came in by interface
-    /// `index` and leaves by another; what would leave by an interface whose name begins with `others` is dropped. The
-    /// table is called `name`.
+    /// Masquerades, in the network namespace of the calling thread, packets from interface `index` that leave by
+    /// another one; drops those that would leave by an interface whose name begins with `others`. The table is named
+    /// `name`.
     ///
     /// # Errors
     /// The kernel has no nftables NAT (Linux 5.12 with `nf_tables`, `nft_masq`, `nft_chain_nat`), or the caller
@@ -81,7 +81,7 @@ fn inet() -> Nfgenmsg {
     }
 }
 
-/// A table that only this socket may change, and that goes when it is closed.
+/// A table that only this socket may change, and that is removed when the socket is closed.
 fn table(name: &str) -> Vec<u8> {
     let mut request = Request::new().set_create().op_newtable_do(&inet());
     let attributes = request.encode().push_name_bytes(name.as_bytes());
@@ -98,7 +98,7 @@ fn chain(table: &str, name: &CStr, kind: &CStr, (hook, priority): (u32, i32)) ->
     encoded(NLM_F_ACK, &request)
 }
 
-/// A rule for what came in by interface `index`.
+/// A rule for packets from interface `index`.
 fn rule(
     table: &str,
     chain: &CStr,
@@ -114,7 +114,7 @@ fn rule(
     encoded(NLM_F_ACK, &request)
 }
 
-/// What came in by interface `index` does not leave by one whose name begins with `others`.
+/// Drops packets from interface `index` to interfaces whose names begin with `others`.
 fn keep_apart(table: &str, index: u32, others: &str) -> Vec<u8> {
     rule(table, APART, index, |list| {
         let verdict = compare(list, MetaKeys::Oifname, others.as_bytes())
@@ -127,14 +127,14 @@ fn keep_apart(table: &str, index: u32, others: &str) -> Vec<u8> {
     })
 }
 
-/// What came in by interface `index` leaves with an address of the machine.
+/// Masquerades packets from interface `index`.
 fn masquerade(table: &str, index: u32) -> Vec<u8> {
     rule(table, LEAVE, index, |list| {
         list.nested_elem().push_name(c"masq");
     })
 }
 
-/// Goes on only if the packet's `key` begins with `value`.
+/// Matches packets whose `key` begins with `value`.
 fn compare<P: Pusher>(
     list: PushExprListAttrs<P>,
     key: MetaKeys,
@@ -152,10 +152,10 @@ fn compare<P: Pusher>(
     value.end_nested().end_nested().end_nested()
 }
 
-/// Whether this machine can masquerade, found by doing it for an instant in the calling thread's namespace.
+/// Checks that this machine can masquerade, by a short trial in the calling thread's namespace.
 ///
 /// # Errors
-/// Why not.
+/// The kernel's refusal.
 pub fn try_masquerade() -> io::Result<()> {
     let name = format!("wavebed-doctor-{}", std::process::id());
     Masquerade::new(&name, 1, &name)

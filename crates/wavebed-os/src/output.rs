@@ -1,5 +1,6 @@
-//! Files that a user names. A regular file is replaced whole; a device, a FIFO or a symbolic link such as `/dev/stdout` is
-//! opened and written, never replaced. Files inside a folder of logs must be regular ones, and no link is followed there.
+//! Output files named by a user. A regular file is replaced atomically; a device, a FIFO or a symbolic link such as
+//! `/dev/stdout` is opened and written, never replaced. Files in a log folder must be regular, and links are not
+//! followed there.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,18 +14,18 @@ use rustix::fs::{AtFlags, CWD, linkat};
 
 use crate::poll;
 
-/// How long a FIFO without a reader, or a reader that reads nothing, is waited for.
+/// Time limit for the reader of a FIFO to open or to read it.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// A pipe that can be written takes so much without waiting: `PIPE_BUF`.
+/// A writable pipe takes this much without blocking: `PIPE_BUF`.
 const PIECE_BYTES: usize = 4_096;
 
-/// Writes a file that the user named: whole or not at all where it is a regular file or not there, else directly.
+/// Writes an output file: atomically if it is a regular file or missing, else directly.
 ///
-/// A FIFO or a pipe that nobody reads is waited for, 10 s at most.
+/// Waits for the reader of a FIFO or a pipe for 10 s at most.
 ///
 /// # Errors
-/// If it cannot be written; a regular file that was there is unchanged then.
+/// If it cannot be written; an existing regular file is then unchanged.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.is_file() => write_directly(path, content),
@@ -33,7 +34,7 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Makes a file of a log: a new one, or a regular one emptied. No symbolic link is followed.
+/// Creates a log file, or empties an existing regular one. Symbolic links are not followed.
 ///
 /// # Errors
 /// If it cannot be made, or something else has its name.
@@ -47,7 +48,7 @@ pub fn create_regular(path: &Path) -> io::Result<File> {
         .truncate(false)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)?;
-    // What stands there may have changed since the look at it.
+    // The file may have changed since the check.
     if !file.metadata()?.is_file() {
         return Err(not_regular());
     }
@@ -62,7 +63,7 @@ fn not_regular() -> io::Error {
     )
 }
 
-/// A new file, which is removed again if nothing takes it over.
+/// A new file, which is removed unless it is renamed.
 struct Draft {
     file: File,
     /// Where it is, if it has a name.
@@ -77,8 +78,8 @@ impl Drop for Draft {
     }
 }
 
-/// Writes a new file in the same folder and renames it. While it is written it has no name, where the file system can do
-/// that, so that even SIGKILL leaves nothing behind.
+/// Writes a new file in the same folder and renames it. Until it is complete it has no name, if the file system
+/// supports that, so that even SIGKILL leaves no file.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -117,7 +118,7 @@ fn new_file(folder: &Path) -> io::Result<Draft> {
         .open(folder);
     match unnamed {
         Ok(file) => Ok(Draft { file, path: None }),
-        // What file systems and kernels without O_TMPFILE answer.
+        // Errors of file systems and kernels without O_TMPFILE.
         Err(error)
             if [libc::EOPNOTSUPP, libc::EISDIR, libc::EINVAL, libc::ENOSYS]
                 .contains(&error.raw_os_error().unwrap_or(0)) =>
@@ -138,7 +139,7 @@ fn new_file(folder: &Path) -> io::Result<Draft> {
     }
 }
 
-/// A name that nobody can predict: the keys of `RandomState` come from the kernel.
+/// An unpredictable name: the keys of `RandomState` come from the kernel.
 fn random_name(folder: &Path) -> PathBuf {
     let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
     folder.join(format!(".wavebed-{one:016x}{other:016x}"))
@@ -152,7 +153,7 @@ fn give_name(file: &File, name: &Path) -> io::Result<()> {
 
 fn write_directly(path: &Path, content: &[u8]) -> io::Result<()> {
     let found = fs::metadata(path);
-    // Opened again, what standard output or error go to would be written from its beginning.
+    // Opened anew, the file of standard output or error would be written from its beginning.
     for own in [io::stdout().as_fd(), io::stderr().as_fd()] {
         let Ok(own) = own.try_clone_to_owned() else {
             continue;
@@ -192,7 +193,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes without ever waiting longer than [`PATIENCE`] for a reader.
+/// Writes; waits for a reader for at most [`PATIENCE`].
 fn write_pieces(mut file: &File, content: &[u8]) -> io::Result<()> {
     for piece in content.chunks(PIECE_BYTES) {
         wait_for_room(file.as_fd())?;

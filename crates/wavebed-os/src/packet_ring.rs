@@ -21,7 +21,7 @@ const TP_STATUS_USER: u32 = 1;
 const TP_STATUS_COPY: u32 = 1 << 1;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-/// A slot is ours: to fill with a frame to send, or (given back) for the kernel to fill.
+/// Status of a free slot: the process may fill it with a frame to send, or the kernel with a received one.
 const FREE: u32 = 0;
 const TP_STATUS_SEND_REQUEST: u32 = 1;
 const TP_STATUS_WRONG_FORMAT: u32 = 4;
@@ -32,15 +32,15 @@ const TX_DATA: usize = 32;
 const TX_HEADERS: u32 = 32 + 10;
 /// Where `sll_pkttype` is in a `sockaddr_ll`.
 const PACKET_TYPE: usize = 10;
-/// Bytes of a block of frames: one is handed over when it is full or [`BLOCK_MS`] old. Small, so that blocks that were
-/// handed over almost empty do not fill the ring: 512 of them in 32 MiB last for two seconds at any low rate.
+/// Bytes of a block of frames: one is handed over when it is full or [`BLOCK_MS`] old. Small, so that almost empty
+/// blocks do not fill the ring: 512 of them in 32 MiB last for two seconds at any low rate.
 const BLOCK_BYTES: u32 = 1 << 16;
 /// See [`BLOCK_BYTES`], milliseconds.
 const BLOCK_MS: u32 = 4;
 /// The 802.1Q tag's type, when the kernel names none.
 const VLAN: u16 = 0x8100;
 
-/// To whom a frame was addressed, as the kernel sees it.
+/// The kind of a frame's destination address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
     /// This interface's MAC address.
@@ -61,7 +61,7 @@ impl Addressee {
     }
 }
 
-/// A VLAN tag, which the kernel takes out of a frame.
+/// A VLAN tag, which the kernel removes from a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag {
     /// Its type: 0x8100, or 0x88a8 of a service tag.
@@ -77,7 +77,7 @@ pub struct TxRing {
     map: Shared,
     slots: u32,
     slot_bytes: u32,
-    /// The slot that is filled next, and from which the kernel goes on.
+    /// The slot that is filled next, and from which the kernel continues.
     next: u32,
     /// Slots filled since the kernel was last asked to send.
     filled: u32,
@@ -87,7 +87,7 @@ impl TxRing {
     /// A ring of `slots` slots (a power of two) that hold frames of up to `frame_bytes` bytes.
     ///
     /// # Errors
-    /// There is no such interface, the process may not, or there is no memory.
+    /// There is no such interface, the process lacks the permission, or there is no memory.
     ///
     /// # Panics
     /// The ring would have 4 GiB or more.
@@ -107,7 +107,7 @@ impl TxRing {
         })
     }
 
-    /// Where to put the next frame, if there is a free slot. What was written there before is still there.
+    /// The buffer of the next frame, if there is a free slot. It still has its old content.
     pub fn slot(&mut self) -> Option<&mut [u8]> {
         if self.filled == self.slots || self.status(self.next).load(Ordering::Acquire) != FREE {
             return None;
@@ -141,8 +141,8 @@ impl TxRing {
         self.filled += 1;
     }
 
-    /// Asks the kernel to send what was filled in, without waiting. Answers how many frames it took, in order; the
-    /// others are forgotten.
+    /// Asks the kernel to send the filled slots, without waiting. Returns how many frames it took, in order; the others
+    /// are discarded.
     ///
     /// # Errors
     /// The interface is down or gone, or refuses the first frame that it did not take.
@@ -213,7 +213,7 @@ impl BlockRing {
     /// A ring of `bytes` bytes for the first `keep` bytes of every frame that comes in at `interface` from now on.
     ///
     /// # Errors
-    /// There is no such interface, the process may not, or there is no memory.
+    /// There is no such interface, the process lacks the permission, or there is no memory.
     pub fn open(interface: &str, bytes: u32, keep: u32) -> Result<Self> {
         let socket = PacketSocket::open(interface)?;
         socket.keep_only(keep)?;
@@ -236,7 +236,7 @@ impl BlockRing {
         })
     }
 
-    /// Waits for a block until `timeout_ns` has passed. Answers whether there is one.
+    /// Waits for a block until `timeout_ns` has passed. Returns whether there is one.
     ///
     /// # Errors
     /// The interface went down or away.
@@ -252,7 +252,8 @@ impl BlockRing {
         self.socket.fault().map(|()| false)
     }
 
-    /// Shows `see` every frame of the next block, if there is one, and gives it back. Answers how many there were.
+    /// Calls `see` with every frame of the next block, if there is one, and releases the block. Returns the number of
+    /// frames.
     pub fn read(&mut self, mut see: impl FnMut(Captured<'_>)) -> u32 {
         if !self.ready() {
             return 0;
@@ -286,7 +287,7 @@ impl BlockRing {
         self.map.word(at + 8).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
-    /// What came and what was dropped since the last call. Frames in a block that is not full yet have come.
+    /// Frames received and dropped since the last call, those in incomplete blocks included.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -306,14 +307,14 @@ pub enum Place {
     Lost,
 }
 
-/// What is known of a frame in a [`FrameRing`].
+/// The metadata of a frame in a [`FrameRing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// When it came, nanoseconds since 1970.
     pub realtime_ns: u64,
     /// Its length without FCS; a super-packet is one frame.
     pub length: u32,
-    /// To whom it was addressed.
+    /// The kind of its destination address.
     pub addressee: Addressee,
     /// Whether it had a VLAN tag.
     pub tagged: bool,
@@ -321,7 +322,7 @@ pub struct Arrived {
     pub place: Place,
 }
 
-/// A ring in which each incoming frame can be seen as soon as it is there, changed, and sent from.
+/// A ring in which each frame can be read on arrival, modified, and sent.
 ///
 /// Each frame has a virtio-net header of [`VIRTIO_HEADER_BYTES`] before it.
 #[derive(Debug)]
@@ -337,7 +338,7 @@ impl FrameRing {
     /// A ring of `slots` slots (a power of two) for frames of a normal MTU; longer ones are put aside.
     ///
     /// # Errors
-    /// There is no such interface, the process may not, or there is no memory.
+    /// There is no such interface, the process lacks the permission, or there is no memory.
     ///
     /// # Panics
     /// The ring would have 4 GiB or more.

@@ -19,7 +19,7 @@ pub const MAX_BATCH: usize = 64;
 /// Bytes of the virtio-net header that [`PacketSocket::with_virtio_header`] puts before each frame.
 pub const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// Bytes that the kernel may hold of what was sent: over a thousand small frames.
+/// Send buffer, bytes: over a thousand small frames.
 pub(crate) const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 pub(crate) const PACKET_RX_RING: libc::c_int = 5;
@@ -30,14 +30,14 @@ pub(crate) const PACKET_TX_RING: libc::c_int = 13;
 const PACKET_VNET_HDR: libc::c_int = 15;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// `AF_PACKET`, as an address wants it.
+/// `AF_PACKET`, in the form of an address.
 const AF_PACKET: libc::sa_family_t = 17;
-/// `ETH_P_ALL`, as a `sockaddr_ll` wants it.
+/// `ETH_P_ALL`, in the form of a `sockaddr_ll`.
 pub(crate) const EVERY_PROTOCOL: u16 = 3_u16.to_be();
 /// `BPF_RET | BPF_K`: keep as many bytes as the constant says.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// What a socket gave up since it was asked last.
+/// Counters of a socket since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Frames that came, with those that were dropped.
@@ -59,7 +59,7 @@ impl PacketSocket {
     /// A socket that sends past the queueing discipline of `interface`.
     ///
     /// # Errors
-    /// There is no such interface, or the process may not (`CAP_NET_RAW`).
+    /// There is no such interface, or the process lacks the permission (`CAP_NET_RAW`).
     pub fn open(interface: &str) -> Result<Self> {
         let index = netlink::interface_index(interface)?;
         let socket = open(interface, SocketFlags::empty())?;
@@ -74,12 +74,13 @@ impl PacketSocket {
             .bind(0)
             .and_then(|()| socket.set(libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1))
             .during("bind a packet socket to", interface)?;
-        // More than the system's limit needs CAP_NET_ADMIN; without it the limit is what there is.
+        // More than the system's limit needs CAP_NET_ADMIN; without it the system's limit holds.
         let _ = set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES);
         Ok(socket)
     }
 
-    /// Puts a virtio-net header before each frame, both ways: it carries partial checksums and super-packets.
+    /// Puts a virtio-net header before each frame, in both directions: it describes partial checksums and
+    /// super-packets.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -114,7 +115,7 @@ impl PacketSocket {
             .during("receive from", &self.interface)
     }
 
-    /// Sends `frames` (at most [`MAX_BATCH`] of them) in order, without waiting. Answers how many the interface took:
+    /// Sends `frames` (at most [`MAX_BATCH`] of them) in order, without waiting. Returns how many the interface took:
     /// fewer, or none, when it has no room now.
     ///
     /// # Errors
@@ -132,7 +133,8 @@ impl PacketSocket {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: `count` messages point to parts, and they to frames; all outlive the call, which only reads the frames.
+        // SAFETY: `count` messages point to parts, and they to frames; all outlive the call, which only reads the
+        // frames.
         let sent = unsafe {
             let first = messages.as_mut_ptr();
             libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT)
@@ -144,7 +146,7 @@ impl PacketSocket {
         }
     }
 
-    /// What came and what was dropped since the last call.
+    /// Frames received and dropped since the last call.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -169,7 +171,7 @@ impl PacketSocket {
         })
     }
 
-    /// What went wrong with the interface since the last call: it went down (`ENETDOWN`) or away.
+    /// Returns the error of the interface since the last call: it went down (`ENETDOWN`) or was removed.
     ///
     /// # Errors
     /// That, or the interface is gone.
@@ -264,7 +266,7 @@ pub(crate) fn set_filter(
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// The size of `T`, as socket calls want it.
+/// The size of `T`, in the form of socket calls.
 // Every type it is used with has a few bytes.
 #[allow(clippy::cast_possible_truncation)]
 const fn size_of<T>() -> libc::socklen_t {

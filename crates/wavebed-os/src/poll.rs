@@ -14,7 +14,7 @@ const ON_STACK: usize = 32;
 /// how many are set. A signal ends the wait early with 0.
 ///
 /// # Errors
-/// What ppoll(2) answers, apart from `EINTR`.
+/// The error of ppoll(2), apart from `EINTR`.
 ///
 /// # Panics
 /// If `readable` is shorter than `fds`.
@@ -38,10 +38,10 @@ const ENTRY: libc::pollfd = libc::pollfd {
     revents: 0,
 };
 
-/// Waits until a descriptor can be written (or has an error, which a write then tells), `timeout_ns` at most.
+/// Waits until a descriptor can be written (or has an error, which the next write returns), `timeout_ns` at most.
 ///
 /// # Errors
-/// What ppoll(2) answers, apart from `EINTR`.
+/// The error of ppoll(2), apart from `EINTR`.
 pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<bool> {
     let end_ns = clock::monotonic_ns().saturating_add(timeout_ns);
     loop {

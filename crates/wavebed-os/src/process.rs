@@ -1,4 +1,4 @@
-//! Processes: starting them in a namespace, waiting for them, signals, and the terminal.
+//! Processes: start in a namespace, wait, signals, and the terminal.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::{mount, namespace, sched};
 /// `CLOSE_RANGE_CLOEXEC` (Linux 5.11).
 const CLOSE_AT_EXEC: libc::c_int = 4;
 
-/// What to start, and where.
+/// The parameters of a new process.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// Program and arguments, at least one.
@@ -40,15 +40,15 @@ pub struct Spawn<'a> {
     pub stdio: [Option<BorrowedFd<'a>>; 3],
     /// The terminal whose foreground the process group gets.
     pub terminal: Option<BorrowedFd<'a>>,
-    /// Where it can do little harm; `None`: as the caller's user, on the caller's file system.
+    /// Its confinement; `None`: the caller's user and file system.
     pub confinement: Option<&'a Confinement>,
 }
 
-/// Starts a program as the leader of a new process group and returns its number. The caller must have one
-/// thread. The program starts with default signals and inherits nothing but its standard streams.
+/// Starts a program as the leader of a new process group and returns its process id. The caller must have one thread.
+/// The program starts with default signals and inherits nothing but its standard streams.
 ///
 /// # Errors
-/// The program cannot be found or run, or the place for it not made.
+/// The program cannot be found or run, or its environment cannot be set up.
 pub fn spawn(what: &Spawn<'_>) -> Result<i32> {
     let name = what.argv.first().map_or("nothing", String::as_str);
     let prepared = Prepared::new(what).during("run", name)?;
@@ -76,7 +76,7 @@ pub fn spawn(what: &Spawn<'_>) -> Result<i32> {
     })
 }
 
-/// Strings in the form that execve(2) wants.
+/// Strings in the form of execve(2).
 struct Prepared {
     argv: Vec<CString>,
     environment: Vec<CString>,
@@ -116,7 +116,7 @@ impl Prepared {
         })
     }
 
-    /// Turns the calling process, fresh from fork, into the program. Returns only with an error.
+    /// Executes the program in the child after fork. Returns only on an error.
     fn become_program(&self, what: &Spawn<'_>) -> io::Error {
         match enter_place(what) {
             Ok(()) => self.execute(),
@@ -154,7 +154,7 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
         namespace::enter_network(network).map_err(|error| error.source)?;
         namespace::unshare_mounts_and_name().map_err(|error| error.source)?;
         namespace::set_hostname(what.hostname).map_err(|error| error.source)?;
-        // Without it, programs see the machine's interfaces there; not worth a failure.
+        // Without it, programs see the machine's interfaces there; the error is ignored.
         let _ = mount::fresh_sys();
     }
     replace_stdio(&what.stdio)?;
@@ -172,7 +172,8 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the calling process the leader of a process group, in the foreground of its terminal if it gets one; or of a session.
+/// Makes the calling process the leader of a process group, in the foreground of its terminal if it gets one; or of a
+/// session.
 fn lead_group(what: &Spawn<'_>) -> io::Result<()> {
     if what
         .confinement
@@ -201,7 +202,7 @@ fn replace_stdio(stdio: &[Option<BorrowedFd<'_>>; 3]) -> io::Result<()> {
     Ok(error.map_or(Ok(()), dup2_stderr)?)
 }
 
-/// Default actions for all signals and none blocked, as a program expects at its start.
+/// Sets default actions for all signals and blocks none, as at the start of a program.
 fn default_signals() {
     // SAFETY: signal numbers only; the empty set is valid for the call. Refused numbers do no harm.
     unsafe {
@@ -214,20 +215,20 @@ fn default_signals() {
     }
 }
 
-/// What happened to a child.
+/// The new state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ChildState {
     /// It ended with this status.
     Exited(i32),
-    /// It was ended by this signal.
+    /// It was killed by this signal.
     Killed(i32),
-    /// It was stopped by this signal and can go on.
+    /// It was stopped by this signal and can continue.
     Stopped(i32),
-    /// It goes on after it was stopped.
+    /// It continues after a stop.
     Continued,
 }
 
-impl Fate {
+impl ChildState {
     /// Whether it is the end of the process.
     #[must_use]
     pub const fn is_end(self) -> bool {
@@ -257,53 +258,53 @@ impl Fate {
     }
 }
 
-/// What a look for news of children found.
+/// The result of a query for state changes of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// This happened to that child.
-    Of(i32, Fate),
-    /// There are children, and nothing new.
+    /// This child changed to this state.
+    Of(i32, ChildState),
+    /// There are children without a state change.
     Quiet,
     /// There are no children.
     NoChildren,
 }
 
-/// Looks for news of any child, without waiting.
+/// Queries the state change of any child, without waiting.
 #[must_use]
 pub fn news_of_children() -> News {
     match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
         Ok(None) => News::Quiet,
-        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), Fate::of(status)),
+        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), ChildState::of(status)),
         Err(_) => News::NoChildren,
     }
 }
 
-/// Waits for the end of one child, of whichever notice.
+/// Waits for the end of one child, with any kind of [`Notice`](crate::namespace::Notice).
 ///
 /// # Errors
 /// There is no such child.
-pub fn wait_for(pid: i32) -> io::Result<Fate> {
+pub fn wait_for(pid: i32) -> io::Result<ChildState> {
     let any_notice = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let ended = retry_on_intr(|| waitpid(Pid::from_raw(pid), any_notice))?;
     ended.map_or_else(
         || Err(Errno::CHILD.into()),
-        |(_, status)| Ok(Fate::of(status)),
+        |(_, status)| Ok(ChildState::of(status)),
     )
 }
 
 /// Sends a signal to a process (or, with a negative number, to a process group; -1: to all).
 ///
 /// # Errors
-/// There is none, or it is not ours.
+/// There is none, or the caller may not signal it.
 pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) takes numbers.
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
-/// Asks the kernel to end the calling process when the process that made it ends.
+/// Makes the kernel kill the calling process when its parent ends.
 ///
 /// # Errors
-/// Never, on Linux.
+/// None on Linux.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
@@ -326,10 +327,10 @@ pub fn adopt_descriptor(number: i32) -> Result<OwnedFd> {
     }
 }
 
-/// Lets programs that are started from now on inherit `fd`, and returns the number that they know it by.
+/// Lets programs started from now on inherit `fd`, and returns its number.
 ///
 /// # Errors
-/// What fcntl(2) answers.
+/// The error of fcntl(2).
 pub fn let_inherit(fd: BorrowedFd<'_>) -> Result<RawFd> {
     fcntl_setfd(fd, FdFlags::empty()).during("hand on", "a descriptor")?;
     Ok(fd.as_raw_fd())
@@ -343,7 +344,7 @@ pub fn ignore(signals: &[i32]) {
     }
 }
 
-/// A signal, and who sent it.
+/// A signal and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Its number.
@@ -352,17 +353,17 @@ pub struct Received {
     pub from_kernel: bool,
 }
 
-/// Signals that arrive as data instead of interrupting.
+/// Signals received as data.
 #[derive(Debug)]
 pub struct Signals {
     file: File,
 }
 
 impl Signals {
-    /// Blocks `signals` in the calling thread, and `also_block` besides, and receives the former here.
+    /// Blocks `signals` and `also_block` in the calling thread, and receives the former.
     ///
     /// # Errors
-    /// What signalfd(2) answers.
+    /// The error of signalfd(2).
     pub fn receive(signals: &[i32], also_block: &[i32]) -> Result<Self> {
         // SAFETY: the sets are initialised by sigemptyset and valid for the calls; the descriptor is owned at once.
         unsafe {

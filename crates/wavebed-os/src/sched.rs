@@ -1,9 +1,8 @@
-//! Waking up on time without starving the machine.
+//! Real-time scheduling without starving the machine.
 //!
-//! A thread under `SCHED_FIFO` wakes within tens of microseconds even beside busy processes. Three guards keep
-//! it from taking the machine: the kernel's throttle for real-time threads must be on; the loop itself steps
-//! down when it was busy for too long; and if it does not, `RLIMIT_RTTIME` makes the kernel send `SIGXCPU`,
-//! whose handler steps the thread down.
+//! A thread under `SCHED_FIFO` wakes within tens of microseconds even beside busy processes. Three guards prevent it
+//! from starving the machine: the kernel's throttle for real-time threads must be on; the loop leaves `SCHED_FIFO` when
+//! it was busy for too long; otherwise `RLIMIT_RTTIME` makes the kernel send `SIGXCPU`, whose handler does it.
 
 use std::fs;
 use std::io;
@@ -18,16 +17,16 @@ use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack}
 
 use crate::error::check;
 
-/// What a thread would like to have.
+/// The requested scheduling of a thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Options {
     /// Real-time priority, 1 (lowest) to 99; `None` for the normal scheduler.
     pub fifo_priority: Option<i32>,
     /// The processor to stay on; `None` for any.
     pub cpu: Option<usize>,
 }
 
-impl Default for Wish {
+impl Default for Options {
     /// The lowest real-time priority on any processor.
     fn default() -> Self {
         Self {
@@ -37,14 +36,14 @@ impl Default for Wish {
     }
 }
 
-/// What a thread got. Belongs to the thread that asked.
+/// The granted scheduling of the calling thread.
 #[derive(Debug)]
 pub struct Granted {
     /// Timer slack is 1 ns.
     pub exact_timers: bool,
     /// The real-time priority, if there is one.
     pub fifo_priority: Option<i32>,
-    /// Why there is none, or why a pin was refused.
+    /// Why real time or the processor was refused.
     pub refused: Option<String>,
     /// The processor that the thread stays on.
     pub cpu: Option<usize>,
@@ -55,23 +54,24 @@ pub struct Granted {
 /// Busy time without a pause after which the kernel itself steps a real-time thread down, microseconds.
 const BUSY_LIMIT_US: u64 = 2_000_000;
 
-/// What a thread is worth in the normal scheduler, also after it stepped down: it goes first, yet nobody waits for ever.
+/// Nice value of a thread in the normal scheduler, also after it left `SCHED_FIFO`: it has priority without starving
+/// others.
 const NORMAL_NICE: i32 = -20;
 
 /// Threads under `SCHED_FIFO`, for the handler of `SIGXCPU`, which may run on any thread.
 static GUARDED: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
 
-/// Lets the calling process go before others where the scheduler weighs sessions first (`sched_autogroup_enabled`): it gets
-/// a session of its own, with the weight that its threads ask for. Refused without root, which shows in lateness.
+/// Gives the calling process priority where the scheduler weighs sessions first (`sched_autogroup_enabled`): it gets a
+/// new session with the weight of its threads. Refused without root, which shows in lateness.
 pub fn leave_session() {
     if setsid().is_ok() {
         let _ = fs::write("/proc/self/autogroup", NORMAL_NICE.to_string());
     }
 }
 
-/// Prepares the calling thread for exact waking: timer slack, then what `wish` asks for, where allowed.
+/// Prepares the calling thread to wake on time: timer slack, then the `options`, where allowed.
 #[must_use]
-pub fn prepare_thread(wish: Wish) -> Granted {
+pub fn prepare_thread(options: Options) -> Granted {
     let id = gettid();
     let thread = id.as_raw_pid();
     let mut granted = Granted {
@@ -82,15 +82,15 @@ pub fn prepare_thread(wish: Wish) -> Granted {
         stepped_down: false,
         thread,
     };
-    if let Some(cpu) = wish.cpu {
+    if let Some(cpu) = options.cpu {
         match pin(cpu) {
             Ok(()) => granted.cpu = Some(cpu),
             Err(error) => granted.refused = Some(format!("processor {cpu}: {error}")),
         }
     }
-    // For threads without a real-time priority, and the time after a step down; a refusal shows in lateness, not here.
+    // For threads without a real-time priority, and after a step down; a refusal shows in lateness.
     let _ = setpriority_process(Some(id), NORMAL_NICE);
-    if let Some(priority) = wish.fifo_priority {
+    if let Some(priority) = options.fifo_priority {
         match enter_fifo(thread, priority) {
             Ok(()) => granted.fifo_priority = Some(priority),
             Err(reason) => granted.refused = Some(reason),
@@ -106,11 +106,10 @@ impl Granted {
         self.fifo_priority.is_some() && !self.stepped_down
     }
 
-    /// Goes back to the normal scheduler until [`Granted::step_up`], so that others get the processor. Does
-    /// nothing for a thread that is there already.
+    /// Returns to the normal scheduler until [`Granted::step_up`], so that other threads get the processor.
     ///
     /// # Errors
-    /// What `sched_setscheduler(2)` answers.
+    /// The error of `sched_setscheduler(2)`.
     pub fn step_down(&mut self) -> io::Result<()> {
         if !self.is_real_time() {
             return Ok(());
@@ -122,10 +121,10 @@ impl Granted {
         Ok(())
     }
 
-    /// Goes back to `SCHED_FIFO`, if that was granted (also after the guard took it away).
+    /// Returns to `SCHED_FIFO`, if that was granted (also after the `SIGXCPU` handler left it).
     ///
     /// # Errors
-    /// What `sched_setscheduler(2)` answers.
+    /// The error of `sched_setscheduler(2)`.
     pub fn step_up(&mut self) -> io::Result<()> {
         if let Some(priority) = self.fifo_priority {
             set_policy(
@@ -166,8 +165,8 @@ fn enter_fifo(thread: i32, priority: i32) -> Result<(), String> {
     })
 }
 
-/// Keeps thread `thread`, of whichever process, on processor `cpu`, under `SCHED_FIFO` with priority `fifo_priority`, or under the
-/// normal scheduler.
+/// Pins thread `thread` of any process to processor `cpu`, under `SCHED_FIFO` with priority `fifo_priority`, or under
+/// the normal scheduler.
 ///
 /// # Errors
 /// There is no such thread or processor, or the caller may not.
@@ -179,7 +178,7 @@ pub fn place_thread(thread: i32, cpu: usize, fifo_priority: Option<i32>) -> io::
     }
 }
 
-/// Whether the kernel keeps a share of each second for normal threads.
+/// Whether the kernel reserves a fraction of each second for normal threads.
 #[must_use]
 pub fn throttle_is_on() -> bool {
     match fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us") {
@@ -265,7 +264,7 @@ mod tests {
     #[test]
     fn a_thread_steps_down_and_up_again() {
         std::thread::spawn(|| {
-            let mut granted = prepare_thread(Wish::default());
+            let mut granted = prepare_thread(Options::default());
             assert!(granted.exact_timers);
             if granted.fifo_priority.is_none() {
                 assert!(granted.refused.is_some(), "a refusal has a reason");
@@ -284,7 +283,7 @@ mod tests {
     #[test]
     fn a_runaway_thread_is_stepped_down_by_the_kernel() {
         std::thread::spawn(|| {
-            let granted = prepare_thread(Wish::default());
+            let granted = prepare_thread(Options::default());
             if granted.fifo_priority.is_none() {
                 return;
             }

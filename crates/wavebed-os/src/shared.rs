@@ -8,8 +8,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// A shared mapping.
 ///
-/// Who may touch which bytes is agreed by words in the mapping itself, so that every access but that to a word
-/// is unsafe.
+/// Words in the mapping itself define the ownership of its bytes, so that every access except to a word is unsafe.
 #[derive(Debug)]
 pub(crate) struct Shared(MmapRaw);
 

@@ -1,6 +1,6 @@
 //! The TCP sockets of a network namespace with their `TCP_INFO`, by `sock_diag(7)`.
 //!
-//! A [`SockDiag`] belongs to the network namespace in which it was opened, whoever uses it later.
+//! A [`SockDiag`] belongs to the network namespace in which it was opened, whichever thread uses it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ use rustix::net::netlink::SOCK_DIAG;
 use crate::error::{Context, Result};
 use crate::netlink::{Messages, NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR, Netlink, message_of};
 
-/// The older question, with which one dump has the sockets of both families.
+/// The older request: one dump has the sockets of both families.
 const TCPDIAG_GETSOCK: u16 = 18;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
@@ -21,7 +21,7 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// `struct inet_diag_msg`.
 const SOCKET_BYTES: usize = 72;
-/// The kernel fills as much at a time as is asked for: some 40 sockets. More means larger pieces of memory each time.
+/// Size of a read: some 40 sockets. The kernel allocates as much at a time.
 const ANSWER_BYTES: usize = 16 << 10;
 
 /// States of a socket (`net/tcp_states.h`), in lower case as `ss` names them.
@@ -39,24 +39,24 @@ const STATES: [(u8, &str); 9] = [
 /// States of congestion control (`enum tcp_ca_state`).
 const CA_STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
 
-/// A TCP socket: neither one that listens nor one that is only remembered (`TIME_WAIT`).
+/// A TCP socket that neither listens nor is in `TIME_WAIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSocket<'a> {
-    /// Its number, given once.
+    /// Its unique cookie.
     pub cookie: u64,
-    /// Its own end. An IPv4 connection of an IPv6 socket has IPv4 addresses.
+    /// Local address. An IPv4 connection of an IPv6 socket has IPv4 addresses.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
     /// Its state.
     pub state: &'static str,
     /// Its congestion control.
     pub congestion: Option<&'a str>,
-    /// What it knows of its connection.
+    /// Its `TCP_INFO`.
     pub info: TcpInfo,
 }
 
-/// `struct tcp_info` (`linux/tcp.h`). `None` is what the kernel does not report, or does not know yet.
+/// `struct tcp_info` (`linux/tcp.h`). `None`: the kernel does not report it, or has no value yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// `tcpi_ca_state`.
@@ -91,7 +91,7 @@ pub struct TcpInfo {
     pub bytes_received: Option<u64>,
     /// `tcpi_delivery_rate`, as bits; none before the first measurement.
     pub delivery_rate_bps: Option<u64>,
-    /// Whether the sender's program, not the network, limited `delivery_rate_bps`.
+    /// Whether the sending program, not the network, limited `delivery_rate_bps`.
     pub delivery_app_limited: Option<bool>,
     /// `tcpi_pacing_rate`, as bits; none when nothing is paced.
     pub pacing_rate_bps: Option<u64>,
@@ -106,7 +106,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Reads the structure, of which older kernels have less.
+    /// Reads the structure, which is shorter on older kernels.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
         let byte = |at: usize| bytes.get(at).copied();
@@ -149,7 +149,7 @@ impl TcpInfo {
     }
 }
 
-/// A way to ask for the sockets of a network namespace.
+/// A socket to query the sockets of a network namespace.
 #[derive(Debug)]
 pub struct SockDiag {
     netlink: Netlink,
@@ -158,10 +158,10 @@ pub struct SockDiag {
 }
 
 impl SockDiag {
-    /// For the network namespace of the calling thread. Asks once, to see whether the kernel answers.
+    /// Opens one for the network namespace of the calling thread, and tests it with one query.
     ///
     /// # Errors
-    /// What socket(2) answers, or that this kernel has no `tcp_diag`.
+    /// The error of socket(2), or that this kernel has no `tcp_diag`.
     pub fn open() -> Result<Self> {
         let mut diag = Self {
             netlink: Netlink::open(Some(SOCK_DIAG))?,
@@ -189,7 +189,7 @@ impl SockDiag {
     }
 }
 
-/// Asks for all TCP sockets in [`STATES`]: `struct inet_diag_req`.
+/// Requests all TCP sockets in [`STATES`]: `struct inet_diag_req`.
 fn question(sequence: u32) -> Vec<u8> {
     let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
     let states: u32 = STATES.iter().map(|(state, _)| 1_u32 << state).sum();
@@ -200,8 +200,8 @@ fn question(sequence: u32) -> Vec<u8> {
     message_of(TCPDIAG_GETSOCK, NLM_F_DUMP, sequence, &body)
 }
 
-/// Calls `each` with every socket of a datagram from the kernel. True when it was the last one. What does not add up, or
-/// answers an earlier question, is passed over.
+/// Calls `each` with every socket of a datagram from the kernel. True when it was the last one. Skips malformed answers
+/// and answers to earlier requests.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -227,7 +227,7 @@ pub fn read_answer(
     Ok(false)
 }
 
-/// A socket with its `TCP_INFO`; those without are on their way in or out.
+/// A socket with its `TCP_INFO`; sockets being opened or closed have none.
 fn read_socket(body: &[u8]) -> Option<TcpSocket<'_>> {
     let (head, attributes) = body.split_first_chunk::<SOCKET_BYTES>()?;
     let port = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_of_this_process_has_two_sockets_that_know_their_bytes() {
+    fn a_connection_of_this_process_has_two_sockets_with_byte_counts() {
         let listener = TcpListener::bind("[::]:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let mut near = TcpStream::connect(("127.0.0.1", port)).expect("connects");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_know_is_missing() {
+    fn unknown_values_are_missing() {
         let mut bytes = vec![0; 248];
         bytes[76..80].copy_from_slice(&0x7fff_ffff_u32.to_ne_bytes());
         bytes[72..76].copy_from_slice(&250_000_u32.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! The terminal: whose turn it is, and its settings.
+//! The terminal: its foreground process group and its settings.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -29,10 +29,10 @@ pub fn take(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(tcsetpgrp(fd, getpgrp())?)
 }
 
-/// Stops the caller's process group, as Ctrl-Z would, until somebody lets it go on.
+/// Stops the caller's process group, as Ctrl-Z does, until it is continued.
 pub fn stop_ourselves() {
     // SAFETY: signals by number, to our own group and ourselves. The first is for the others of the group only:
-    // taking it ourselves too would stop us twice, with one wish to go on between.
+    // if the caller took it too, it would be stopped twice and continued once.
     unsafe {
         libc::signal(libc::SIGTSTP, libc::SIG_IGN);
         libc::kill(0, libc::SIGTSTP);
@@ -54,7 +54,7 @@ impl Settings {
         Ok(Self(tcgetattr(fd)?))
     }
 
-    /// Makes `fd` what it was.
+    /// Restores the settings of `fd`.
     ///
     /// # Errors
     /// `fd` is not a terminal.

@@ -1,4 +1,4 @@
-//! TUN devices with the virtio-net header and all offloads: super-packets cross in one piece.
+//! TUN devices with the virtio-net header and all offloads: super-packets are not segmented.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -11,13 +11,13 @@ use crate::error::{Context, Error, Result, check};
 use crate::interface::Counters;
 use crate::netlink::{self, Netlink};
 
-/// Where TUN devices come from.
+/// The control device of TUN devices.
 pub const DEVICE: &str = "/dev/net/tun";
 
-/// Bytes of the virtio-net header before each packet, both ways.
+/// Bytes of the virtio-net header before each packet, in both directions.
 pub const VNET_HEADER_BYTES: usize = 10;
 
-/// Packets that the device holds for a late reader; beyond that it drops silently (and counts `tx_dropped`).
+/// Transmit queue length of the device; packets beyond it are dropped and counted in `tx_dropped`.
 pub const TX_QUEUE_PACKETS: u32 = 10_000;
 
 const TUN_F_CSUM: libc::c_uint = 0x01;
@@ -33,7 +33,7 @@ const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
 
-/// A TUN device that lives as long as this value (but see [`Tun::leave_to_namespace`]).
+/// A TUN device that exists as long as this value (but see [`Tun::leave_to_namespace`]).
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -53,8 +53,7 @@ impl Tun {
     /// [`Tun::has_udp_offload`].
     ///
     /// # Errors
-    /// `/dev/net/tun` is missing or not accessible, the name is taken or too long (15 bytes), or the namespace
-    /// is not ours to change.
+    /// `/dev/net/tun` is missing or not accessible, the name is taken or too long (15 bytes), or the caller may not change the namespace.
     pub fn create(name: &str, mtu: u32) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -98,8 +97,8 @@ impl Tun {
             .during("set the flags of", &self.name)
     }
 
-    /// Lets the device live until its network namespace ends, instead of until this value does. Taking a device
-    /// away makes the caller wait for about 25 ms; a namespace that ends does so in the background.
+    /// Keeps the device until its network namespace ends, instead of until this value is dropped. Removing a device
+    /// blocks the caller for about 25 ms; a namespace is removed in the background.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -122,7 +121,7 @@ impl Tun {
         self.index
     }
 
-    /// What the interface lost since it was made: `tx_dropped` counts packets that we were too late to read.
+    /// Losses of the interface since its creation: `tx_dropped` counts packets that were not read in time.
     /// Works from any network namespace.
     ///
     /// # Errors
@@ -131,22 +130,22 @@ impl Tun {
         self.netlink.counters(self.index)
     }
 
-    /// The MTU it was made with, bytes.
+    /// The MTU at its creation, bytes.
     #[must_use]
     pub const fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Whether UDP super-packets (USO) may cross in both directions. False on kernels before 6.2.
+    /// Whether UDP super-packets (USO) pass in both directions. False on kernels before 6.2.
     #[must_use]
     pub const fn has_udp_offload(&self) -> bool {
         self.udp_offload
     }
 
-    /// Takes the next packet, its virtio-net header first. `None` if there is none now.
+    /// Reads the next packet, its virtio-net header first. `None` if there is none.
     ///
     /// # Errors
-    /// What read(2) answers, apart from `EAGAIN`.
+    /// The error of read(2), apart from `EAGAIN`.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match (&self.file).read(buf) {
@@ -158,10 +157,10 @@ impl Tun {
         }
     }
 
-    /// Hands one packet to the host, its virtio-net header first, and returns the bytes taken.
+    /// Writes one packet to the host, its virtio-net header first, and returns the bytes written.
     ///
     /// # Errors
-    /// What writev(2) answers: `EINVAL` for a header that the kernel refuses, `EIO` while the device is down.
+    /// The error of writev(2): `EINVAL` for a header that the kernel refuses, `EIO` while the device is down.
     pub fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             match (&self.file).write_vectored(parts) {

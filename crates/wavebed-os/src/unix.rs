@@ -1,4 +1,4 @@
-//! Unix sockets: names that vanish with their process, credentials, and descriptors on the way.
+//! Unix sockets: abstract names, peer credentials, and passing of descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ pub fn listen(name: &str) -> Result<UnixListener> {
 /// Connects to the abstract name `name` without waiting.
 ///
 /// # Errors
-/// Nobody listens there, or whoever listens takes no connection now (`EAGAIN`).
+/// No process listens there, or the listener accepts no connection now (`EAGAIN`).
 pub fn connect(name: &str) -> Result<UnixStream> {
     let object = || format!("socket @{name}");
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).during("name", object())?;
@@ -54,7 +54,7 @@ pub fn connect(name: &str) -> Result<UnixStream> {
 /// The user at the other end, as seen from the caller's user namespace.
 ///
 /// # Errors
-/// What getsockopt(2) answers.
+/// The error of getsockopt(2).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     let mut credentials = libc::ucred {
         pid: 0,
@@ -75,10 +75,10 @@ pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     Ok(credentials.uid)
 }
 
-/// Two ends of a connection that keeps messages apart.
+/// A pair of connected sockets with message boundaries.
 ///
 /// # Errors
-/// What socketpair(2) answers.
+/// The error of socketpair(2).
 pub fn message_pair() -> Result<(OwnedFd, OwnedFd)> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     socketpair(AddressFamily::UNIX, kind, flags, None).during("make", "a socket pair")
@@ -87,7 +87,7 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd)> {
 /// Sends `bytes`, and `descriptors` with them, without waiting.
 ///
 /// # Errors
-/// What sendmsg(2) answers (`EAGAIN`: there is no room now); never `SIGPIPE`.
+/// The error of sendmsg(2) (`EAGAIN`: there is no room now); never `SIGPIPE`.
 ///
 /// # Panics
 /// There are more than [`MAX_DESCRIPTORS`] descriptors.
@@ -117,7 +117,7 @@ pub fn send(
 /// Receives into `buffer`, and descriptors into `descriptors`. 0 bytes: the other end is closed.
 ///
 /// # Errors
-/// What recvmsg(2) answers.
+/// The error of recvmsg(2).
 pub fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -138,7 +138,7 @@ pub fn receive(
 /// Both ends of a byte stream within the process, to be shared with a child.
 ///
 /// # Errors
-/// What socketpair(2) answers.
+/// The error of socketpair(2).
 pub fn stream_pair() -> Result<(UnixStream, UnixStream)> {
     UnixStream::pair().during("make", "a socket pair")
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_listener_that_takes_no_connections() {
+    fn connect_does_not_wait_for_a_listener_that_accepts_no_connections() {
         let name = format!("wavebed-test/full/{}", std::process::id());
         let _listener = listen(&name).expect("listen");
         let mut taken = Vec::new();
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_finds_no_room_is_not_waited_for() {
+    fn send_does_not_wait_for_space() {
         let (left, _right) = message_pair().expect("pair");
         while send(left.as_fd(), b"x", &[]).is_ok() {}
     }
 
     #[test]
-    fn a_name_is_taken_once_and_knows_its_peer() {
+    fn a_name_is_used_once_and_the_peer_is_known() {
         let name = format!("wavebed-test/{}", std::process::id());
         let listener = listen(&name).expect("listen");
         assert!(listen(&name).is_err());

@@ -1,5 +1,5 @@
-//! `AF_XDP` sockets that only send: a ring of descriptors over memory of ours, `networking/af_xdp` in the kernel's
-//! documentation.
+//! `AF_XDP` sockets for sending: a ring of descriptors over memory of this process (`networking/af_xdp` in the kernel's
+//! documentation).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,10 +34,10 @@ const LONG_CHUNK_BYTES: u32 = 4096;
 /// An address outside the memory: the kernel passes over such a descriptor.
 const NOWHERE: u64 = u64::MAX >> 16;
 
-/// Who copies.
+/// Copy mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// Nobody: the driver sends from our memory.
+    /// Zero copy: the driver sends from this process's memory.
     ZeroCopy,
     /// The kernel, for every driver.
     Copy,
@@ -82,11 +82,11 @@ pub struct XdpTx {
     mode: XdpMode,
     memory: MmapMut,
     chunk_bytes: u32,
-    /// Chunks that nobody uses.
+    /// Free chunks.
     free: Vec<u64>,
     tx: Ring,
     completion: Ring,
-    /// The next descriptor that the kernel takes. It tells late, or never, that it took one.
+    /// The next descriptor that the kernel takes. The kernel reports taken descriptors late or never.
     taken: u32,
     /// One after the last descriptor that the kernel knows of.
     known: u32,
@@ -99,7 +99,7 @@ impl XdpTx {
     /// A socket of the first queue of `interface`.
     ///
     /// # Errors
-    /// There is no such interface, the process may not (`CAP_NET_RAW`), or the driver does not have this mode.
+    /// There is no such interface, the process lacks the permission (`CAP_NET_RAW`), or the driver does not have this mode.
     pub fn open(interface: &str, mode: XdpMode) -> Result<Self> {
         let longest_frame = PacketSocket::open(interface)?.longest_frame();
         let fits = longest_frame <= CHUNK_BYTES as usize;
@@ -178,11 +178,11 @@ impl XdpTx {
             .filter(|address| *address != NOWHERE)
     }
 
-    /// Asks the kernel to send what was filled in, without waiting. Answers how many frames it took, in order; the
-    /// others are forgotten.
+    /// Asks the kernel to send the filled descriptors, without waiting. Returns how many frames it took, in order; the
+    /// others are discarded.
     ///
-    /// With [`XdpMode::ZeroCopy`] the driver takes all, sooner or later; [`XdpTx::outstanding`] tells of how many it has
-    /// not said that they were sent.
+    /// With [`XdpMode::ZeroCopy`] the driver takes all, sooner or later; [`XdpTx::outstanding`] counts frames not yet
+    /// reported as sent.
     ///
     /// # Errors
     /// The interface is down or gone.
@@ -208,13 +208,13 @@ impl XdpTx {
         Ok(count)
     }
 
-    /// The kernel sends within the call. Its ways, `__xsk_generic_xmit`: it takes one descriptor after the other. When the
-    /// interface has no room it takes no more: `EAGAIN`. When the interface drops a frame it has taken it: `EBUSY`, and it
-    /// moves the consumer only if a frame before was sent. After 32 frames it stops: `EAGAIN`. It remembers how far it
-    /// may go, so that descriptors cannot be taken back, but it reads them one by one and within the call, so that they can
-    /// be filled in anew.
+    /// The kernel sends within the call (`__xsk_generic_xmit`): it takes one descriptor after the other. When the
+    /// interface has no room it takes no more: `EAGAIN`. When the interface drops a frame it has taken it: `EBUSY`, and
+    /// it moves the consumer only if a frame before was sent. After 32 frames it stops: `EAGAIN`. It remembers how far
+    /// it may go, so that descriptors cannot be taken back, but it reads them one by one and within the call, so that
+    /// they can be refilled.
     fn flush_copy(&mut self) -> Result<u32> {
-        // What was not filled in anew must not be sent.
+        // Descriptors that were not refilled must not be sent.
         let mut stale = self.filled;
         while stale != self.known {
             let address = self.descriptor(stale);
@@ -231,7 +231,7 @@ impl XdpTx {
             let left = self.filled.wrapping_sub(self.taken);
             let consumer = self.tx.map.word(self.tx.consumer);
             let ahead = consumer.load(Ordering::Acquire).wrapping_sub(self.taken);
-            // It may lag behind what we know.
+            // It may lag behind our count.
             let moved = if ahead > left { 0 } else { ahead };
             match answer {
                 Ok(()) => {
@@ -258,7 +258,8 @@ impl XdpTx {
         Ok(sent)
     }
 
-    /// How many frames the driver was given of which it has not said that they were sent. With [`XdpMode::Copy`] always 0.
+    /// Frames passed to the driver and not yet reported as sent. With [`XdpMode::Copy`] always
+    /// 0.
     pub fn outstanding(&mut self) -> u32 {
         if self.mode == XdpMode::Copy {
             return 0;

@@ -1,4 +1,4 @@
-//! Files that a user names: replaced whole, or written directly.
+//! Output files named by a user: replaced atomically, or written directly.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};

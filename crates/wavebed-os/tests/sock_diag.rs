@@ -1,4 +1,4 @@
-//! Answers of `sock_diag` that do not add up.
+//! Malformed answers of `sock_diag`.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn a_socket_is_read_field_by_field() {
 }
 
 #[test]
-fn answers_to_earlier_questions_are_passed_over() {
+fn answers_to_earlier_requests_are_skipped() {
     let mut bytes = message(DONE, 8, &[0; 4]);
     bytes.extend(message(SOCKET, 8, &socket()));
     bytes.extend(message(SOCKET, 9, &socket()));

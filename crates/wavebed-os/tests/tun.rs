@@ -43,7 +43,7 @@ fn with_device(body: impl FnOnce(Tun) + Send + 'static) {
 }
 
 #[test]
-fn what_the_host_sends_can_be_read_and_answered() {
+fn packets_of_the_host_can_be_read_and_answered() {
     with_device(|tun| {
         let mut buffer = vec![0; 70_000];
         let socket = UdpSocket::bind((OURS, 1000)).expect("socket");
@@ -78,14 +78,14 @@ fn what_the_host_sends_can_be_read_and_answered() {
 }
 
 #[test]
-fn what_a_late_reader_loses_is_counted() {
+fn losses_of_a_late_reader_are_counted() {
     with_device(|tun| {
         let mut buffer = vec![0; 70_000];
         let before = tun.losses().expect("counters").tx_dropped;
         let socket = UdpSocket::bind((OURS, 1000)).expect("socket");
         let sent = u64::from(TX_QUEUE_PACKETS) + 500;
         for _ in 0..sent {
-            // The socket may refuse what the device dropped; that is part of the test.
+            // The socket may report drops of the device as errors; that is part of the test.
             let _ = socket.send_to(b"x", (THEIRS, 2000));
         }
         let lost = tun.losses().expect("counters").tx_dropped - before;

@@ -1,4 +1,4 @@
-//! Prints what the hot functions cost: `cargo run --release -p wavebed-packet --example speed`.
+//! Prints the time of the hot functions: `cargo run --release -p wavebed-packet --example speed`.
 
 #![allow(
     clippy::print_stdout,
@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wavebed_packet::{HeaderBuf, Joiner, VnetHeader, checksum, complete_segment, inspect, piece};
+use wavebed_packet::{HeaderBuf, VnetHeader, checksum, complete_segment, inspect, piece};
 
 /// A TCP super-packet of 44 segments with time stamps.
 fn super_packet(v6: bool) -> (VnetHeader, Vec<u8>) {
@@ -108,15 +108,6 @@ fn main() {
         time(&format!("complete_segment, {version}"), 500_000, || {
             complete_segment(&vnet, black_box(&packet), &shape, 7, false, &mut full);
             black_box(&full);
-        });
-        time(&format!("join of two pieces, {version}"), 1_000_000, || {
-            let (mut a, mut b) = (HeaderBuf::new(), HeaderBuf::new());
-            let first = piece(&vnet, black_box(&packet), &shape, 0, 20, false, &mut a);
-            let second = piece(&vnet, black_box(&packet), &shape, 20, 24, false, &mut b);
-            let mut joiner = Joiner::new();
-            joiner.start(&first.vnet, first.header, first.payload.len());
-            assert!(joiner.add(&second.vnet, second.header, second.payload.len()));
-            black_box(joiner.finish());
         });
     }
     for len in [20u32, 1460, 65_000] {

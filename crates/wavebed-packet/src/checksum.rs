@@ -66,7 +66,7 @@ pub const fn add(a: u16, b: u16) -> u16 {
     sum + carry as u16
 }
 
-/// The checksum of `data`: what belongs in the field if the field was zero in `data`, and zero if the field was
+/// The checksum of `data`: the value for the field if the field was zero in `data`, and zero if the field was
 /// right.
 #[must_use]
 pub fn checksum(data: &[u8]) -> u16 {

@@ -1,4 +1,4 @@
-//! Cuts wire segments out of a packet: new headers, the payload stays where it is.
+//! Segmentation: new headers for wire segments of a packet, without copying the payload.
 
 use std::ops::Range;
 
@@ -24,18 +24,8 @@ impl HeaderBuf {
         }
     }
 
-    /// The first `len` bytes.
-    pub(crate) fn head(&self, len: usize) -> &[u8] {
-        &self.bytes[..len]
-    }
-
-    /// The first `len` bytes, to change.
-    pub(crate) fn head_mut(&mut self, len: usize) -> &mut [u8] {
-        &mut self.bytes[..len]
-    }
-
     /// Copies `header` in and returns the copy.
-    pub(crate) fn fill(&mut self, header: &[u8]) -> &mut [u8] {
+    fn fill(&mut self, header: &[u8]) -> &mut [u8] {
         let copy = &mut self.bytes[..header.len()];
         copy.copy_from_slice(header);
         copy
@@ -51,28 +41,28 @@ impl Default for HeaderBuf {
 /// Some wire segments of a packet, ready for one `writev` of virtio-net header, header, payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// What to put in front.
+    /// The virtio-net header.
     pub vnet: VnetHeader,
     /// The headers, in the buffer or, unchanged, in the packet.
     pub header: &'a [u8],
-    /// Where in the packet the payload is.
+    /// The range of the payload in the packet.
     pub payload: Range<usize>,
 }
 
 impl Piece<'_> {
-    /// IP bytes of the piece as it stands (not of its wire segments).
+    /// IP bytes of the piece (not of its wire segments).
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.header.len() + (self.payload.end - self.payload.start)
     }
 }
 
-/// Cuts segments `first..first + count` out of `packet`, whose `shape` came from [`crate::inspect`] with the
+/// Takes segments `first..first + count` of `packet`, whose `shape` came from [`crate::inspect`] with the
 /// same arguments. With `ecn_ce` they carry CE (RFC 3168).
 ///
 /// The piece is itself a packet that the kernel takes: a super-packet, or one segment. Sequence number, IP ID,
 /// lengths, IPv4 checksum and partial checksum are right for it; FIN and PSH are kept by the last segment only,
-/// CWR by the first only. The whole packet without a new mark comes back as it is.
+/// CWR by the first only. The whole packet without a new mark is returned unchanged.
 ///
 /// # Panics
 /// If the range is empty or outside the packet (a bug of the caller).
@@ -140,12 +130,7 @@ pub fn piece<'a>(
 }
 
 /// The virtio-net header of a super-packet of this shape, or of one segment of it.
-pub(crate) fn vnet_for(
-    vnet: &VnetHeader,
-    shape: &Shape,
-    is_super: bool,
-    has_cwr: bool,
-) -> VnetHeader {
+fn vnet_for(vnet: &VnetHeader, shape: &Shape, is_super: bool, has_cwr: bool) -> VnetHeader {
     let field = if shape.transport == Transport::Tcp {
         Tcp::CHECKSUM_AT
     } else {
@@ -238,7 +223,7 @@ impl Parts {
 }
 
 /// Sets the total length of an IPv4 header and computes its checksum.
-pub(crate) fn set_v4_length(header: &mut [u8], length: u16) {
+fn set_v4_length(header: &mut [u8], length: u16) {
     write_u16(header, 2, length);
     write_u16(header, 10, 0);
     let end = Ipv4::parse(header).map_or(Ipv4::MIN_LEN, |ip| ip.header_len());

@@ -24,7 +24,7 @@ pub mod protocol {
     pub const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// The version in the first byte of `packet`, whatever it is; zero if the packet is empty.
+/// The version field in the first byte of `packet`; zero if the packet is empty.
 #[must_use]
 pub fn version(packet: &[u8]) -> u8 {
     packet.first().map_or(0, |byte| byte >> 4)
@@ -115,7 +115,7 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// A fixed IPv6 header, and whatever follows it.
+/// A fixed IPv6 header, and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<'a>(&'a [u8]);
 
@@ -193,7 +193,7 @@ impl<'a> Ipv6<'a> {
         &self.0[8..40]
     }
 
-    /// Walks hop-by-hop options, destination options and routing headers. Stops at anything else, so at a
+    /// Skips hop-by-hop options, destination options and routing headers. Stops at anything else, so at a
     /// fragment header too, and at an extension header that is cut short.
     #[must_use]
     pub fn upper_layer(&self) -> UpperLayer {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_header_reads_as_its_fields_and_extensions_are_walked() {
+    fn an_ipv6_header_reads_as_its_fields_and_extensions_are_skipped() {
         let mut bytes = vec![0x6a, 0xb1, 0x23, 0x45, 0, 44, protocol::HOP_BY_HOP, 7];
         bytes.extend([0xfd; 16]);
         bytes.extend([0xfe; 16]);

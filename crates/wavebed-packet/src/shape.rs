@@ -1,4 +1,4 @@
-//! What a packet is on a wire: how many segments of which size.
+//! The shape of a packet on a wire: the number and size of its segments.
 
 use crate::bytes::{read_u16, read_u32, short};
 use crate::flow;
@@ -32,7 +32,7 @@ pub enum Transport {
     Other,
 }
 
-/// What [`inspect`] found out. The IP header begins at offset 0; segments are those of the wire.
+/// The result of [`inspect`]. The IP header begins at offset 0; segments are wire segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Wire segments, at least 1.
@@ -49,7 +49,7 @@ pub struct Shape {
     /// ECN field of the IP header (RFC 3168): 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Zero without IP.
     pub ecn: u8,
     /// Control traffic of the link, which never uses up an index of a pattern: neighbour discovery, MLD, IGMP,
-    /// and whatever goes to a link-local multicast group (224.0.0.0/24, `ff02::/16`).
+    /// and everything to a link-local multicast group (224.0.0.0/24, `ff02::/16`).
     pub control: bool,
     /// Hash of addresses, protocol and ports. Fragments of one datagram share one, without ports.
     pub flow: u32,
@@ -61,27 +61,27 @@ pub struct Shape {
     pub l4_offset: u16,
 }
 
-/// Why a packet cannot be what its virtio-net header says. Such a packet is dropped and counted.
+/// An inconsistency between a packet and its virtio-net header. Such a packet is dropped and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Longer than IP allows without jumbograms (RFC 2675), which are not supported.
     #[error("the packet is {0} bytes long, more than the 65535 of IP")]
     TooLong(usize),
-    /// A kind of super-packet that was never offered to the kernel.
+    /// A segmentation type that was not negotiated with the kernel.
     #[error("segmentation type {0:#04x} is none of TCPv4, TCPv6, UDP")]
     GsoType(u8),
-    /// A super-packet whose segments would carry nothing.
+    /// A super-packet with segments of zero bytes.
     #[error("segment size 0 in a super-packet")]
     GsoSize,
     /// The IP and transport headers are not those of the announced kind.
     #[error("the headers do not belong to segmentation type {0:#04x}")]
     Headers(u8),
     /// The length in an IP or UDP header is not that of the super-packet.
-    #[error("a header of the super-packet says {said} bytes, there are {found}")]
+    #[error("a header of the super-packet has the length {header}, the packet {found} bytes")]
     Length {
         /// The length in the header, as IP or UDP bytes.
-        said: usize,
-        /// The length that there is.
+        header: usize,
+        /// The actual length.
         found: usize,
     },
     /// Headers longer than [`MAX_HEADER_LEN`].
@@ -97,29 +97,21 @@ pub enum Malformed {
     },
 }
 
-/// Finds out what `packet` (from the IP header on) is on a wire.
+/// Returns the shape of `packet` (from the IP header on) on a wire.
 ///
-/// A packet that is not a super-packet is one segment, whatever it contains.
+/// A packet that is not a super-packet is one segment.
 ///
 /// # Errors
-/// [`Malformed`] if a super-packet's headers do not add up, if a partial checksum lies outside the packet, or
+/// [`Malformed`] if a super-packet's headers are inconsistent, if a partial checksum lies outside the packet, or
 /// if the packet is longer than 65,535 bytes.
 pub fn inspect(vnet: &VnetHeader, packet: &[u8]) -> Result<Shape, Malformed> {
-    inspect_parts(vnet, packet, packet.len())
-}
-
-/// As [`inspect`], for a packet of `total` bytes of which `head` holds at least all headers.
-pub(crate) fn inspect_parts(
-    vnet: &VnetHeader,
-    head: &[u8],
-    total: usize,
-) -> Result<Shape, Malformed> {
+    let total = packet.len();
     if total > usize::from(u16::MAX) {
         return Err(Malformed::TooLong(total));
     }
-    let mut shape = match head.first().map_or(0, |byte| byte >> 4) {
-        4 => look_v4(head),
-        6 => look_v6(head),
+    let mut shape = match packet.first().map_or(0, |byte| byte >> 4) {
+        4 => look_v4(packet),
+        6 => look_v6(packet),
         _ => None,
     }
     .unwrap_or(Shape::BLANK);
@@ -133,7 +125,7 @@ pub(crate) fn inspect_parts(
         }
     }
     if vnet.is_gso() {
-        check_super(vnet, head, total, &shape)?;
+        check_super(vnet, packet, &shape)?;
         let header_len = usize::from(shape.header_len);
         let (size, payload) = (usize::from(vnet.gso_size), total - header_len);
         if payload > size {
@@ -177,13 +169,13 @@ impl Shape {
         }
     }
 
-    /// IP bytes of the whole packet once it is cut into its segments.
+    /// IP bytes of all segments together.
     #[must_use]
     pub const fn wire_bytes(&self) -> u64 {
         (self.segments as u64 - 1) * self.segment_bytes as u64 + self.last_bytes as u64
     }
 
-    /// Fills in what the transport header says; returns the ports, or zero where there are none.
+    /// Reads the transport header; returns the ports, or zero if there are none.
     fn look_transport(&mut self, head: &[u8], number: u8, offset: usize) -> u32 {
         let header_len = match number {
             protocol::TCP => Tcp::parse(&head[offset..]).map(|tcp| tcp.header_len()),
@@ -239,13 +231,9 @@ fn look_v6(head: &[u8]) -> Option<Shape> {
     Some(shape)
 }
 
-/// Refuses a super-packet whose headers do not add up.
-fn check_super(
-    vnet: &VnetHeader,
-    head: &[u8],
-    total: usize,
-    shape: &Shape,
-) -> Result<(), Malformed> {
+/// Checks the headers of a super-packet.
+fn check_super(vnet: &VnetHeader, packet: &[u8], shape: &Shape) -> Result<(), Malformed> {
+    let total = packet.len();
     let kind = vnet.gso_kind();
     let fits = match kind {
         VnetHeader::GSO_TCPV4 => shape.network == Network::V4 && shape.transport == Transport::Tcp,
@@ -264,20 +252,23 @@ fn check_super(
     if header_len > MAX_HEADER_LEN {
         return Err(Malformed::LongHeaders(header_len));
     }
-    let said = match shape.network {
-        Network::V4 => usize::from(read_u16(head, 2)),
-        _ => Ipv6::LEN + usize::from(read_u16(head, 4)),
+    let header = match shape.network {
+        Network::V4 => usize::from(read_u16(packet, 2)),
+        _ => Ipv6::LEN + usize::from(read_u16(packet, 4)),
     };
-    if said != total {
-        return Err(Malformed::Length { said, found: total });
+    if header != total {
+        return Err(Malformed::Length {
+            header,
+            found: total,
+        });
     }
     let (l4, tcp) = (
         usize::from(shape.l4_offset),
         shape.transport == Transport::Tcp,
     );
-    if !tcp && usize::from(read_u16(head, l4 + 4)) != total - l4 {
+    if !tcp && usize::from(read_u16(packet, l4 + 4)) != total - l4 {
         return Err(Malformed::Length {
-            said: read_u16(head, l4 + 4).into(),
+            header: read_u16(packet, l4 + 4).into(),
             found: total - l4,
         });
     }

@@ -7,7 +7,7 @@ pub struct VnetHeader {
     pub flags: u8,
     /// One of the `GSO_` kinds, and perhaps [`Self::GSO_ECN`].
     pub gso_type: u8,
-    /// Bytes of all headers; a hint, which nothing here relies on.
+    /// Bytes of all headers; a hint, which this crate does not use.
     pub hdr_len: u16,
     /// Payload bytes of each wire segment, for a super-packet.
     pub gso_size: u16,
@@ -20,9 +20,9 @@ pub struct VnetHeader {
 impl VnetHeader {
     /// Size of the header in bytes.
     pub const LEN: usize = 10;
-    /// Flag: the checksum field holds the sum of the pseudo-header; whoever sends it on a wire finishes it.
+    /// Flag: the checksum field holds the sum of the pseudo-header; the sender on a wire completes it.
     pub const NEEDS_CSUM: u8 = 1;
-    /// Flag: somebody has verified the checksum.
+    /// Flag: the checksum was verified.
     pub const DATA_VALID: u8 = 2;
     /// Not a super-packet.
     pub const GSO_NONE: u8 = 0;
@@ -48,7 +48,7 @@ impl VnetHeader {
         }
     }
 
-    /// The header and what follows it, or nothing if `frame` is too short.
+    /// The header and the rest of `frame`, or nothing if `frame` is too short.
     #[must_use]
     pub fn split(frame: &[u8]) -> Option<(Self, &[u8])> {
         frame

@@ -1,4 +1,4 @@
-//! Cutting, against segments that were built one by one.
+//! Segmentation, against segments that were built one by one.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -178,7 +178,7 @@ fn one_byte_segments_are_counted_to_the_last() {
 }
 
 #[test]
-fn the_whole_packet_comes_back_as_it_is() {
+fn the_whole_packet_is_returned_unchanged() {
     let (vnet, packet) = example().packet();
     let shape = inspect(&vnet, &packet).unwrap();
     let mut out = HeaderBuf::new();
@@ -315,7 +315,7 @@ fn a_udp_checksum_of_zero_is_sent_as_ffff_and_no_checksum_stays_none() {
 }
 
 #[test]
-fn control_traffic_is_told_from_the_rest() {
+fn control_traffic_is_recognised() {
     let icmpv6 = |kind: u8, destination: u8| {
         let mut packet = vec![0x60, 0, 0, 0, 0, 8, 58, 255];
         packet.extend([0xfd; 16]);
@@ -355,7 +355,7 @@ fn control_traffic_is_told_from_the_rest() {
 }
 
 #[test]
-fn super_packets_that_do_not_add_up_are_refused() {
+fn inconsistent_super_packets_are_refused() {
     let (vnet, packet) = example().packet();
     let kind = |gso_type| VnetHeader { gso_type, ..vnet };
     let refusal = |vnet| inspect(&vnet, &packet).unwrap_err();
@@ -394,7 +394,7 @@ fn super_packets_that_do_not_add_up_are_refused() {
         }
     );
     let length = Malformed::Length {
-        said: 14_053,
+        header: 14_053,
         found: 14_052,
     };
     let headers = Malformed::Headers(1);
@@ -439,7 +439,7 @@ fn udp_super_packets_need_a_partial_checksum_and_the_right_length() {
 }
 
 #[test]
-fn flipping_a_bit_spoils_the_checksum_and_flipping_it_again_heals_it() {
+fn flipping_a_bit_makes_the_checksum_wrong_and_flipping_it_again_right() {
     let (vnet, packet) = example().packet();
     let shape = inspect(&vnet, &packet).unwrap();
     let mut full = Vec::new();
@@ -460,7 +460,7 @@ fn flipping_a_bit_spoils_the_checksum_and_flipping_it_again_heals_it() {
 }
 
 #[test]
-fn the_flow_hash_tells_flows_apart_and_keeps_fragments_together() {
+fn the_flow_hash_separates_flows_and_keeps_fragments_together() {
     let flow = |packet: &[u8]| inspect(&VnetHeader::default(), packet).unwrap().flow;
     let first = example().segment(0, false, Sum::Complete);
     assert_eq!(

@@ -1,8 +1,8 @@
-//! Capture of wire segments at each link's way in and out: pcapng with nanoseconds (IETF draft-ietf-opsawg-pcapng),
-//! link type RAW, every checksum complete.
+//! Capture of wire segments at the entry and exit of each link: pcapng with nanosecond time stamps (IETF
+//! draft-ietf-opsawg-pcapng), link type RAW, every checksum complete.
 //!
-//! The event loop copies a packet once and hands it to a writer's thread. When the thread cannot keep up, segments
-//! are left out of the capture and counted; they are never lost to the receiver.
+//! The event loop copies a packet once and passes it to a writer thread. When the thread falls behind, segments are
+//! left out of the capture and counted; the receiver still gets them.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -27,15 +27,15 @@ struct Captured {
     bytes: Arc<[u8]>,
 }
 
-/// The event loop's side of a capture.
+/// The event loop's end of a capture.
 pub struct Capture {
     sender: SyncSender<Captured>,
-    /// The last packet that was copied, so that its way through several points costs one copy.
+    /// The last packet that was copied, so that several capture points cost one copy.
     last: Option<(u64, Arc<[u8]>)>,
     dropped_segments: u64,
 }
 
-/// The writer's thread.
+/// The writer thread.
 pub struct CaptureWriter {
     thread: JoinHandle<Result<(), CaptureError>>,
 }
@@ -49,7 +49,7 @@ pub struct CaptureError {
 }
 
 impl Capture {
-    /// Hands the segments of `run`, as they are at this `point`, to the writer.
+    /// Sends the segments of `run`, as they are at this `point`, to the writer.
     pub fn take(&mut self, point: u32, run: &Run, packets: &Packets) {
         let packet = packets.packet(run.packet);
         let bytes = match &self.last {
@@ -120,7 +120,7 @@ pub fn start(
 }
 
 impl CaptureWriter {
-    /// Waits until everything that was handed over is on disk; the [`Capture`] must be gone.
+    /// Waits until everything sent is on disk; the [`Capture`] must have been dropped.
     ///
     /// # Errors
     /// The first error of writing.

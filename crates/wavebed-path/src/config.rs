@@ -1,4 +1,4 @@
-//! The part of the laboratory file that describes links, and how stages are made of it.
+//! The links of the laboratory file, and the stages built from them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,35 @@ use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
 use wavebed_os::foreign;
 
-use crate::engine::SegmentSetup;
+use crate::engine::HopSetup;
 
-/// What lies between two hosts.
+/// A leg: the hops between two adjacent hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegConfig {
+    /// Hops, the one nearest to the server first.
+    pub hops: Vec<HopConfig>,
+}
+
+/// One hop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HopConfig {
-    /// Segments, the one nearest to the server first.
-    #[serde(rename = "hops")]
-    pub segments: Vec<SegmentConfig>,
-}
-
-/// One segment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentConfig {
     /// Its name.
     pub name: String,
-    /// What it stands for; the stages say what it does.
-    pub kind: SegmentKind,
-    /// Stages towards the client, in the order in which packets meet them.
+    /// Its kind, for reports; the stages define its behaviour.
+    pub kind: HopKind,
+    /// Stages towards the client, in the order that packets pass them.
     pub down: Vec<StageConfig>,
     /// Stages towards the server.
     pub up: Vec<StageConfig>,
 }
 
-/// What a segment stands for.
+/// The kind of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SegmentKind {
-    /// A cable, or a network of them.
+pub enum HopKind {
+    /// A cable or a wired network.
     Wired,
     /// A radio link.
     Radio,
@@ -61,7 +60,7 @@ pub enum LinkError {
     },
 }
 
-/// Reads patterns once, however many links use them.
+/// Patterns, each read once and shared by all links that use it.
 #[derive(Default)]
 pub struct Patterns {
     read: HashMap<PathBuf, Arc<Pattern>>,
@@ -91,40 +90,41 @@ impl Patterns {
     }
 }
 
-/// Makes the segments of all hops. Random streams are keyed by the place of a stage on the path: segment, direction, stage.
+/// Builds the hops of all legs. Random streams are keyed by the position of the stage on the path: hop, direction,
+/// stage.
 ///
 /// # Errors
 /// The first stage that cannot be made.
-pub fn build_hops(
-    hops: &[HopConfig],
+pub fn build_legs(
+    legs: &[LegConfig],
     seed: u64,
     mtu: u32,
     patterns: &mut Patterns,
-) -> Result<Vec<Vec<SegmentSetup>>, LinkError> {
+) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut place = 0;
-    let mut built = Vec::with_capacity(hops.len());
-    for hop in hops {
-        let mut segments = Vec::with_capacity(hop.segments.len());
-        for segment in &hop.segments {
+    let mut built = Vec::with_capacity(legs.len());
+    for leg in legs {
+        let mut hops = Vec::with_capacity(leg.hops.len());
+        for hop in &leg.hops {
             let mut shared = Shared::default();
             let mut side = |name: &str, stages: &[StageConfig], direction: u64| {
                 let first_place = (2 * place + direction) << 16;
                 build_stages(stages, seed, first_place, mtu, patterns, &mut shared).map_err(
                     |message| {
-                        let link = format!("{}.{name}", segment.name);
+                        let link = format!("{}.{name}", hop.name);
                         let stage = LinkError::Stage { link, message };
                         patterns.failure.take().map_or(stage, LinkError::Pattern)
                     },
                 )
             };
-            segments.push(SegmentSetup {
-                name: segment.name.clone(),
-                down: side("down", &segment.down, 0)?,
-                up: side("up", &segment.up, 1)?,
+            hops.push(HopSetup {
+                name: hop.name.clone(),
+                down: side("down", &hop.down, 0)?,
+                up: side("up", &hop.up, 1)?,
             });
             place += 1;
         }
-        built.push(segments);
+        built.push(hops);
     }
     Ok(built)
 }

@@ -1,354 +1,92 @@
-//! One direction of a hop: links in a row, from the device at one end to the device at the other.
+//! One direction of a leg, with its packets in flight. It shares no state with the other direction.
 
-use std::io::IoSlice;
-
-use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
-use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
+use std::io;
 
 use crate::capture::Capture;
-use crate::join::{Group, Join, Joiner};
-use crate::lateness::Lateness;
-use crate::packets::{Packet, Packets};
+use crate::link_chain::LinkChain;
+use crate::packets::Packets;
 use crate::port::Port;
-use crate::series::DepartureRow;
 
-/// A packet that spent this much more on its way than the fastest one queued behind others: slots, grants and single
-/// repetitions of a radio take less.
-const QUEUED_NS: u64 = 5_000_000;
+/// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
+/// reading adds.
+const READ_BATCH: usize = 4;
 
-/// A link with its name and the points at which it is captured.
-pub struct NamedLink {
-    /// `SEGMENT.down` or `SEGMENT.up`.
-    pub name: String,
-    /// The link.
-    pub link: Link,
-    /// Capture points at the way in and the way out.
-    pub points: Option<(u32, u32)>,
-}
+/// A device that was not seen empty for this long is behind, and gets longer reads until it is empty.
+const BEHIND_NS: u64 = 500_000;
 
-/// What happened at the two devices of a direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DeviceBooks {
-    /// Packets (super-packets count once) read from the device.
-    pub packets_read: u64,
-    /// Packets written to the device.
-    pub packets_written: u64,
-    /// Wire segments in packets that the device refused.
-    pub refused_segments: u64,
-}
+/// Packets read at a time from a device that is behind: some 130 µs of copying.
+const READ_BATCH_BEHIND: usize = 16;
 
-/// One direction of a hop.
+/// One direction, from one device to another.
 pub struct Direction {
-    /// Links in the order in which packets pass them.
-    pub links: Vec<NamedLink>,
-    /// Books of the devices.
-    pub devices: DeviceBooks,
-    /// Lateness of departures, with the waiting in the device before, by wire segment.
-    pub lateness: Lateness,
-    /// Lateness of departures alone: no upper bound is part of it.
-    pub surely_late: Lateness,
-    least_transit_ns: u64,
-    device_late_ns: u64,
-    joiner: Joiner,
-    moving: Vec<Run>,
-    groups: Vec<Group>,
-    header: HeaderBuf,
-    segment: Vec<u8>,
-    departures: Option<DepartureRow>,
-    finished_departures: Vec<DepartureRow>,
+    /// Its links.
+    pub chain: LinkChain,
+    /// Its packets in flight.
+    pub packets: Packets,
+    /// Last time at which the input device was known to be empty: packets may wait since then.
+    pub empty_ns: u64,
+    /// Its capture.
+    pub capture: Option<Capture>,
+}
+
+/// Result of one read turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Packets read.
+    pub packets: usize,
+    /// The device may have more.
+    pub more: bool,
 }
 
 impl Direction {
-    /// A direction of these links.
-    #[must_use]
-    pub fn new(links: Vec<NamedLink>, join: Join, with_series: bool) -> Self {
-        Self {
-            links,
-            devices: DeviceBooks::default(),
-            lateness: Lateness::default(),
-            surely_late: Lateness::default(),
-            least_transit_ns: u64::MAX,
-            device_late_ns: 0,
-            joiner: Joiner::new(join),
-            moving: Vec::new(),
-            groups: Vec::new(),
-            header: HeaderBuf::default(),
-            segment: Vec::new(),
-            departures: with_series.then(DepartureRow::default),
-            finished_departures: Vec::new(),
-        }
-    }
-
-    /// Takes the packet of `length` bytes that was read into the pool's room at `now_ns`, and had waited in the device
-    /// for up to `waited_ns`.
-    pub fn accept(
-        &mut self,
-        now_ns: u64,
-        waited_ns: u64,
-        length: usize,
-        packets: &mut Packets,
-        capture: Option<&mut Capture>,
-    ) {
-        self.devices.packets_read += 1;
-        let run = match keep(now_ns, waited_ns, length, packets) {
-            Ok(run) => run,
-            Err((run, reason)) => {
-                if let Some(first) = self.links.first_mut() {
-                    first.link.refuse(&run, reason);
-                }
-                return;
-            }
-        };
-        if let Some(first) = self.links.first_mut() {
-            if let (Some(capture), Some((way_in, _))) = (capture, first.points) {
-                capture.take(way_in, &run, packets);
-            }
-            first.link.accept(run);
-            settle(&mut first.link, packets);
+    /// Reads a few packets from `input`.
+    ///
+    /// # Errors
+    /// When the device fails for good.
+    pub fn read(&mut self, input: &mut impl Port, clock: &impl Fn() -> u64) -> io::Result<Turn> {
+        let behind = clock().saturating_sub(self.empty_ns) > BEHIND_NS;
+        let batch = if behind {
+            READ_BATCH_BEHIND
         } else {
-            self.moving.push(run);
-        }
-    }
-
-    /// Moves everything on to `now_ns` and writes what is due to `port`; `clock` is read at each write.
-    pub fn advance(
-        &mut self,
-        now_ns: u64,
-        packets: &mut Packets,
-        port: &mut impl Port,
-        clock: &impl Fn() -> u64,
-        mut capture: Option<&mut Capture>,
-    ) {
-        for index in 0..self.links.len() {
-            let NamedLink { link, points, .. } = &mut self.links[index];
-            for run in self.moving.drain(..) {
-                if let (Some(capture), Some((way_in, _))) = (capture.as_deref_mut(), *points) {
-                    capture.take(way_in, &run, packets);
-                }
-                link.accept(run);
-                settle(link, packets);
-            }
-            link.poll(now_ns, &mut self.moving);
-            settle(link, packets);
-            if let (Some(capture), Some((_, way_out))) = (capture.as_deref_mut(), *points) {
-                for run in &self.moving {
-                    capture.take(way_out, run, packets);
-                }
-            }
-        }
-        let groups = &mut self.groups;
-        for run in self.moving.drain(..) {
-            let segments = packets.packet(run.packet).shape.segments;
-            self.joiner
-                .take(run, segments, &mut |group| groups.push(group));
-        }
-        self.joiner.poll(now_ns, &mut |group| groups.push(group));
-        self.write_groups(packets, port, clock);
-    }
-
-    fn write_groups(
-        &mut self,
-        packets: &mut Packets,
-        port: &mut impl Port,
-        clock: &impl Fn() -> u64,
-    ) {
-        for index in 0..self.groups.len() {
-            let group = self.groups[index];
-            let written = self.write_group(&group, packets, port);
-            let now_ns = clock();
-            let packet = packets.packet(group.run.packet);
-            let surely_ns = now_ns.saturating_sub(group.due_ns);
-            let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
-            let segments = u64::from(group.run.count);
-            if written {
-                self.devices.packets_written += 1;
-                self.lateness.record(late_ns, segments);
-                self.surely_late.record(surely_ns, segments);
-            } else {
-                self.devices.refused_segments += segments;
-            }
-            self.note_departure(now_ns, &group, surely_ns, written);
-            packets.release(group.run.packet, group.run.count);
-        }
-        self.groups.clear();
-    }
-
-    /// How much of its waiting in the device makes a packet late that is due at `due_ns` (Lindley's recurrence, of which
-    /// only transit times are known; queueing is what a transit has above the least one). A packet that queued behind others
-    /// is as late as these, not more: the link was busy. One that hardly queued is late by what it waited before.
-    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
-        let transit_ns = due_ns.saturating_sub(packet.read_ns);
-        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
-        let queued_ns = transit_ns - self.least_transit_ns;
-        self.device_late_ns = if queued_ns > QUEUED_NS {
-            self.device_late_ns.min(packet.waited_ns + queued_ns)
-        } else {
-            packet.waited_ns.saturating_sub(queued_ns)
+            READ_BATCH
         };
-        self.device_late_ns
-    }
-
-    fn write_group(&mut self, group: &Group, packets: &Packets, port: &mut impl Port) -> bool {
-        let run = &group.run;
-        let packet = packets.packet(run.packet);
-        let bytes = packets.bytes(run.packet);
-        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
-        if run.flip == 0 && !marked && run.count == packet.shape.segments {
-            return port.write(&[IoSlice::new(bytes)]).is_ok();
-        }
-        let Some((vnet, ip)) = VnetHeader::split(bytes) else {
-            return false;
-        };
-        if let Some(bit) = run.flipped_bit() {
-            self.segment.clear();
-            complete_segment(
-                &vnet,
-                ip,
-                &packet.shape,
-                run.first,
-                marked,
-                &mut self.segment,
-            );
-            flip_bit(&mut self.segment, bit);
-            // No virtio-net flags: the receiver has to check the checksum, and finds it wrong.
-            return port
-                .write(&[
-                    IoSlice::new(&[0; VnetHeader::LEN]),
-                    IoSlice::new(&self.segment),
-                ])
-                .is_ok();
-        }
-        let cut = piece(
-            &vnet,
-            ip,
-            &packet.shape,
-            run.first,
-            run.count,
-            marked,
-            &mut self.header,
-        );
-        let front = cut.vnet.to_bytes();
-        port.write(&[
-            IoSlice::new(&front),
-            IoSlice::new(cut.header),
-            IoSlice::new(&ip[cut.payload]),
-        ])
-        .is_ok()
-    }
-
-    fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
-        let Some(row) = &mut self.departures else {
-            return;
-        };
-        let at_ms = now_ns / 1_000_000;
-        if row.at_ms != at_ms {
-            if row.packets + row.refused_segments > 0 {
-                self.finished_departures.push(*row);
-            }
-            *row = DepartureRow {
-                at_ms,
-                ..Default::default()
+        for packets in 0..batch {
+            let Some(length) = input.read(self.packets.pool.room())? else {
+                self.empty_ns = clock();
+                return Ok(Turn {
+                    packets,
+                    more: false,
+                });
             };
+            let read_ns = clock();
+            self.chain.accept(
+                read_ns,
+                read_ns.saturating_sub(self.empty_ns),
+                length,
+                &mut self.packets,
+                self.capture.as_mut(),
+            );
         }
-        let segments = u64::from(group.run.count);
-        if written {
-            row.packets += 1;
-            row.segments += segments;
-            row.bytes += group.run.bytes();
-            row.late_max_ns = row.late_max_ns.max(late_ns);
-        } else {
-            row.refused_segments += segments;
-        }
+        Ok(Turn {
+            packets: batch,
+            more: true,
+        })
     }
 
-    /// Takes the departure rows of the milliseconds that are over.
-    pub fn take_departures(&mut self, closing: bool) -> Vec<DepartureRow> {
-        if closing && let Some(row) = self.departures.take() {
-            self.finished_departures.push(row);
-        }
-        std::mem::take(&mut self.finished_departures)
+    /// Advances the links to now and writes due packets to `output`.
+    pub fn advance(&mut self, output: &mut impl Port, clock: &impl Fn() -> u64) {
+        self.chain.advance(
+            clock(),
+            &mut self.packets,
+            output,
+            clock,
+            self.capture.as_mut(),
+        );
     }
 
     /// When to advance next, if nothing else arrives.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        self.links
-            .iter()
-            .filter_map(|named| named.link.next_event_ns())
-            .chain(self.joiner.next_event_ns())
-            .min()
-    }
-
-    /// What the direction holds, in its links and in the open group.
-    #[must_use]
-    pub fn backlog(&self) -> Backlog {
-        let mut total = Backlog {
-            segments: self.joiner.waiting_segments(),
-            bytes: 0,
-        };
-        for named in &self.links {
-            total += named.link.backlog();
-        }
-        total
-    }
-}
-
-/// Keeps the packet of `length` bytes that is in the pool's room, or says why not.
-fn keep(
-    now_ns: u64,
-    waited_ns: u64,
-    length: usize,
-    packets: &mut Packets,
-) -> Result<Run, (Run, Reason)> {
-    let bytes = packets.pool.read(length);
-    let shape = VnetHeader::split(bytes)
-        .and_then(|(vnet, ip)| inspect(&vnet, ip).ok())
-        .filter(|shape| shape.network != Network::Unknown);
-    let Some(shape) = shape else {
-        let ip_bytes = length.saturating_sub(VnetHeader::LEN);
-        let ip_bytes = u16::try_from(ip_bytes).unwrap_or(u16::MAX);
-        return Err((one_segment(now_ns, ip_bytes), Reason::Malformed));
-    };
-    let run = Run {
-        count: shape.segments,
-        segment_bytes: shape.segment_bytes,
-        flow: shape.flow,
-        ecn: Ecn::from_bits(shape.ecn),
-        flags: if shape.control {
-            RunFlags::CONTROL
-        } else {
-            RunFlags::default()
-        },
-        ..one_segment(now_ns, shape.last_bytes)
-    };
-    match packets.add(length, shape, now_ns, waited_ns) {
-        Some(packet) => Ok(Run { packet, ..run }),
-        None => Err((run, Reason::PacketMemory)),
-    }
-}
-
-/// A run of one segment of `bytes`, of which nothing else is known.
-const fn one_segment(at_ns: u64, bytes: u16) -> Run {
-    Run {
-        at_ns,
-        packet: 0,
-        first: 0,
-        count: 1,
-        segment_bytes: bytes,
-        last_bytes: bytes,
-        flow: 0,
-        flip: 0,
-        ecn: Ecn::NotEct,
-        flags: RunFlags(0),
-    }
-}
-
-/// Keeps the table of packets in step with the copies and losses of a link.
-fn settle(link: &mut Link, packets: &mut Packets) {
-    for run in link.take_copied() {
-        packets.retain(run.packet, run.count);
-    }
-    for run in link.take_lost() {
-        packets.release(run.packet, run.count);
+        self.chain.next_event_ns()
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: the event loops of all hops, their logs and captures, and how to talk to them while they run.
+//! The engine: the event loops of all legs, their logs, their captures, and their control while they run.
 
 use std::io::{self, PipeWriter, Write};
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use wavebed_os::machine_time::MachineTime;
 use wavebed_os::tun::Tun;
 
 use crate::capture::{self, Capture, CaptureWriter};
-use crate::direction::{Direction, NamedLink};
-use crate::event_loop::{Command, Ended, Loop, LoopState, Way};
-use crate::host_books::HostBooks;
-use crate::join::Join;
-use crate::lane::Lane;
+use crate::coalesce::Coalesce;
+use crate::direction::Direction;
+use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
+use crate::host_counters::HostCounters;
+use crate::link_chain::{LinkChain, NamedLink};
 use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
 use crate::summary::Summary;
 
-/// How long a running loop may take to answer.
+/// Longest time that a running loop takes to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// One segment of a hop, its stages built.
-pub struct SegmentSetup {
+/// One hop of a leg, its stages built.
+pub struct HopSetup {
     /// Its name; its links are `NAME.down` and `NAME.up`.
     pub name: String,
     /// Stages towards the client.
@@ -37,50 +37,50 @@ pub struct SegmentSetup {
     pub up: Vec<Box<dyn Stage>>,
 }
 
-/// One hop, with its two devices.
-pub struct HopSetup {
+/// One leg, with its two devices.
+pub struct LegSetup {
     /// `HOST-HOST`, the one nearer to the server first.
     pub name: String,
-    /// Segments, the one nearest to the server first.
-    pub segments: Vec<SegmentSetup>,
+    /// Hops, the one nearest to the server first.
+    pub hops: Vec<HopSetup>,
     /// The device of the host nearer to the server.
     pub near: Tun,
     /// The device of the host nearer to the client.
     pub far: Tun,
 }
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub struct Setup {
     /// Time zero on the monotonic clock, nanoseconds.
     pub origin_ns: u64,
-    /// Which departures are joined.
-    pub join: Join,
+    /// Which segments are coalesced.
+    pub coalesce: Coalesce,
     /// Memory that packets in flight may take, bytes.
     pub packet_memory_bytes: usize,
-    /// The hops.
-    pub hops: Vec<HopSetup>,
+    /// The legs.
+    pub legs: Vec<LegSetup>,
     /// The hosts' own counters.
-    pub hosts: Vec<HostBooks>,
+    pub hosts: Vec<HostCounters>,
     /// Where the per-millisecond series go.
     pub log_dir: Option<PathBuf>,
     /// Where the captures go.
     pub pcap_dir: Option<PathBuf>,
-    /// What is sampled; only with `log_dir`.
+    /// The samplers; only with `log_dir`.
     pub sample: Option<SampleSetup>,
 }
 
-/// Something went wrong with the engine.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A device or a thread failed.
-    #[error("{lane}: {source}")]
-    Lane {
-        /// The lane, `HOST-HOST.down` or `.up`.
-        lane: String,
-        /// What the system said.
+    #[error("{direction}: {source}")]
+    Direction {
+        /// The direction, `HOST-HOST.down` or `.up`.
+        direction: String,
+        /// The system's error.
         source: io::Error,
     },
-    /// The loop of a lane has ended or does not answer.
+    /// The loop of a direction has ended or does not answer.
     #[error("{0} does not answer")]
     Silent(String),
     /// The series could not be written.
@@ -95,9 +95,9 @@ pub enum EngineError {
     /// There is no link of this name.
     #[error("there is no link {name}; the links are {known}")]
     UnknownLink {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The existing names.
         known: String,
     },
     /// No stage of the link can make this change.
@@ -117,7 +117,7 @@ struct RunningLoop {
 /// A running engine.
 pub struct Engine {
     loops: Vec<RunningLoop>,
-    hosts: Vec<HostBooks>,
+    hosts: Vec<HostCounters>,
     memory: Arc<PacketMemory>,
     series: Option<SeriesWriter>,
     sampler: Option<Sampler>,
@@ -128,21 +128,21 @@ impl Engine {
     /// Starts the event loops.
     ///
     /// # Errors
-    /// When a log or capture cannot be made, or a thread cannot be started.
+    /// When a log or capture file cannot be made, or a thread cannot be started.
     pub fn start(setup: Setup) -> Result<Self, EngineError> {
-        let apart = runs_lanes_apart(setup.join);
-        let hops: Vec<[LaneSetup; 2]> = setup.hops.into_iter().map(lanes_of).collect();
+        let thread_each = has_thread_per_direction(setup.coalesce);
+        let legs: Vec<[DirectionSetup; 2]> = setup.legs.into_iter().map(directions_of).collect();
         let (sender, series) = match &setup.log_dir {
             Some(dir) => {
-                let links: Vec<String> = hops
+                let links: Vec<String> = legs
                     .iter()
                     .flatten()
-                    .flat_map(LaneSetup::link_names)
+                    .flat_map(DirectionSetup::link_names)
                     .collect();
-                let departures: Vec<String> = hops
+                let departures: Vec<String> = legs
                     .iter()
                     .flatten()
-                    .map(|lane| lane.name.clone())
+                    .map(|direction| direction.name.clone())
                     .collect();
                 let (sender, writer) = series::start(dir, &links, &departures)?;
                 (Some(sender), Some(writer))
@@ -158,17 +158,17 @@ impl Engine {
             began: MachineTime::now().ok(),
         };
         let (mut first_link, mut departures) = (0, 0);
-        for hop in hops {
-            let mut ways = Vec::new();
-            for lane in hop {
-                let links = lane.links.len();
+        for leg in legs {
+            let mut directions = Vec::new();
+            for direction in leg {
+                let links = direction.links.len();
                 let series = sender
                     .clone()
                     .map(|sender| (sender, first_link, departures));
-                ways.push(make_way(
-                    lane,
+                directions.push(attach(
+                    direction,
                     setup.origin_ns,
-                    setup.join,
+                    setup.coalesce,
                     &engine.memory,
                     series,
                     setup.pcap_dir.as_ref(),
@@ -176,12 +176,14 @@ impl Engine {
                 first_link += links;
                 departures += 1;
             }
-            if apart {
-                for way in ways {
-                    engine.loops.push(start_loop(vec![way], setup.origin_ns)?);
+            if thread_each {
+                for attached in directions {
+                    engine
+                        .loops
+                        .push(start_loop(vec![attached], setup.origin_ns)?);
                 }
             } else {
-                engine.loops.push(start_loop(ways, setup.origin_ns)?);
+                engine.loops.push(start_loop(directions, setup.origin_ns)?);
             }
         }
         if let (Some(sample), Some(dir)) = (setup.sample, &setup.log_dir) {
@@ -190,7 +192,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The state of every loop; links come hop by hop, towards the client and back.
+    /// The state of every loop; links come leg by leg, towards the client and back.
     ///
     /// # Errors
     /// When a loop does not answer.
@@ -201,28 +203,28 @@ impl Engine {
             .collect()
     }
 
-    /// What the last sample found at the server; `None` without samples.
+    /// The server's connections at the last sample; `None` without samples.
     #[must_use]
     pub fn flows(&self) -> Option<FlowsNow> {
         self.sampler.as_ref()?.last()
     }
 
-    /// Makes a live change of one link. A link that was not named exactly is not guessed.
+    /// Changes one link while it runs. The name must match exactly.
     ///
     /// # Errors
     /// When there is no such link, none of its stages takes the change, or the loop does not answer.
     pub fn apply(&self, link: &str, change: &Change) -> Result<(), EngineError> {
-        let Some(lane) = self
+        let Some(running) = self
             .loops
             .iter()
-            .find(|lane| lane.links.iter().any(|name| name == link))
+            .find(|running| running.links.iter().any(|name| name == link))
         else {
             return Err(EngineError::UnknownLink {
                 name: link.into(),
                 known: self.link_names().join(", "),
             });
         };
-        match lane.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
+        match running.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
             Some(true) => Ok(()),
             _ => Err(EngineError::NotTaken(link.into())),
         }
@@ -233,20 +235,22 @@ impl Engine {
     pub fn link_names(&self) -> Vec<String> {
         self.loops
             .iter()
-            .flat_map(|lane| lane.links.iter().cloned())
+            .flat_map(|running| running.links.iter().cloned())
             .collect()
     }
 
-    /// Whether a loop has ended by itself, which it does only when something is wrong.
+    /// Whether a loop has ended without a stop command, which happens on an error only.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.loops.iter().any(|lane| lane.thread.is_finished())
+        self.loops
+            .iter()
+            .any(|running| running.thread.is_finished())
     }
 
-    /// Stops the loops, finishes logs and captures, and draws up the summary.
+    /// Stops the loops, completes logs and captures, and returns the summary.
     ///
     /// # Errors
-    /// The first error of a loop. What could not be written to a disk is a doubt of the summary: packets went on.
+    /// The first error of a loop. A failed write to disk makes the run suspect in the summary; packets are forwarded all the same.
     pub fn stop(self) -> Result<Summary, EngineError> {
         let mut summary = Summary::new(&self.hosts, self.memory.limit_bytes());
         let mut captures = Vec::new();
@@ -254,11 +258,11 @@ impl Engine {
             summary.add_sampler(sampler.finish());
         }
         for running in &self.loops {
-            running.tell(Command::Stop);
+            running.send(Command::Stop);
         }
         for running in self.loops {
-            let failed = |source| EngineError::Lane {
-                lane: running.name.clone(),
+            let failed = |source| EngineError::Direction {
+                direction: running.name.clone(),
                 source,
             };
             let ended = running
@@ -284,53 +288,53 @@ impl Engine {
 }
 
 impl RunningLoop {
-    fn tell(&self, command: Command) {
-        // A loop that has ended answers nothing; `ask` and `stop` find out.
+    fn send(&self, command: Command) {
+        // A loop that has ended does not answer; `ask` and `stop` detect it.
         let _ = self.commands.send(command);
         let _ = (&self.wake).write_all(b"!");
     }
 
     fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T, EngineError> {
         let (answer, answered) = channel();
-        self.tell(command(answer));
+        self.send(command(answer));
         answered
             .recv_timeout(ANSWER_TIME)
             .map_err(|_| EngineError::Silent(self.name.clone()))
     }
 }
 
-/// One direction of a hop, before it runs.
-struct LaneSetup {
+/// One direction of a leg, before its loop starts.
+struct DirectionSetup {
     name: String,
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
     input: Arc<Tun>,
     output: Arc<Tun>,
 }
 
-impl LaneSetup {
+impl DirectionSetup {
     fn link_names(&self) -> Vec<String> {
         self.links.iter().map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// The two directions of a hop; packets that go up pass its segments in reverse order.
-fn lanes_of(hop: HopSetup) -> [LaneSetup; 2] {
-    let (near, far) = (Arc::new(hop.near), Arc::new(hop.far));
+/// The two directions of a leg; upstream packets pass its hops in reverse order.
+fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
+    let (near, far) = (Arc::new(leg.near), Arc::new(leg.far));
     let (mut down, mut up) = (Vec::new(), Vec::new());
-    for segment in hop.segments {
-        down.push((format!("{}.down", segment.name), segment.down));
-        up.push((format!("{}.up", segment.name), segment.up));
+    for hop in leg.hops {
+        down.push((format!("{}.down", hop.name), hop.down));
+        up.push((format!("{}.up", hop.name), hop.up));
     }
     up.reverse();
     [
-        LaneSetup {
-            name: format!("{}.down", hop.name),
+        DirectionSetup {
+            name: format!("{}.down", leg.name),
             links: down,
             input: near.clone(),
             output: far.clone(),
         },
-        LaneSetup {
-            name: format!("{}.up", hop.name),
+        DirectionSetup {
+            name: format!("{}.up", leg.name),
             links: up,
             input: far,
             output: near,
@@ -338,23 +342,23 @@ fn lanes_of(hop: HopSetup) -> [LaneSetup; 2] {
     ]
 }
 
-/// Whether the two directions of a hop get a thread each. They share nothing, so with processors to spare they do. On
-/// two processors, bulk data in super-packets is better off with one thread (20 Gbit/s asked for: 11 to 17 against 9 to 14),
-/// but what is handed over segment by segment needs two (2.41 against 1.9 Gbit/s).
-fn runs_lanes_apart(join: Join) -> bool {
+/// Whether the two directions of a leg get a thread each. They share no state, so they do on more than two processors.
+/// On two processors, bulk data in super-packets is faster with one thread (20 Gbit/s offered: 11 to 17 against 9 to 14
+/// Gbit/s), and single segments are faster with two (2.41 against 1.9 Gbit/s).
+fn has_thread_per_direction(coalesce: Coalesce) -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    processors > 2 || (processors == 2 && join == Join::Off)
+    processors > 2 || (processors == 2 && coalesce == Coalesce::Off)
 }
 
-/// A lane with its devices, and the writer of its capture.
-fn make_way(
-    setup: LaneSetup,
+/// A direction with its devices, and the writer of its capture.
+fn attach(
+    setup: DirectionSetup,
     origin_ns: u64,
-    join: Join,
+    coalesce: Coalesce,
     memory: &Arc<PacketMemory>,
     series: Option<(SeriesSender, usize, usize)>,
     pcap_dir: Option<&PathBuf>,
-) -> Result<(Way, Option<CaptureWriter>), EngineError> {
+) -> Result<(AttachedDirection, Option<CaptureWriter>), EngineError> {
     let (capture, writer) = match pcap_dir {
         Some(dir) => {
             let links = setup.link_names();
@@ -368,44 +372,45 @@ fn make_way(
         }
         None => (None, None),
     };
-    let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Lane {
-        lane: setup.name.clone(),
+    let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Direction {
+        direction: setup.name.clone(),
         source,
     })?;
-    let lane = build_lane(setup.links, join, series.is_some(), packets, capture);
-    let way = Way {
+    let direction = build_direction(setup.links, coalesce, series.is_some(), packets, capture);
+    let attached = AttachedDirection {
         name: setup.name,
-        lane,
+        direction,
         input: setup.input,
         output: setup.output,
         series,
     };
-    Ok((way, writer))
+    Ok((attached, writer))
 }
 
 fn start_loop(
-    ways: Vec<(Way, Option<CaptureWriter>)>,
+    directions: Vec<(AttachedDirection, Option<CaptureWriter>)>,
     origin_ns: u64,
 ) -> Result<RunningLoop, EngineError> {
-    let (ways, captures): (Vec<Way>, Vec<Option<CaptureWriter>>) = ways.into_iter().unzip();
-    let name = ways
+    let (directions, captures): (Vec<AttachedDirection>, Vec<Option<CaptureWriter>>) =
+        directions.into_iter().unzip();
+    let name = directions
         .iter()
-        .map(|way| way.name.as_str())
+        .map(|attached| attached.name.as_str())
         .collect::<Vec<_>>()
         .join("+");
-    let links = ways
+    let links = directions
         .iter()
-        .flat_map(|way| &way.lane.direction.links)
+        .flat_map(|attached| &attached.direction.chain.links)
         .map(|named| named.name.clone())
         .collect();
-    let failed = |source| EngineError::Lane {
-        lane: name.clone(),
+    let failed = |source| EngineError::Direction {
+        direction: name.clone(),
         source,
     };
     let (wake_reader, wake) = io::pipe().map_err(failed)?;
     let (commands, received) = channel();
     let event_loop = Loop {
-        ways,
+        directions,
         origin_ns,
         commands: received,
         wake: wake_reader,
@@ -424,14 +429,14 @@ fn start_loop(
     })
 }
 
-/// A lane of these links, with capture points numbered as they are named.
-fn build_lane(
+/// A direction of these links, with capture points numbered as they are named.
+fn build_direction(
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
-    join: Join,
+    coalesce: Coalesce,
     with_series: bool,
     packets: Packets,
     capture: Option<Capture>,
-) -> Lane {
+) -> Direction {
     let named = links
         .into_iter()
         .zip(0u32..)
@@ -440,9 +445,9 @@ fn build_lane(
             link: Link::new(stages, with_series),
             points: capture.is_some().then_some((2 * index, 2 * index + 1)),
         });
-    let direction = Direction::new(named.collect(), join, with_series);
-    Lane {
-        direction,
+    let chain = LinkChain::new(named.collect(), coalesce, with_series);
+    Direction {
+        chain,
         packets,
         empty_ns: 0,
         capture,

@@ -1,5 +1,5 @@
-//! Gaps: periods in which an event loop looked at no device although it had not asked to sleep that long. The loop was
-//! busy, or something kept it from running: another program, a stopped process, a stolen or suspended processor.
+//! Gaps: periods in which an event loop polled no device although it had not asked to sleep that long. The loop was
+//! busy, or was prevented from running: another program, a stopped process, a stolen or suspended processor.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub const LONGEST_SLEEP_NS: u64 = 1_000_000;
 /// Gaps up to this length are not counted: a turn of a busy loop takes some 100 µs.
 pub const COUNTED_NS: u64 = 1_000_000;
 
-/// So many gaps are kept with their time.
+/// Number of gaps kept with their time.
 const KEPT: usize = 16;
 
 /// One gap.
@@ -44,8 +44,8 @@ impl Gaps {
         }
     }
 
-    /// The loop, which went to sleep at `slept_ns` and asked to be woken at `until_ns`, looks at its devices again at
-    /// `now_ns`. What it did between its last look and `slept_ns` is part of the gap.
+    /// The loop, which went to sleep at `slept_ns` and asked to be woken at `until_ns`, polls its devices again at
+    /// `now_ns`. The time between its last poll and `slept_ns` is part of the gap.
     pub fn look(&mut self, slept_ns: u64, until_ns: u64, now_ns: u64) {
         let turn_ns = slept_ns.saturating_sub(self.looked_ns);
         let overslept_ns = now_ns.saturating_sub(until_ns.max(slept_ns));
@@ -84,7 +84,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_loop_that_wakes_when_it_asked_has_no_gap() {
+    fn a_loop_that_wakes_on_time_has_no_gap() {
         let mut gaps = Gaps::default();
         for tick in 0..1_000 {
             // Awake for 0.2 ms, asleep for 0.8 ms, woken 0.05 ms late.
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_stopped_in_its_sleep_has_one() {
+    fn a_process_stopped_during_its_sleep_has_a_gap() {
         let mut gaps = Gaps::default();
         gaps.look(100, MS, 6 * MS);
         assert_eq!(
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_takes_long_is_one_too() {
+    fn a_long_turn_is_a_gap() {
         let mut gaps = Gaps::default();
         gaps.look(2 * MS, 2 * MS, 2 * MS);
         assert_eq!((gaps.count, gaps.total_ns), (1, 2 * MS));
     }
 
     #[test]
-    fn a_packet_that_ends_the_sleep_early_makes_none() {
+    fn a_packet_that_ends_the_sleep_early_makes_no_gap() {
         let mut gaps = Gaps::default();
         gaps.look(0, 900_000, 10_000);
         assert_eq!(gaps.count, 0);

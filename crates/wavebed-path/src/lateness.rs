@@ -1,4 +1,5 @@
-//! Lateness: actual minus due departure, and waiting in the device before, in a histogram with 1/32 of relative resolution.
+//! Lateness: actual minus due time of leaving, and the wait in the input device, in a histogram with a relative
+//! resolution of 1/32.
 
 /// Sub-buckets per power of two.
 const FINE: u32 = 32;
@@ -51,7 +52,7 @@ impl Lateness {
         (((fine + bucket % fine) as u64 + 1) << shift) - 1
     }
 
-    /// The lateness that a share of the segments did not exceed, nanoseconds (upper edge of the bucket, at most
+    /// The lateness that this fraction of the segments did not exceed, nanoseconds (upper edge of the bucket, at most
     /// 1/32 too high); `None` when nothing was counted.
     #[must_use]
     #[expect(
@@ -60,11 +61,11 @@ impl Lateness {
         clippy::cast_possible_truncation,
         reason = "a rank"
     )]
-    pub fn percentile(&self, share: f64) -> Option<u64> {
+    pub fn percentile(&self, fraction: f64) -> Option<u64> {
         if self.total == 0 {
             return None;
         }
-        let rank = ((self.total as f64 * share).ceil() as u64).clamp(1, self.total);
+        let rank = ((self.total as f64 * fraction).ceil() as u64).clamp(1, self.total);
         let mut seen = 0;
         for (bucket, &count) in self.counts.iter().enumerate() {
             seen += count;
@@ -75,7 +76,7 @@ impl Lateness {
         Some(self.worst_ns)
     }
 
-    /// Segments in the buckets above that of `late_ns`: those that were later, to within 1/32.
+    /// Segments in the buckets above that of `late_ns`: those later than it, to within 1/32.
     #[must_use]
     pub fn above(&self, late_ns: u64) -> u64 {
         self.counts[Self::bucket(late_ns) + 1..].iter().sum()
@@ -104,11 +105,11 @@ mod tests {
         for value in 0..100_000u64 {
             late.record(value * 10, 1);
         }
-        for (share, exact) in [(0.5, 499_990u64), (0.99, 989_990), (0.999, 998_990)] {
-            let found = late.percentile(share).unwrap();
+        for (fraction, exact) in [(0.5, 499_990u64), (0.99, 989_990), (0.999, 998_990)] {
+            let found = late.percentile(fraction).unwrap();
             assert!(
                 found >= exact && found <= exact + exact / 32 + 1,
-                "{share}: {found} against {exact}"
+                "{fraction}: {found} against {exact}"
             );
         }
         assert_eq!(late.worst_ns(), 999_990);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_later_is_counted() {
+    fn later_segments_are_counted() {
         let mut late = Lateness::default();
         late.record(4_900_000, 5);
         late.record(5_400_000, 7);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_has_no_percentile() {
+    fn an_empty_histogram_has_no_percentile() {
         assert_eq!(Lateness::default().percentile(0.5), None);
     }
 }

@@ -1,18 +1,18 @@
-//! The event loop of wavebed: hosts ⇄ links, clock, logs, capture.
+//! The event loop of wavebed between the hosts' devices and the links; clock, logs, captures.
 //!
-//! A [`lane::Lane`] leads from one device through links to another; it is tested without a device or a clock. An
-//! [`engine::Engine`] runs one thread per lane, two for each hop, on real ones.
+//! A [`direction::Direction`] carries packets from one device through links to another; its tests need no device and no
+//! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
 pub mod capture;
+pub mod coalesce;
 pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
 pub mod gaps;
-pub mod host_books;
-pub mod join;
-pub mod lane;
+pub mod host_counters;
 pub mod lateness;
+pub mod link_chain;
 pub mod on_time;
 pub mod packet_memory;
 pub mod packets;
@@ -23,9 +23,9 @@ pub mod sampler;
 pub mod series;
 pub mod summary;
 
-pub use config::{HopConfig, LinkError, Patterns, SegmentConfig, build_hops};
-pub use engine::{Engine, EngineError, HopSetup, SegmentSetup, Setup};
-pub use host_books::HostBooks;
-pub use join::Join;
+pub use coalesce::Coalesce;
+pub use config::{HopConfig, LegConfig, LinkError, Patterns, build_legs};
+pub use engine::{Engine, EngineError, HopSetup, LegSetup, Setup};
+pub use host_counters::HostCounters;
 pub use sampler::SampleSetup;
 pub use summary::Summary;

@@ -1,4 +1,4 @@
-//! Was the engine on time? Each condition with its severity and its evidence.
+//! Checks whether the engine was on time: each condition with its severity and its evidence.
 
 use serde::Serialize;
 use wavebed_os::machine_time::Lost;
@@ -6,35 +6,36 @@ use wavebed_os::machine_time::Lost;
 use crate::gaps::{COUNTED_NS, Gaps};
 use crate::lateness::Lateness;
 
-/// Later than this at p99, a run is marked: a quarter of a millisecond, an NR slot of 60 kHz.
+/// A run with a later p99 is suspect: a quarter of a millisecond, an NR slot of 60 kHz.
 const LATE_P99_NS: u64 = 250_000;
-/// Later than this at p99, a run does not count: the order of the round trips that are to be told apart. A packet that is
+/// A run with a later p99 is invalid: the order of the differences between round trips under study. A packet that is
 /// later is a late packet.
 const LATE_PACKET_NS: u64 = 5_000_000;
-/// With more late packets than this share, a run is marked: they are the tail that a p99.9 shows.
-const LATE_PACKETS_SHARE: f64 = 0.001;
-/// A longer gap makes a run invalid: TCP takes it for an outage (its shortest timeout is 200 ms, a player's far less).
+/// A run with a larger fraction of late packets is suspect: they are the tail that a p99.9 shows.
+const LATE_PACKETS_FRACTION: f64 = 0.001;
+/// A run with a longer gap is invalid: TCP takes it for an outage (its shortest timeout is 200 ms, a player's far
+/// less).
 const GAP_INVALID_NS: u64 = 50_000_000;
-/// More stolen time marks a run: two of the 200 ticks that two processors have in a second.
-const STOLEN_SHARE: f64 = 0.01;
-/// Shorter suspensions are the error of reading two clocks.
+/// A run with a larger fraction of stolen time is suspect: two of the 200 ticks that two processors have in a second.
+const STOLEN_FRACTION: f64 = 0.01;
+/// Shorter suspensions are within the error of reading two clocks.
 const SUSPENDED_NS: u64 = 1_000_000;
-/// A step of the time of day that steering does not make (at most 500 ppm), in this time and for each second.
+/// Bound of the steps of the time of day, per run and per second of it; clock steering makes at most 500 ppm.
 const STEP_NS: f64 = 10_000_000.0;
 const STEP_NS_PER_S: f64 = 1_000_000.0;
 
-/// How bad it is if a condition does not hold.
+/// The verdict on a run that breaks a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The run counts, with a mark.
+    /// The run counts, and is reported as suspect.
     Suspect,
-    /// The run does not count: the machine, not the path, made its figures.
+    /// The run does not count: its figures come from the machine, not from the path.
     Invalid,
 }
 
 impl Severity {
-    /// The word that the JSON has for it.
+    /// Its name in JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -44,16 +45,16 @@ impl Severity {
     }
 }
 
-/// A condition that a run has to meet.
+/// A condition on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What programs know it by.
+    /// Its name for programs.
     pub code: &'static str,
-    /// The condition, for people.
+    /// Its name for people.
     pub name: &'static str,
-    /// Whether it is met.
+    /// Whether it holds.
     pub holds: bool,
-    /// How bad it is if not.
+    /// The verdict if it does not hold.
     pub severity: Severity,
     /// The figures, with the bound.
     pub evidence: String,
@@ -64,7 +65,7 @@ const fn millis(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// The severity of a figure that breaks its first bound, and perhaps `invalid_ns`.
+/// The severity of a figure above its first bound: invalid above `invalid_ns`, else suspect.
 const fn graded(found_ns: u64, invalid_ns: u64) -> Severity {
     if found_ns > invalid_ns {
         Severity::Invalid
@@ -73,16 +74,17 @@ const fn graded(found_ns: u64, invalid_ns: u64) -> Severity {
     }
 }
 
-/// How late packets of a direction left.
+/// Lateness of the packets of a direction.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
-    /// With the waiting in the device before, of which only an upper bound is known.
+    /// With the wait in the input device, which is known as an upper bound only.
     pub at_most: Lateness,
     /// Without it.
     pub surely: Lateness,
 }
 
-/// Judges how late packets left, over all directions. An upper bound marks a run; only what is sure ends its validity.
+/// Checks the lateness over all directions. The upper bound makes a run suspect; only the measured part makes it
+/// invalid.
 #[must_use]
 pub fn lateness(directions: &[Late]) -> Vec<Check> {
     let at_most = directions.iter().map(|each| &each.at_most);
@@ -95,9 +97,9 @@ fn bounds<'a>(
     directions: impl Iterator<Item = &'a Lateness> + Clone,
     surely_ns: u64,
 ) -> Vec<Check> {
-    let of = |share: f64| {
+    let of = |fraction: f64| {
         let each = directions.clone();
-        each.filter_map(move |late| late.percentile(share)).max()
+        each.filter_map(move |late| late.percentile(fraction)).max()
     };
     let p99_ns = of(0.99).unwrap_or(0);
     let worst_ns = directions
@@ -105,7 +107,7 @@ fn bounds<'a>(
         .map(Lateness::worst_ns)
         .max()
         .unwrap_or(0);
-    let told = format!(
+    let text = format!(
         "packets left up to {:.0} µs late at p99 ({:.0} µs without waiting in the device), {:.1} ms at worst",
         millis(p99_ns) * 1e3,
         millis(surely_ns) * 1e3,
@@ -117,8 +119,8 @@ fn bounds<'a>(
             total + direction.total(),
         )
     });
-    #[expect(clippy::cast_precision_loss, reason = "a share")]
-    let share = late as f64 / total.max(1) as f64;
+    #[expect(clippy::cast_precision_loss, reason = "a fraction")]
+    let fraction = late as f64 / total.max(1) as f64;
     vec![
         Check {
             code: "late",
@@ -126,7 +128,7 @@ fn bounds<'a>(
             holds: p99_ns <= LATE_P99_NS,
             severity: graded(surely_ns, LATE_PACKET_NS),
             evidence: format!(
-                "{told}; bounds {:.0} µs, and {:.0} ms for a run that counts",
+                "{text}; bounds {:.0} µs (suspect) and {:.0} ms (invalid)",
                 millis(LATE_P99_NS) * 1e3,
                 millis(LATE_PACKET_NS)
             ),
@@ -134,19 +136,19 @@ fn bounds<'a>(
         Check {
             code: "late-packets",
             name: "few late packets",
-            holds: share <= LATE_PACKETS_SHARE,
+            holds: fraction <= LATE_PACKETS_FRACTION,
             severity: Severity::Suspect,
             evidence: format!(
                 "{late} of {total} segments left more than {:.0} ms late ({:.2} %; bound {:.1} %)",
                 millis(LATE_PACKET_NS),
-                share * 100.0,
-                LATE_PACKETS_SHARE * 100.0
+                fraction * 100.0,
+                LATE_PACKETS_FRACTION * 100.0
             ),
         },
     ]
 }
 
-/// Judges the gaps of all event loops.
+/// Checks the gaps of all event loops.
 #[must_use]
 pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
     let (mut count, mut total_ns, mut worst) = (0, 0, None);
@@ -158,7 +160,7 @@ pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
             .flatten()
             .max_by_key(|gap| gap.length_ns);
     }
-    let told = worst.map_or_else(
+    let text = worst.map_or_else(
         || "the engine never stood still".to_owned(),
         |worst| {
             format!(
@@ -177,28 +179,28 @@ pub fn gaps<'a>(loops: impl IntoIterator<Item = &'a Gaps>) -> Check {
         holds: worst_ns <= COUNTED_NS,
         severity: graded(worst_ns, GAP_INVALID_NS),
         evidence: format!(
-            "{told}; bounds {:.0} ms, and {:.0} ms for a run that counts",
+            "{text}; bounds {:.0} ms (suspect) and {:.0} ms (invalid)",
             millis(COUNTED_NS),
             millis(GAP_INVALID_NS)
         ),
     }
 }
 
-/// Judges what the machine lost in a run of `duration_s`.
+/// Checks the time that the machine lost in a run of `duration_s`.
 #[must_use]
 pub fn machine(lost: &Lost, duration_s: f64) -> Vec<Check> {
-    let stolen = lost.stolen_share.unwrap_or(0.0);
+    let stolen = lost.stolen_fraction.unwrap_or(0.0);
     let step_bound_ns = STEP_NS + STEP_NS_PER_S * duration_s;
     vec![
         Check {
             code: "stolen",
             name: "processors not stolen",
-            holds: stolen <= STOLEN_SHARE,
+            holds: stolen <= STOLEN_FRACTION,
             severity: Severity::Suspect,
             evidence: format!(
                 "a hypervisor gave {:.1} % of the processors' time to others; bound {:.0} %",
                 stolen * 100.0,
-                STOLEN_SHARE * 100.0
+                STOLEN_FRACTION * 100.0
             ),
         },
         Check {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_above_one_millisecond_marks_a_run_and_one_above_fifty_ends_its_validity() {
+    fn a_gap_above_one_millisecond_makes_a_run_suspect_and_one_above_fifty_invalid() {
         let judged = |loops: &[Gaps]| broken(&[gaps(loops)]);
         assert_eq!(judged(&[Gaps::default(), stood_still(MS)]), []);
         assert_eq!(
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_packet_in_a_thousand_is_borne_and_two_are_not() {
+    fn one_late_packet_in_a_thousand_is_valid_and_two_are_suspect() {
         let late = |count| {
             let mut lateness = Lateness::default();
             lateness.record(20_000, 1_000 - count);
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_above_a_slot_marks_a_run() {
+    fn a_percentile_above_a_slot_makes_a_run_suspect() {
         let mut late = Lateness::default();
         late.record(400_000, 10);
         assert_eq!(
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_above_five_milliseconds_ends_its_validity() {
+    fn a_percentile_above_five_milliseconds_makes_a_run_invalid() {
         let mut late = Lateness::default();
         late.record(9 * MS, 10);
         assert_eq!(
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_bound_alone_leaves_a_run_valid_enough_to_count() {
+    fn an_upper_bound_alone_makes_a_run_suspect_only() {
         let mut late = Late::default();
         late.at_most.record(9 * MS, 10);
         late.surely.record(20_000, 10);
@@ -316,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn stolen_and_suspended_processors_are_told() {
+    fn stolen_and_suspended_processors_are_reported() {
         let lost = Lost {
-            stolen_share: Some(0.02),
+            stolen_fraction: Some(0.02),
             suspended_ns: 2_000 * MS,
             clock_step_ns: 2_000 * MS,
         };

@@ -1,9 +1,9 @@
-//! The memory that packets in flight may take: one limit for all directions of a laboratory.
+//! The memory limit of packets in flight, common to all directions of a laboratory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much the packets take, and how much they may. It is asked only where memory is mapped or unmapped: beside the
-/// system call an atomic operation costs nothing, and a packet that finds room in a block asks nobody.
+/// The memory in use and its limit. It is updated only where memory is mapped or unmapped: an atomic operation costs
+/// nothing beside the system call, and a packet that fits into a mapped block needs no update.
 #[derive(Debug)]
 pub struct PacketMemory {
     limit_bytes: usize,
@@ -11,7 +11,7 @@ pub struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// So much, and nothing of it taken.
+    /// This limit, with nothing taken.
     #[must_use]
     pub const fn new(limit_bytes: usize) -> Self {
         Self {
@@ -20,7 +20,7 @@ impl PacketMemory {
         }
     }
 
-    /// Takes `bytes`, or nothing if they would be too much.
+    /// Takes `bytes`, or nothing if that exceeds the limit.
     pub fn take(&self, bytes: usize) -> bool {
         let with = |taken: usize| {
             taken
@@ -32,12 +32,12 @@ impl PacketMemory {
             .is_ok()
     }
 
-    /// Gives back `bytes` that were taken.
+    /// Returns `bytes` that were taken.
     pub fn give_back(&self, bytes: usize) {
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How much they may take.
+    /// The limit.
     #[must_use]
     pub const fn limit_bytes(&self) -> usize {
         self.limit_bytes

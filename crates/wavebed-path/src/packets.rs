@@ -1,4 +1,4 @@
-//! The packets in flight: each is kept until its last segment has been delivered or dropped.
+//! The packets in flight: each is stored until its last segment was delivered or dropped.
 
 use std::io;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use wavebed_packet::Shape;
 use crate::packet_memory::PacketMemory;
 use crate::pool::{Pool, Span};
 
-/// What a segment in flight takes beside its bytes: its packet's place in the table, and a run of its own in a stage
-/// whose list is up to twice as long as what is in it. Most runs hold many segments, so this is what it takes at most.
+/// Memory of a segment in flight beside its bytes, at most: the table entry of its packet, and a run of its own in a
+/// stage whose list has up to twice the capacity in use. Most runs hold many segments and take less.
 const BESIDE_BYTES: usize = size_of::<Packet>() + size_of::<u32>() + 2 * size_of::<Run>();
 
-/// The memory beside packets is taken for so many segments at a time. It is not given back: lists keep their length.
+/// The memory beside packets is taken for this many segments at a time. It is not returned: lists keep their capacity.
 const SEGMENTS_AT_A_TIME: u64 = 4_096;
 
 /// A packet in flight.
@@ -21,9 +21,9 @@ const SEGMENTS_AT_A_TIME: u64 = 4_096;
 pub struct Packet {
     /// Its bytes, virtio-net header first.
     pub span: Span,
-    /// What its headers say.
+    /// Its segments and header fields.
     pub shape: Shape,
-    /// Tells this packet from an earlier one with the same key.
+    /// Distinguishes this packet from an earlier one with the same key.
     pub serial: u64,
     /// How long it waited in the device before it was read, at most, nanoseconds.
     pub waited_ns: u64,
@@ -42,13 +42,13 @@ pub struct Packets {
     memory: Arc<PacketMemory>,
     in_flight_bytes: u64,
     in_flight_segments: u64,
-    /// For how many segments memory beside their packets was taken.
+    /// Number of segments for which memory beside their packets was taken.
     covered_segments: u64,
     added: u64,
 }
 
 impl Packets {
-    /// No packets; those to come count as `memory`.
+    /// An empty table whose packets count against `memory`.
     ///
     /// # Errors
     /// There is no memory for the first packet.
@@ -103,14 +103,14 @@ impl Packets {
         Some(key)
     }
 
-    /// The key of one more packet than there ever were. Both lists get room for it, so that letting go needs no memory.
+    /// A new key. Both lists get capacity for it, so that a release needs no memory.
     fn next_key(&mut self) -> Option<u32> {
         self.slots.try_reserve(1).ok()?;
         self.free.try_reserve(self.slots.len() + 1).ok()?;
         u32::try_from(self.slots.len()).ok()
     }
 
-    /// Takes memory for what so many segments need beside their packets.
+    /// Takes the memory that this many segments need beside their packets.
     #[cold]
     fn cover(&mut self, segments: u64) -> bool {
         let more = (segments - self.covered_segments).next_multiple_of(SEGMENTS_AT_A_TIME);
@@ -144,7 +144,7 @@ impl Packets {
     /// `segments` of its segments have left.
     ///
     /// # Panics
-    /// If more segments leave than there are: the books of a stage are wrong.
+    /// If more segments leave than there are: the accounting of a stage is wrong.
     pub fn release(&mut self, key: u32, segments: u16) {
         let packet = &mut self.slots[key as usize];
         packet.refs = packet

@@ -1,8 +1,8 @@
-//! Where packet bytes live while they are in flight.
+//! The memory pool of packet bytes in flight.
 //!
-//! Every packet is read into a buffer of the largest size that was let go last, so that it is still in the cache. A
-//! packet that nearly fills its buffer stays there, and no byte of it is copied between the two devices. A smaller
-//! one is moved to a chunk, packet behind packet, so that it takes the room of its own length.
+//! Every packet is read into the buffer of the largest size that was released last, which is still in the cache. A
+//! packet that nearly fills its buffer stays there, and none of its bytes is copied between the two devices. A smaller
+//! packet is moved to a chunk of consecutive packets, so that it takes its own length only.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use memmap2::MmapMut;
 
 use crate::packet_memory::PacketMemory;
 
-/// Room for the largest thing a TUN device hands over: 64 KiB of packet and the virtio-net header, in whole pages.
+/// Size of the largest read from a TUN device: 64 KiB of packet and the virtio-net header, in whole pages.
 pub const LARGEST_READ: usize = 17 * 4_096;
 
 /// Packets of at least this size stay in their buffer: it is then at most a fifth larger.
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 /// Free memory that is kept for reuse, of either kind.
 const KEPT_FREE_BYTES: usize = 8 << 20;
 
-/// Packets in a chunk start on such a boundary, so that headers are read from aligned addresses.
+/// Packets in a chunk start at multiples of this, so that headers are read from aligned addresses.
 const ALIGN: usize = 16;
 
 /// Where the bytes of one packet are.
@@ -46,7 +46,7 @@ struct Blocks {
     all: Vec<Block>,
     /// Blocks with memory and no packet, last used last.
     free: Vec<u32>,
-    /// Blocks whose memory was given back.
+    /// Blocks whose memory was returned.
     vacant: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Blocks {
         }
     }
 
-    /// A block without packets; `None` if the packets may not take more, or there is no more.
+    /// An empty block; `None` if the limit is reached or the system has no memory.
     fn take(&mut self, memory: &PacketMemory) -> Option<u32> {
         if let Some(block) = self.free.pop() {
             return Some(block);
@@ -75,7 +75,7 @@ impl Blocks {
         block
     }
 
-    /// A block with new memory. Both lists of blocks get room for all of them, so that giving back needs no memory.
+    /// A block with new memory. Both lists of blocks get capacity for all blocks, so that a release needs no memory.
     fn make(&mut self) -> Option<u32> {
         let count = self.all.len() + 1;
         self.all.try_reserve(1).ok()?;
@@ -131,13 +131,13 @@ pub struct Pool {
     memory: Arc<PacketMemory>,
     /// The buffer into which the next packet is read.
     room: u32,
-    /// The chunk that is being filled, and how far it is.
+    /// The chunk being filled, and its fill level.
     chunk: u32,
     filled: usize,
 }
 
 impl Pool {
-    /// A pool without packets, whose blocks count as `memory`.
+    /// An empty pool whose blocks count against `memory`.
     ///
     /// # Errors
     /// There is no memory for the first packet.
@@ -212,7 +212,7 @@ impl Pool {
         &block[span.offset as usize..(span.offset + span.length) as usize]
     }
 
-    /// Lets a packet go.
+    /// Releases a packet.
     pub fn release(&mut self, span: Span) {
         if span.block & LARGE != 0 {
             let block = span.block & !LARGE;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_is_in_flight() {
+    fn memory_follows_the_packets_in_flight() {
         for length in [40, 1_500, 9_000, 30_000, 57_999, 58_000, 65_546] {
             let mut pool = pool(usize::MAX);
             let count = 120_000_000 / length;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_that_was_let_go_last_is_used_first() {
+    fn the_buffer_released_last_is_used_first() {
         let mut pool = pool(usize::MAX);
         let first = put(&mut pool, 60_000, 1);
         let second = put(&mut pool, 60_000, 2);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_made_beyond_the_limit_and_the_packets_that_are_there_stay() {
+    fn no_block_is_made_beyond_the_limit_and_packets_in_flight_stay() {
         for length in [1_500, 65_000] {
             let mut pool = pool(20 << 20);
             let mut held = std::collections::VecDeque::new();

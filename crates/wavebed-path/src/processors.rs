@@ -1,12 +1,12 @@
-//! How busy each processor was, from `/proc/stat`. The kernel counts in ticks, usually of 10 ms.
+//! Processor usage from `/proc/stat`. The kernel counts in ticks, usually of 10 ms.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A processor's shares of the time since the last reading, 0 to 1.
+/// How busy a processor was since the last reading, as fractions of the time, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
+pub struct Usage {
     /// Everything but idling and waiting for a disk.
     pub busy: f64,
     /// Network and timers in the kernel.
@@ -42,12 +42,12 @@ impl Processors {
         Ok(processors)
     }
 
-    /// Calls `each` with the number and share of every processor for which time went by.
+    /// Calls `each` with the number and usage of every processor whose counters advanced.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub fn read(&mut self, mut each: impl FnMut(usize, Share)) -> io::Result<()> {
-        // The lines of processors come first; what is cut off after them is not needed.
+    pub fn read(&mut self, mut each: impl FnMut(usize, Usage)) -> io::Result<()> {
+        // The lines of processors come first; the rest may be cut off.
         let mut length = self.file.read_at(&mut self.text, 0)?;
         while length == self.text.len() && !has_them_all(&self.text) {
             self.text.resize(2 * length, 0);
@@ -61,8 +61,8 @@ impl Processors {
                 self.last.resize(core + 1, None);
             }
             let before = self.last[core].replace(ticks);
-            if let Some(share) = before.and_then(|before| share(&before, &ticks)) {
-                each(core, share);
+            if let Some(usage) = before.and_then(|before| usage(&before, &ticks)) {
+                each(core, usage);
             }
         }
         Ok(())
@@ -90,11 +90,11 @@ fn processor(line: &[u8]) -> Option<(usize, Ticks)> {
     clippy::cast_precision_loss,
     reason = "ticks of an interval fit an f64"
 )]
-fn share(before: &Ticks, after: &Ticks) -> Option<Share> {
+fn usage(before: &Ticks, after: &Ticks) -> Option<Usage> {
     // The kernel's idle time may go back by a tick.
     let spent = |place: usize| after[place].saturating_sub(before[place]) as f64;
     let all: f64 = (0..after.len()).map(spent).sum();
-    (all > 0.0).then(|| Share {
+    (all > 0.0).then(|| Usage {
         busy: (all - spent(IDLE) - spent(IOWAIT)) / all,
         softirq: spent(SOFTIRQ) / all,
     })
@@ -102,21 +102,21 @@ fn share(before: &Ticks, after: &Ticks) -> Option<Share> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Processors, Share, processor, share};
+    use super::{Processors, Usage, processor, usage};
 
     #[test]
-    fn idling_and_waiting_is_not_busy() {
+    fn idle_and_iowait_are_not_busy() {
         let before = [10; 8];
         let after = [12, 10, 11, 14, 11, 10, 12, 10];
-        let found = share(&before, &after).unwrap();
+        let found = usage(&before, &after).unwrap();
         assert_eq!(
             found,
-            Share {
+            Usage {
                 busy: 0.5,
                 softirq: 0.2
             }
         );
-        assert_eq!(share(&before, &before), None, "no time went by");
+        assert_eq!(usage(&before, &before), None, "no time went by");
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_works_is_busy() {
+    fn a_spinning_processor_is_busy() {
         let mut processors = Processors::open().unwrap();
         let end = std::time::Instant::now() + std::time::Duration::from_millis(60);
         while std::time::Instant::now() < end {
@@ -143,7 +143,7 @@ mod tests {
         }
         let mut busiest = 0.0_f64;
         processors
-            .read(|_, share| busiest = busiest.max(share.busy))
+            .read(|_, usage| busiest = busiest.max(usage.busy))
             .unwrap();
         assert!(busiest > 0.3, "{busiest}");
     }

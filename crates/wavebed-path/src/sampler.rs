@@ -1,5 +1,5 @@
 //! Samples of every TCP connection of every host, and of the processors, written as CSV relative to time zero by a
-//! thread of its own, so that neither a kernel's answer nor a disk delays a packet.
+//! separate thread, so that neither the kernel's answer nor a disk delays a packet.
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
@@ -24,7 +24,7 @@ const FLOWS_HEADER: &str = "time_ns,host,cookie,local,remote,state,congestion,ca
     busy_us,rwnd_limited_us,sndbuf_limited_us\n";
 const CPU_HEADER: &str = "time_ns,core,busy,softirq\n";
 
-/// What is sampled.
+/// The sampling intervals and hosts.
 pub struct SampleSetup {
     /// Time between two samples of the connections, nanoseconds.
     pub flows_ns: u64,
@@ -46,36 +46,36 @@ pub struct FlowsNow {
 /// The samples could not be taken or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
-    /// The disk.
+    /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel.
+    /// The kernel gave no answer.
     #[error("cannot read {what}: {source}")]
     Read {
-        /// What it does not tell.
+        /// The missing information.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// How the sampling went.
+/// The result of the sampling.
 #[derive(Clone, Debug, Default)]
 pub struct Ended {
-    /// Start of each round after it was due.
+    /// Delay of each round after its due time.
     pub late: Lateness,
-    /// Rounds that were left out.
+    /// Rounds left out.
     pub missed: u64,
     /// Processor time, nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// The sampler's thread.
+/// The sampler thread.
 pub struct Sampler {
     thread: JoinHandle<(Ended, Option<SamplerError>)>,
     stop: Sender<()>,
@@ -105,13 +105,13 @@ impl Sampler {
         Ok(Self { thread, stop, last })
     }
 
-    /// What the last sample found.
+    /// The result of the last sample.
     #[must_use]
     pub fn last(&self) -> Option<FlowsNow> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a last sample and waits until everything is written. Also tells why it ended early, if it did.
+    /// Takes a last sample, waits until everything is written, and returns the error that ended it early, if any.
     #[must_use]
     pub fn finish(self) -> (Ended, Option<SamplerError>) {
         drop(self.stop);
@@ -121,15 +121,15 @@ impl Sampler {
     }
 }
 
-/// Moments that are a period apart, whatever happens between them.
+/// Times that are one period apart, independent of delays in between.
 struct Pace {
     due_ns: u64,
     period_ns: u64,
 }
 
 impl Pace {
-    /// The next moment, `now_ns` being the end of what was done at the last one. Returns how many were left out:
-    /// those that are over by a period.
+    /// The next time after `now_ns`, the end of the last round. Returns the number of times left out: those overdue by
+    /// a period.
     fn advance(&mut self, now_ns: u64) -> u64 {
         self.due_ns += self.period_ns;
         let missed = now_ns.saturating_sub(self.due_ns) / self.period_ns;
@@ -154,14 +154,14 @@ impl Work {
         flows_ns: u64,
         cpu_ns: u64,
     ) -> (Ended, Option<SamplerError>) {
-        let _ = sched::prepare_thread(sched::Wish {
+        let _ = sched::prepare_thread(sched::Options {
             fifo_priority: None,
             cpu: None,
         });
         let mut ended = Ended::default();
         let failure = self.sample(stopped, flows_ns, cpu_ns, &mut ended).err();
         if failure.is_some() {
-            self.tell(None);
+            self.publish(None);
         }
         ended.cpu_ns = clock::thread_cpu_ns();
         (ended, failure)
@@ -195,7 +195,7 @@ impl Work {
             }
         }
         self.sample_flows()?;
-        // A tick of the kernel says nothing about an interval that is hardly longer.
+        // The kernel counts in ticks: an interval of hardly more than one tick has no meaningful usage.
         if clock::monotonic_ns() + cpu_ns / 2 >= cpu.due_ns {
             self.sample_cpu()?;
         }
@@ -219,7 +219,7 @@ impl Work {
                 at_server = Some(now);
             }
         }
-        self.tell(at_server);
+        self.publish(at_server);
         self.flows.write()
     }
 
@@ -227,19 +227,19 @@ impl Work {
         let time_ns = clock::monotonic_ns() - self.origin_ns;
         let rows = &mut self.cpu.rows;
         self.processors
-            .read(|core, share| {
+            .read(|core, usage| {
                 // Writing to a string cannot fail.
                 let _ = writeln!(
                     rows,
                     "{time_ns},{core},{:.4},{:.4}",
-                    share.busy, share.softirq
+                    usage.busy, usage.softirq
                 );
             })
             .map_err(unreadable("/proc/stat"))?;
         self.cpu.write()
     }
 
-    fn tell(&self, now: Option<FlowsNow>) {
+    fn publish(&self, now: Option<FlowsNow>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 }
@@ -254,7 +254,7 @@ impl FlowsNow {
     }
 }
 
-/// Waits until `due_ns` on the monotonic clock. True if there is nothing to wait for any more.
+/// Waits until `due_ns` on the monotonic clock. True when the sampler is to end.
 fn wait_until(due_ns: u64, stopped: &Receiver<()>) -> bool {
     loop {
         let left_ns = due_ns.saturating_sub(clock::monotonic_ns());
@@ -301,7 +301,7 @@ fn write_flow(rows: &mut String, time_ns: u64, host: &str, socket: &TcpSocket<'_
     rows.push('\n');
 }
 
-/// A row under construction; what is missing is empty.
+/// A row under construction; missing values are empty.
 struct Row<'a>(&'a mut String);
 
 impl Row<'_> {
@@ -314,7 +314,7 @@ impl Row<'_> {
     }
 }
 
-/// A file, and rows on their way to it.
+/// A file, and its unwritten rows.
 struct Out {
     path: PathBuf,
     file: BufWriter<File>,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_has_a_place_in_every_row_and_what_is_missing_is_empty() {
+    fn every_row_has_every_column_and_missing_values_are_empty() {
         let mut rows = String::new();
         write_flow(&mut rows, 5, "server", &socket("[fd77::2]:9", None));
         let names: Vec<&str> = FLOWS_HEADER.trim().split(',').collect();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_late_does_not_move_the_next_and_a_long_one_leaves_some_out() {
+    fn a_late_round_does_not_move_the_next_and_a_long_round_skips_some() {
         let mut pace = Pace {
             due_ns: 100,
             period_ns: 10,

@@ -1,5 +1,4 @@
-//! The per-millisecond series of a laboratory, written as CSV by a thread of its own, so that no disk delays a
-//! packet.
+//! The per-millisecond series of a laboratory, written as CSV by a separate thread, so that no disk delays a packet.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,30 +9,30 @@ use std::thread::JoinHandle;
 use wavebed_link::{MillisecondRow, Reason};
 use wavebed_os::output::create_regular;
 
-/// One millisecond of what was really handed to a device.
+/// One millisecond of packets written to a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DepartureRow {
     /// Milliseconds since the origin, by the clock, not by virtual time.
     pub at_ms: u64,
-    /// Packets written; a joined super-packet counts once.
+    /// Packets written; a coalesced super-packet counts once.
     pub packets: u64,
     /// Wire segments in them.
     pub segments: u64,
     /// IP bytes of those segments.
     pub bytes: u64,
-    /// Worst lateness of a departure, without waiting in the device, nanoseconds.
+    /// Worst lateness of a packet, without the wait in the input device, nanoseconds.
     pub late_max_ns: u64,
     /// Wire segments that the device refused.
     pub refused_segments: u64,
 }
 
-/// Rows on their way to the disk.
+/// Rows to be written.
 enum Rows {
     Link(usize, Vec<MillisecondRow>),
     Departures(usize, Vec<DepartureRow>),
 }
 
-/// The front end of the writer, one per event loop.
+/// A sender to the writer, one per event loop.
 #[derive(Clone)]
 pub struct SeriesSender {
     sender: Sender<Rows>,
@@ -43,7 +42,7 @@ impl SeriesSender {
     /// Sends rows of the link with this index.
     pub fn link(&self, index: usize, rows: Vec<MillisecondRow>) {
         if !rows.is_empty() {
-            // A writer that died has already kept its error; packets go on.
+            // A failed writer has stored its error; packets are forwarded all the same.
             let _ = self.sender.send(Rows::Link(index, rows));
         }
     }
@@ -56,7 +55,7 @@ impl SeriesSender {
     }
 }
 
-/// The writer's thread.
+/// The writer thread.
 pub struct SeriesWriter {
     thread: JoinHandle<Result<(), SeriesError>>,
 }
@@ -69,7 +68,7 @@ pub struct SeriesError {
     source: io::Error,
 }
 
-/// Starts the writer: `DIR/LINK.csv` for each link and `DIR/departures.HOP.DIRECTION.csv` for each direction.
+/// Starts the writer: `DIR/LINK.csv` for each link and `DIR/departures.LEG.DIRECTION.csv` for each direction.
 ///
 /// # Errors
 /// When a file cannot be made.
@@ -116,7 +115,7 @@ pub fn start(
 }
 
 impl SeriesWriter {
-    /// Waits until everything that was sent is on disk; every sender must be gone.
+    /// Waits until everything that was sent is on disk; every sender must have been dropped.
     ///
     /// # Errors
     /// The first error of writing.
@@ -177,26 +176,26 @@ fn link_header() -> String {
 }
 
 fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> {
-    let tally = &row.tally;
+    let counts = &row.counts;
     write!(
         out,
         "{},{},{},{},{},{},{},{}",
         row.at_ms,
-        tally.offered.segments,
-        tally.offered.bytes,
-        tally.delivered.segments,
-        tally.delivered.bytes,
-        tally.duplicated.segments,
-        tally.marked.segments,
-        tally.corrupted.segments
+        counts.offered.segments,
+        counts.offered.bytes,
+        counts.delivered.segments,
+        counts.delivered.bytes,
+        counts.duplicated.segments,
+        counts.marked.segments,
+        counts.corrupted.segments
     )?;
-    for door in &tally.dropped {
-        write!(out, ",{}", door.segments)?;
+    for counter in &counts.dropped {
+        write!(out, ",{}", counter.segments)?;
     }
-    write!(out, ",{},{}", tally.blocks_sent, tally.blocks_failed)?;
+    write!(out, ",{},{}", counts.blocks_sent, counts.blocks_failed)?;
     write!(out, ",{},{}", row.queue_bytes, row.queue_peak_bytes)?;
     match row.sojourn_sum_ns.checked_div(row.sojourn_count) {
-        // Nothing left the queue: there is no sojourn time, which is not a sojourn time of zero.
+        // Without packets that left the queue the sojourn time is missing, not zero.
         None => writeln!(out, ",,"),
         Some(mean_ns) => writeln!(out, ",{mean_ns},{}", row.sojourn_max_ns),
     }

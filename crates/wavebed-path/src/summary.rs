@@ -1,57 +1,57 @@
-//! The summary of a laboratory: packets delivered, and dropped by reason, and how late.
+//! The summary of a laboratory: packets delivered, packets dropped by reason, and lateness.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use wavebed_link::{Reason, Tally};
+use wavebed_link::{Counts, Reason};
 use wavebed_os::machine_time::Lost;
 
-use crate::direction::Direction;
 use crate::event_loop::Ended;
 use crate::gaps::Gaps;
-use crate::host_books::{HostBooks, HostLosses};
+use crate::host_counters::{HostCounters, HostLosses};
+use crate::link_chain::LinkChain;
 use crate::on_time::{self, Check, Late};
 use crate::sampler::{self, SamplerError};
 
-/// The books of a whole laboratory.
+/// The counters of a whole laboratory.
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
     /// Time zero to the end, seconds.
     pub duration_s: f64,
     /// Every link.
     pub links: Vec<LinkSummary>,
-    /// Every direction of every hop.
+    /// Every direction of every leg.
     pub departures: Vec<DepartureSummary>,
-    /// What the hosts lost.
+    /// Losses of the hosts.
     pub hosts: Vec<HostSummary>,
-    /// Memory that packets in flight might take, bytes.
+    /// Memory limit of packets in flight, bytes.
     pub packet_memory_bytes: usize,
-    /// Wire segments that a capture had to leave out.
+    /// Wire segments left out of a capture.
     pub capture_dropped_segments: u64,
     /// Processor time of the event loops, seconds.
     pub cpu_s: f64,
-    /// How the sampling went; null without.
+    /// The sampler's counters; null without.
     pub sampler: Option<SamplerSummary>,
     /// Whether idle processors could be kept awake, so that threads wake up on time.
     pub kept_awake: bool,
-    /// Every event loop, and when it stood still.
+    /// Every event loop, with its gaps.
     pub loops: Vec<LoopSummary>,
-    /// What the machine lost meanwhile; null if it does not tell.
+    /// Time that the machine lost during the run; null if unknown.
     pub machine: Option<MachineSummary>,
     /// Whether the engine was on time: every condition, with its evidence.
     pub checks: Vec<Check>,
-    /// Rows and counters that are missing: a disk was full, a host did not tell its losses.
+    /// Missing rows and counters: a disk was full, a host's counters could not be read.
     pub missing: Vec<String>,
-    /// What else is suspect, in words, what is missing too; empty when nothing is.
+    /// Why the run is suspect besides `checks`, in words, `missing` included; empty when it is not.
     pub doubts: Vec<String>,
     #[serde(skip)]
     lateness: Vec<Late>,
 }
 
-/// The books of a link.
+/// The counters of a link.
 #[derive(Debug, Serialize)]
 pub struct LinkSummary {
-    /// `SEGMENT.down` or `SEGMENT.up`.
+    /// `HOP.down` or `HOP.up`.
     pub name: String,
     /// Wire segments that entered.
     pub offered_segments: u64,
@@ -71,26 +71,26 @@ pub struct LinkSummary {
     pub corrupted_segments: u64,
     /// Transmissions of blocks of a radio, or of frames of Wi-Fi, repetitions included.
     pub blocks_sent: u64,
-    /// How many of them failed.
+    /// Number of them that failed.
     pub blocks_failed: u64,
     /// Still in the link at the end.
     pub queued_segments: u64,
-    /// `offered + duplicated - delivered - dropped - queued`: not zero means that the books are wrong.
+    /// `offered + duplicated - delivered - dropped - queued`: a value other than zero is an internal error.
     pub unaccounted_segments: i64,
 }
 
-/// What left at one end of a hop.
+/// Packets that left one direction of a leg.
 #[derive(Debug, Serialize)]
 pub struct DepartureSummary {
     /// `HOST-HOST.down` or `.up`.
     pub name: String,
-    /// Packets read from the device at the other end; a super-packet counts once.
+    /// Packets read from the input device; a super-packet counts once.
     pub packets_read: u64,
     /// Packets written.
     pub packets_written: u64,
-    /// Wire segments that the device refused, lost.
+    /// Wire segments lost because the output device refused them.
     pub refused_segments: u64,
-    /// Lateness by wire segment, waiting in the device included, microseconds; null when nothing left.
+    /// Median lateness by wire segment, with the wait in the input device, microseconds; null when nothing left.
     pub late_p50_us: Option<f64>,
     /// 99th percentile.
     pub late_p99_us: Option<f64>,
@@ -98,27 +98,27 @@ pub struct DepartureSummary {
     pub late_p999_us: Option<f64>,
     /// The worst.
     pub late_max_us: Option<f64>,
-    /// The 99th percentile without waiting in the device, which is known only as an upper bound.
+    /// The 99th percentile without the wait in the input device, which is known as an upper bound only.
     pub surely_late_p99_us: Option<f64>,
     /// The scheduler of the event loop.
     pub scheduler: String,
-    /// How often the loop gave `SCHED_FIFO` up for a while because it was busy.
+    /// How often the busy loop left `SCHED_FIFO` for a while.
     pub step_downs: u64,
 }
 
 /// An event loop.
 #[derive(Debug, Serialize)]
 pub struct LoopSummary {
-    /// The directions that it moves.
+    /// Its directions.
     pub name: String,
-    /// Periods above 1 ms in which it looked at no device.
+    /// Periods above 1 ms in which it polled no device.
     pub gaps: Gaps,
 }
 
-/// What the machine lost during the run.
+/// Time that the machine lost during the run.
 #[derive(Debug, Serialize)]
 pub struct MachineSummary {
-    /// Share of the time of all processors that a hypervisor gave to others; null if no time was counted.
+    /// Fraction of the time of all processors that a hypervisor gave to others; null if no time was counted.
     pub stolen_share: Option<f64>,
     /// Seconds for which it was suspended.
     pub suspended_s: f64,
@@ -126,14 +126,14 @@ pub struct MachineSummary {
     pub clock_step_s: f64,
 }
 
-/// How the sampling of TCP connections went.
+/// Counters of the sampling of TCP connections.
 #[derive(Debug, Serialize)]
 pub struct SamplerSummary {
-    /// Times at which every host was asked.
+    /// Sampling rounds of all hosts.
     pub rounds: u64,
-    /// Times at which none was, because an earlier one took too long or the machine was busy.
+    /// Rounds left out because an earlier one took too long or the machine was busy.
     pub missed: u64,
-    /// Start of a round after it was due, microseconds.
+    /// Delay of a round after its due time at p99, microseconds.
     pub late_p99_us: Option<f64>,
     /// The worst.
     pub late_max_us: Option<f64>,
@@ -141,7 +141,7 @@ pub struct SamplerSummary {
     pub cpu_s: f64,
 }
 
-/// What a host lost.
+/// Losses of a host.
 #[derive(Debug, Serialize)]
 pub struct HostSummary {
     /// The host.
@@ -160,9 +160,9 @@ const fn micros(ns: u64) -> f64 {
 }
 
 impl Summary {
-    /// A summary with the hosts' losses, of a laboratory whose packets might take so much memory.
+    /// A summary with the hosts' losses and the memory limit of packets in flight.
     #[must_use]
-    pub fn new(hosts: &[HostBooks], packet_memory_bytes: usize) -> Self {
+    pub fn new(hosts: &[HostCounters], packet_memory_bytes: usize) -> Self {
         let mut summary = Self {
             packet_memory_bytes,
             ..Self::default()
@@ -199,30 +199,34 @@ impl Summary {
         });
     }
 
-    /// Adds the books of the lanes of a loop.
+    /// Adds the counters of the directions of a loop.
     pub fn add_loop(&mut self, ended: &Ended) {
         self.duration_s = self.duration_s.max(micros(ended.ended_ns) / 1e6);
         self.cpu_s += micros(ended.cpu_ns) / 1e6;
         self.kept_awake = ended.kept_awake;
-        let names: Vec<&str> = ended.ways.iter().map(|way| way.name.as_str()).collect();
+        let names: Vec<&str> = ended
+            .directions
+            .iter()
+            .map(|attached| attached.name.as_str())
+            .collect();
         self.loops.push(LoopSummary {
             name: names.join("+"),
             gaps: ended.gaps.clone(),
         });
-        for way in &ended.ways {
-            let direction = &way.lane.direction;
-            for named in &direction.links {
+        for attached in &ended.directions {
+            let chain = &attached.direction.chain;
+            for named in &chain.links {
                 let queued = named.link.backlog().segments;
-                self.add_link(&named.name, named.link.books().total(), queued);
+                self.add_link(&named.name, named.link.counters().total(), queued);
             }
-            self.add_departures(&way.name, direction, ended);
-            if let Some(capture) = &way.lane.capture {
-                self.add_capture(&way.name, capture.dropped_segments());
+            self.add_departures(&attached.name, chain, ended);
+            if let Some(capture) = &attached.direction.capture {
+                self.add_capture(&attached.name, capture.dropped_segments());
             }
         }
     }
 
-    /// Adds the books of the sampler, and its failure.
+    /// Adds the counters of the sampler, and its failure.
     pub fn add_sampler(&mut self, (ended, failure): (sampler::Ended, Option<SamplerError>)) {
         if let Some(error) = failure {
             self.add_unwritten("sampler", &error, "rows");
@@ -237,26 +241,25 @@ impl Summary {
         });
     }
 
-    /// Judges whether the engine was on time, now that all loops are added.
+    /// Checks whether the engine was on time. All loops must have been added.
     pub fn judge_time(&mut self, lost: Option<Lost>) {
         self.checks = on_time::lateness(&self.lateness);
         self.checks
             .push(on_time::gaps(self.loops.iter().map(|each| &each.gaps)));
         let Some(lost) = lost else {
-            self.doubts.push(
-                "the machine does not tell its time: stolen processors would not be seen".into(),
-            );
+            self.doubts
+                .push("/proc/stat cannot be read: stolen processor time is unknown".into());
             return;
         };
         self.checks.extend(on_time::machine(&lost, self.duration_s));
         self.machine = Some(MachineSummary {
-            stolen_share: lost.stolen_share,
+            stolen_share: lost.stolen_fraction,
             suspended_s: micros(lost.suspended_ns) / 1e6,
             clock_step_s: micros(lost.clock_step_ns) / 1e6,
         });
     }
 
-    /// Says what is missing on the disk.
+    /// Records rows that are missing on disk.
     pub fn add_unwritten(&mut self, what: &str, error: &impl std::error::Error, missing: &str) {
         self.add_missing(format!("{what}: {error}: {missing} are missing"));
     }
@@ -270,24 +273,24 @@ impl Summary {
         self.capture_dropped_segments += dropped_segments;
         if dropped_segments > 0 {
             self.doubts.push(format!(
-                "{name}: {dropped_segments} segments are missing from the capture, though not from the path: the \
-                 disk was too slow"
+                "{name}: {dropped_segments} segments are missing from the capture, not from the path: the disk \
+                 was too slow"
             ));
         }
     }
 
-    fn add_link(&mut self, name: &str, total: &Tally, queued_segments: u64) {
+    fn add_link(&mut self, name: &str, total: &Counts, queued_segments: u64) {
         let unaccounted = total.unaccounted_segments() - i128::from(queued_segments);
         if unaccounted != 0 {
             self.doubts.push(format!(
-                "{name}: {unaccounted} segments are unaccounted for: a bug of wavebed"
+                "{name}: {unaccounted} segments are unaccounted for: internal error"
             ));
         }
         let refused = total.dropped[Reason::PacketMemory as usize].segments;
         if refused > 0 {
             self.doubts.push(format!(
                 "{name}: {refused} segments dropped at the packet memory limit of {} MiB: the queue was shorter than \
-                 the path says: limit the queue, or raise packet-memory",
+                 configured: limit the queue, or raise packet-memory",
                 self.packet_memory_bytes >> 20
             ));
         }
@@ -311,14 +314,14 @@ impl Summary {
         });
     }
 
-    fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
-        let late = &direction.lateness;
+    fn add_departures(&mut self, name: &str, chain: &LinkChain, ended: &Ended) {
+        let late = &chain.lateness;
         let p99_ns = late.percentile(0.99);
         self.lateness.push(Late {
             at_most: late.clone(),
-            surely: direction.surely_late.clone(),
+            surely: chain.surely_late.clone(),
         });
-        let refused = direction.devices.refused_segments;
+        let refused = chain.devices.refused_segments;
         if refused > 0 {
             self.doubts.push(format!(
                 "{name}: {refused} segments were refused by the receiving device"
@@ -326,20 +329,20 @@ impl Summary {
         }
         self.departures.push(DepartureSummary {
             name: name.into(),
-            packets_read: direction.devices.packets_read,
-            packets_written: direction.devices.packets_written,
-            refused_segments: direction.devices.refused_segments,
+            packets_read: chain.devices.packets_read,
+            packets_written: chain.devices.packets_written,
+            refused_segments: chain.devices.refused_segments,
             late_p50_us: late.percentile(0.5).map(micros),
             late_p99_us: p99_ns.map(micros),
             late_p999_us: late.percentile(0.999).map(micros),
             late_max_us: p99_ns.map(|_| micros(late.worst_ns())),
-            surely_late_p99_us: direction.surely_late.percentile(0.99).map(micros),
+            surely_late_p99_us: chain.surely_late.percentile(0.99).map(micros),
             scheduler: ended.scheduler.clone(),
             step_downs: ended.step_downs,
         });
     }
 
-    /// The summary as a person reads it, several lines.
+    /// The summary as text of several lines.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -401,7 +404,11 @@ impl Summary {
                 sockets + losses.udp_receive_buffer_errors,
             )
         });
-        let refused: u64 = self.departures.iter().map(|way| way.refused_segments).sum();
+        let refused: u64 = self
+            .departures
+            .iter()
+            .map(|each| each.refused_segments)
+            .sum();
         let _ = writeln!(
             out,
             "outside the links: {devices} packets lost at devices on the way in, {refused} segments on the way out, \
@@ -419,8 +426,8 @@ impl Summary {
         for check in self.checks.iter().filter(|check| !check.holds) {
             let _ = writeln!(out, "{}: {}", check.severity.word(), check.evidence);
         }
-        for doubt in &self.doubts {
-            let _ = writeln!(out, "suspect: {doubt}");
+        for reason in &self.doubts {
+            let _ = writeln!(out, "suspect: {reason}");
         }
         out
     }
@@ -429,18 +436,18 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::Summary;
-    use wavebed_link::Tally;
+    use wavebed_link::Counts;
 
     #[test]
-    fn blocks_are_told_of_links_that_sent_some() {
+    fn the_text_has_blocks_for_links_that_sent_some() {
         let mut summary = Summary::default();
-        let radio = Tally {
+        let radio = Counts {
             blocks_sent: 70,
             blocks_failed: 7,
-            ..Tally::default()
+            ..Counts::default()
         };
         summary.add_link("radio.down", &radio, 0);
-        summary.add_link("wire.down", &Tally::default(), 0);
+        summary.add_link("wire.down", &Counts::default(), 0);
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["links"][0]["blocks_sent"], 70);
         assert_eq!(json["links"][0]["blocks_failed"], 7);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wavebed_os::namespace::{Isolation, effective_user};
-use wavebed_os::sched::{self, Wish};
+use wavebed_os::sched;
 use wavebed_os::{clock, tun};
 
 use super::Check;
@@ -17,7 +17,7 @@ use crate::sysctl;
 const OLDEST_KERNEL: (u32, u32) = (5, 12);
 /// UDP segmentation offload of TUN devices.
 const KERNEL_WITH_USO: (u32, u32) = (6, 2);
-/// Later than this at p99, wake-ups show in results: a slot of 60 kHz.
+/// Wake-ups with a later p99 affect results: a slot of 60 kHz.
 const LATE_NS: u64 = 250_000;
 /// Every check.
 pub fn all() -> Vec<Check> {
@@ -67,7 +67,7 @@ fn tun_device(is_root: bool) -> Check {
             name,
             format!("{}: {error}", tun::DEVICE),
             format!(
-                "run as root, or let everybody use it, which is safe: sudo chmod 666 {}",
+                "run as root, or allow all users to open it, which is safe: sudo chmod 666 {}",
                 tun::DEVICE
             ),
         ),
@@ -116,11 +116,11 @@ fn user_namespaces(trial: &Result<Findings, String>) -> Check {
     {
         return Check::warn(name, refusal.clone(), restriction());
     }
-    // This trial was root's; others also need the rights to the device.
+    // The trial ran as root; other users also need access to the device.
     let mode = fs::metadata(tun::DEVICE).map_or(0, |about| about.permissions().mode());
     if mode & 0o6 != 0o6 {
         let found = format!("possible, but only root may open {}", tun::DEVICE);
-        let remedy = format!("let everybody, which is safe: chmod 666 {}", tun::DEVICE);
+        let remedy = format!("allow all users, which is safe: chmod 666 {}", tun::DEVICE);
         return Check::warn(name, found, remedy);
     }
     Check::ok(name, "a laboratory can be made in a user namespace")
@@ -226,10 +226,10 @@ fn throttle() -> Check {
     }
 }
 
-/// The scheduler that an engine's thread gets, and how late it then wakes.
+/// The scheduler of an engine's thread, and the lateness of its wake-ups.
 fn waking() -> Vec<Check> {
     let measured = std::thread::spawn(|| {
-        let granted = sched::prepare_thread(Wish::default());
+        let granted = sched::prepare_thread(sched::Options::default());
         let mut late: Vec<u64> = (0..300)
             .map(|_| {
                 let due = clock::monotonic_ns() + 500_000;

@@ -1,4 +1,4 @@
-//! What this machine can and cannot do, found by trying, and how to mend it.
+//! Checks by trial what this machine supports, with a remedy for each failure.
 
 mod checks;
 mod probe;
@@ -8,13 +8,13 @@ use serde::Serialize;
 use crate::problem::{CANNOT, Problem};
 use crate::say::print;
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// All is well.
+    /// The check passed.
     Ok,
-    /// Something works less well, or not at all.
+    /// A feature is missing or limited.
     Warn,
     /// No laboratory can run.
     Fail,
@@ -23,13 +23,13 @@ pub enum Verdict {
 /// One check.
 #[derive(Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// Its name.
     pub name: &'static str,
-    /// How it went.
+    /// Its result.
     pub status: Verdict,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it; null if all is well.
+    /// The remedy; null if the check passed.
     pub remedy: Option<String>,
 }
 

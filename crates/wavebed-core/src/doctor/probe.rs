@@ -1,4 +1,4 @@
-//! A trial laboratory without hosts: a child makes the namespaces, a device and a table, reports, and ends.
+//! A trial laboratory without hosts: a child creates the namespaces, a device and a table, reports, and ends.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,28 +9,28 @@ use wavebed_os::namespace::{self, Forked, Isolation, Notice};
 use wavebed_os::tun::Tun;
 use wavebed_os::{mount, nft, process};
 
-/// A user that no account is; which one does not matter here.
+/// An arbitrary user id without an account.
 const NOBODYS: u32 = 63_719;
 
-/// What the child found. Errors are the system's words.
+/// The child's findings. Errors are the system's messages.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Findings {
-    /// Whether rights inside are as needed.
+    /// Whether the needed privileges exist inside.
     pub rights: Result<(), String>,
-    /// Whether `/proc` of its own is possible.
+    /// Whether a new `/proc` can be mounted.
     pub proc: Result<(), String>,
-    /// Whether a TUN device could be made, and whether with UDP segmentation offload.
+    /// Whether a TUN device could be created, and whether with UDP segmentation offload.
     pub tun: Result<bool, String>,
     /// Whether the kernel can masquerade.
     pub nft: Result<(), String>,
-    /// Whether a confined browser may make the namespaces of its sandbox.
+    /// Whether a confined browser may create the namespaces of its sandbox.
     pub sandbox: Result<(), String>,
 }
 
-/// Tries a laboratory with this isolation.
+/// Tries to set up a laboratory with this isolation.
 ///
 /// # Errors
-/// The namespaces could not be made.
+/// The namespaces could not be created.
 pub fn try_laboratory(isolation: Isolation) -> Result<Findings, String> {
     let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
     let (user, group) = namespace::effective_user();
@@ -64,7 +64,7 @@ fn look_around(outer: Option<(u32, u32)>) -> Findings {
             .map(|tun| tun.has_udp_offload())
             .map_err(|error| error.to_string()),
         nft: nft::try_masquerade().map_err(|error| error.to_string()),
-        // Last: there is no way back.
+        // Last: it cannot be undone.
         sandbox: confinement::try_sandbox(if outer.is_some() {
             User::Renamed(NOBODYS)
         } else {
@@ -74,7 +74,7 @@ fn look_around(outer: Option<(u32, u32)>) -> Findings {
     }
 }
 
-/// The settings by which systems forbid user namespaces, and how to allow them.
+/// The settings that forbid user namespaces, and the remedy for each.
 #[must_use]
 pub fn restriction() -> &'static str {
     let is = |key: &str, value: &str| {

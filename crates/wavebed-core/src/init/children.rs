@@ -1,8 +1,8 @@
-//! The programs of a laboratory: news of them, and their end.
+//! The programs of a laboratory: their state changes and their end.
 
 use std::os::fd::AsFd;
 
-use wavebed_os::process::{self, Fate, News};
+use wavebed_os::process::{self, ChildState, News};
 use wavebed_os::{clock, poll, unix};
 
 use super::Init;
@@ -11,48 +11,48 @@ use crate::limits;
 use crate::signals;
 
 impl Init {
-    /// Takes leave of every child that ended: ours, and orphans.
+    /// Reaps every child that ended, orphans included.
     pub(super) fn reap(&mut self) {
         while self.signals.next().is_some() {}
-        while let News::Of(pid, fate) = process::news_of_children() {
-            self.stops.changed(pid, fate, clock::monotonic_ns());
+        while let News::Of(pid, state) = process::news_of_children() {
+            self.stops.changed(pid, state, clock::monotonic_ns());
             if self.command == Some(pid) {
-                self.command_changed(fate);
-            } else if fate.is_end()
+                self.command_changed(state);
+            } else if state.is_end()
                 && let Some(id) = self.runs.remove(&pid)
                 && let Some(connection) = self.connections.get_mut(&id)
             {
-                connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+                connection.answer(&serde_json::json!({"pid": pid, "exit": state.exit_code()}));
             }
         }
     }
 
-    fn command_changed(&mut self, fate: Fate) {
-        if matches!(fate, Fate::Stopped(_)) {
+    fn command_changed(&mut self, state: ChildState) {
+        if matches!(state, ChildState::Stopped(_)) {
             if self.has_terminal {
                 let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
             }
-        } else if fate.is_end() {
-            self.end_with(fate.exit_code());
+        } else if state.is_end() {
+            self.end_with(state.exit_code());
         }
     }
 
-    /// Asks every program to end and waits a little, if there are any.
+    /// Sends every program SIGTERM and waits for a limited time.
     pub(super) fn end_programs(&mut self) {
         let deadline_ns = clock::monotonic_ns() + limits::PROGRAMS_NS;
         let mut asked = false;
         loop {
-            while let News::Of(pid, fate) = process::news_of_children() {
-                if fate.is_end()
+            while let News::Of(pid, state) = process::news_of_children() {
+                if state.is_end()
                     && let Some(connection) = self
                         .runs
                         .remove(&pid)
                         .and_then(|id| self.connections.get_mut(&id))
                 {
-                    connection.answer(&serde_json::json!({"pid": pid, "exit": fate.exit_code()}));
+                    connection.answer(&serde_json::json!({"pid": pid, "exit": state.exit_code()}));
                 }
             }
-            // The engine's process is no part of this: it tells of its end by descriptor only.
+            // The engine's process is not among them: its descriptor reports its end.
             if process::news_of_children() == News::NoChildren {
                 return;
             }

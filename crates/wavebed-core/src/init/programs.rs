@@ -15,7 +15,7 @@ use crate::network::Host;
 use crate::problem::Problem;
 use crate::ready;
 
-/// Variables that name a proxy, in small letters: no proxy can be reached from inside.
+/// Variables that name a proxy, in lower case: no proxy can be reached from inside.
 const PROXIES: [&str; 5] = [
     "http_proxy",
     "https_proxy",
@@ -24,14 +24,14 @@ const PROXIES: [&str; 5] = [
     "no_proxy",
 ];
 
-/// Where a program begins.
+/// The start parameters of a program.
 #[derive(Default)]
 pub(super) struct Place<'a> {
     /// Variables on top of the laboratory's own.
     pub environment: &'a [(String, String)],
     /// Working directory.
     pub directory: Option<&'a str>,
-    /// What it needs, if it is confined.
+    /// Its needs, if it is confined.
     pub needs: Needs,
     /// Standard input, output and error; init's own without.
     pub stdio: [Option<BorrowedFd<'a>>; 3],
@@ -68,7 +68,7 @@ impl Init {
         Ok(())
     }
 
-    /// Starts a program on a host and returns its number.
+    /// Starts a program on a host and returns its process id.
     pub(super) fn start(&self, process: &ProcessFile, place: &Place<'_>) -> Result<i32, String> {
         let host = &self.hosts[self.lab.host_index(&process.host)?];
         let argv: Vec<String> = process
@@ -79,7 +79,7 @@ impl Init {
         let rules = self.rules.as_ref().filter(|_| process.confined);
         let confinement = rules.map(|rules| rules.confinement(&place.needs));
         if process.confined && confinement.is_none() {
-            return Err("confine: the laboratory has no rules for it".to_owned());
+            return Err("confine: the laboratory file has no key confine".to_owned());
         }
         let own = if process.confined {
             confine::environment(std::env::vars_os())
@@ -87,7 +87,7 @@ impl Init {
             without_proxies()
         };
         let environment = self.environment(host, own, place.environment);
-        // Where the user is may be hidden.
+        // The current directory may be hidden.
         let hidden = process.confined.then_some(TEMPORARY);
         let input = std::io::stdin();
         let what = Spawn {
@@ -103,7 +103,7 @@ impl Init {
         process::spawn(&what).map_err(|error| format!("{}: {error}", process.host))
     }
 
-    /// Puts addresses in the place of `{server}`, `{edge}` and `{client}`.
+    /// Replaces `{server}`, `{edge}` and `{client}` by addresses.
     fn fill_in(&self, argument: &str) -> String {
         self.hosts.iter().fold(argument.to_owned(), |text, host| {
             text.replace(&format!("{{{}}}", host.name), &host.v4.to_string())

@@ -1,23 +1,23 @@
-//! What connections to the laboratory ask for.
+//! The requests of connections to the laboratory.
 
 use std::fs::File;
 use std::os::fd::AsFd;
 
 use serde_json::Value;
 use wavebed_os::process;
-use wavebed_path::config::SegmentKind;
+use wavebed_path::config::HopKind;
 
 use super::programs::Place;
 use super::{End, Init};
 use crate::confine::Rules;
-use crate::control::{Connection, Demand};
+use crate::control::{Connection, ControlRequest};
 use crate::engine::Request;
 use crate::signals;
 
-const fn kind_name(kind: SegmentKind) -> &'static str {
+const fn kind_name(kind: HopKind) -> &'static str {
     match kind {
-        SegmentKind::Wired => "wired",
-        SegmentKind::Radio => "radio",
+        HopKind::Wired => "wired",
+        HopKind::Radio => "radio",
     }
 }
 
@@ -26,13 +26,13 @@ impl Init {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let demands = connection.receive();
-        for demand in demands {
-            self.serve(id, demand);
+        let requests = connection.receive();
+        for request in requests {
+            self.serve(id, request);
         }
         if self.connections.get(&id).is_none_or(Connection::is_closed) {
             self.connections.remove(&id);
-            // What was started over a connection ends with it.
+            // Programs started over a connection end with it.
             let orphans: Vec<i32> = self
                 .runs
                 .iter()
@@ -46,25 +46,25 @@ impl Init {
         }
     }
 
-    fn serve(&mut self, id: u64, demand: Result<Demand, String>) {
-        let answer = match demand {
-            Ok(Demand::Show) => self.show(),
-            Ok(Demand::Begin) => self
+    fn serve(&mut self, id: u64, request: Result<ControlRequest, String>) {
+        let answer = match request {
+            Ok(ControlRequest::Show) => self.show(),
+            Ok(ControlRequest::Begin) => self
                 .engine
                 .ask(&Request::Begin)
                 .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
-            Ok(Demand::Set { link, setting }) => self
+            Ok(ControlRequest::Set { link, setting }) => self
                 .engine
                 .ask(&Request::Set { link, setting })
                 .map(|_| serde_json::json!({"ok": true})),
-            Ok(Demand::Run {
+            Ok(ControlRequest::Run {
                 process,
                 environment,
                 directory,
                 needs,
                 stdio,
             }) => {
-                // Nobody types into a program that was given no input.
+                // A program without a given input reads end of file.
                 let nothing = File::open("/dev/null").ok();
                 let mut fds = stdio.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd));
                 fds[0] = fds[0].or(nothing.as_ref().map(AsFd::as_fd));
@@ -81,8 +81,8 @@ impl Init {
                     serde_json::json!({"pid": pid})
                 })
             }
-            Ok(Demand::Kill { pid, signal }) => self.kill_run(pid, signal),
-            Ok(Demand::Stop) => {
+            Ok(ControlRequest::Kill { pid, signal }) => self.kill_run(pid, signal),
+            Ok(ControlRequest::Stop) => {
                 self.end.get_or_insert(End {
                     status: 0,
                     asked_by: Some(id),
@@ -107,9 +107,9 @@ impl Init {
         value["name"] = self.lab.name.clone().into();
         value["hosts"] = hosts.into();
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
-        let segments = self.lab.hops.iter().flat_map(|hop| &hop.segments);
-        value["hops"] = segments
-            .map(|segment| serde_json::json!({"name": segment.name, "kind": kind_name(segment.kind)}))
+        let hops = self.lab.legs.iter().flat_map(|leg| &leg.hops);
+        value["hops"] = hops
+            .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
             .collect();
         Ok(value)
     }

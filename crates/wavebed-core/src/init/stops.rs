@@ -1,17 +1,18 @@
-//! Programs that somebody stopped for a while (SIGSTOP): what they measured or served meanwhile is no property of the path.
+//! Programs that were stopped for a while (SIGSTOP): their measurements and services in that time say nothing about the
+//! path.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use wavebed_os::process::Fate;
+use wavebed_os::process::ChildState;
 
 use crate::engine::TEXT;
 use crate::lab_file::ProcessFile;
 
-/// A program that was stopped for longer makes a run invalid: the order of the round trips that are to be told apart, and
-/// the bound for gaps of the engine.
+/// A run is invalid if a program was stopped for longer: the order of the differences between round trips under study,
+/// and the bound for gaps of the engine.
 const INVALID_S: f64 = 0.05;
 
 /// A program that was stopped.
@@ -19,9 +20,9 @@ const INVALID_S: f64 = 0.05;
 pub struct Stop {
     /// Its host.
     host: String,
-    /// The name of its file.
+    /// Its file name.
     program: String,
-    /// How long it was stopped, in all, s.
+    /// Total time stopped, s.
     stopped_s: f64,
 }
 
@@ -49,7 +50,7 @@ impl Program {
     }
 }
 
-/// Watches the programs of a laboratory, apart from the command of a terminal, whose user may stop it.
+/// The stops of the programs of a laboratory, except the command of a terminal, which its user may stop.
 #[derive(Debug, Default)]
 pub struct Stops {
     running: BTreeMap<i32, Program>,
@@ -57,7 +58,7 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Takes note of a new program.
+    /// Records a new program.
     pub fn started(&mut self, pid: i32, process: &ProcessFile) {
         let argv0 = process.argv.first().map_or("", String::as_str);
         let name = Path::new(argv0).file_name().unwrap_or_default();
@@ -72,17 +73,17 @@ impl Stops {
         );
     }
 
-    /// Takes note of what happened to a process.
-    pub fn changed(&mut self, pid: i32, fate: Fate, now_ns: u64) {
+    /// Records a state change of a process.
+    pub fn changed(&mut self, pid: i32, state: ChildState, now_ns: u64) {
         let Some(program) = self.running.get_mut(&pid) else {
             return;
         };
-        if matches!(fate, Fate::Stopped(_)) {
+        if matches!(state, ChildState::Stopped(_)) {
             program.stopped_at_ns.get_or_insert(now_ns);
             return;
         }
         program.go_on(now_ns);
-        if fate.is_end() {
+        if state.is_end() {
             let ended = self.running.remove(&pid);
             self.found.extend(ended.and_then(Program::stop));
         }
@@ -103,7 +104,7 @@ impl Stops {
 pub fn add(summary: &mut Value, stops: &[Stop]) {
     let is_long = stops.iter().any(|stop| stop.stopped_s > INVALID_S);
     let severity = if is_long { "invalid" } else { "suspect" };
-    let told: Vec<String> = stops
+    let named: Vec<String> = stops
         .iter()
         .map(|stop| {
             let Stop {
@@ -114,10 +115,10 @@ pub fn add(summary: &mut Value, stops: &[Stop]) {
             format!("{program:?} on {host} was stopped for {stopped_s:.3} s")
         })
         .collect();
-    let evidence = if told.is_empty() {
+    let evidence = if named.is_empty() {
         "every program ran until its end".to_owned()
     } else {
-        told.join("; ")
+        named.join("; ")
     };
     if !stops.is_empty()
         && let Some(Value::String(text)) = summary.get_mut(TEXT)
@@ -156,24 +157,24 @@ mod tests {
         stops.started(7, &process("server", "/usr/bin/iperf3"));
         stops.started(8, &process("client", "ping"));
         stops.started(9, &process("client", "curl"));
-        stops.changed(7, Fate::Stopped(19), SECOND);
-        stops.changed(7, Fate::Stopped(19), 2 * SECOND);
-        stops.changed(7, Fate::Continued, 3 * SECOND);
-        stops.changed(7, Fate::Stopped(19), 4 * SECOND);
-        stops.changed(7, Fate::Killed(9), 5 * SECOND);
-        stops.changed(8, Fate::Exited(0), 5 * SECOND);
-        stops.changed(9, Fate::Stopped(19), 5 * SECOND);
-        stops.changed(10, Fate::Stopped(19), 5 * SECOND);
-        let told = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
+        stops.changed(7, ChildState::Stopped(19), SECOND);
+        stops.changed(7, ChildState::Stopped(19), 2 * SECOND);
+        stops.changed(7, ChildState::Continued, 3 * SECOND);
+        stops.changed(7, ChildState::Stopped(19), 4 * SECOND);
+        stops.changed(7, ChildState::Killed(9), 5 * SECOND);
+        stops.changed(8, ChildState::Exited(0), 5 * SECOND);
+        stops.changed(9, ChildState::Stopped(19), 5 * SECOND);
+        stops.changed(10, ChildState::Stopped(19), 5 * SECOND);
+        let named = serde_json::to_value(stops.all(6 * SECOND)).expect("JSON");
         let wanted = json!([
             {"host": "server", "program": "iperf3", "stopped_s": 3.0},
             {"host": "client", "program": "curl", "stopped_s": 1.0}
         ]);
-        assert_eq!(told, wanted);
+        assert_eq!(named, wanted);
     }
 
     #[test]
-    fn a_summary_says_what_was_stopped() {
+    fn a_summary_names_stopped_programs() {
         let of = |stops: &[Stop]| {
             let mut summary = json!({"checks": [], TEXT: "links\n"});
             add(&mut summary, stops);

@@ -1,5 +1,5 @@
-//! Support for tests with real namespaces. Each test runs in a PID, mount and network namespace of its own, that
-//! plays the machine: what it sees of processes, mounts and interfaces is its own and nobody else's.
+//! Support for tests with real namespaces. Each test runs in a PID, mount and network namespace of its own, which
+//! stands for the machine: its processes, mounts and interfaces are separate from all others.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -85,7 +85,7 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         .iter()
         .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
         .collect();
-    let hops: Vec<Value> = (1..names.len())
+    let legs: Vec<Value> = (1..names.len())
         .map(|hop| json!({"hops": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]}))
         .collect();
     let command = if command.is_empty() {
@@ -95,7 +95,7 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
     };
     json!({
         "version": 1, "name": name, "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
-        "hosts": hosts, "legs": hops, "background": [], "command": command,
+        "hosts": hosts, "legs": legs, "background": [], "command": command,
         "log_dir": null, "pcap_dir": null, "summary_file": null
     })
 }
@@ -188,7 +188,7 @@ pub fn text_of(output: &Output, status: i32) -> String {
     text
 }
 
-/// Everything that a laboratory might leave behind on a machine.
+/// Objects that a laboratory might leave on a machine.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces {
     pub processes: BTreeSet<String>,
@@ -198,7 +198,7 @@ pub struct Traces {
     pub sockets: BTreeSet<String>,
 }
 
-/// Looks at the machine.
+/// Lists the machine's objects.
 pub fn traces() -> Traces {
     let processes = pids();
     let namespaces = processes

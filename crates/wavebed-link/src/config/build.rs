@@ -1,4 +1,4 @@
-//! From a checked configuration to a stage.
+//! Builds a stage from its configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
 const MAX_FLOWS: u32 = 65_536;
 
-/// Makes a stage whose decisions are drawn from `random`; `loader` reads pattern files.
+/// Builds a stage with the random stream `random`; `loader` reads pattern files.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
@@ -52,7 +52,7 @@ pub fn build(
     )
 }
 
-/// As [`build`], in a laboratory with this MTU, and with what the stages of one segment share.
+/// As [`build`], with this MTU, and with the shared state of the stages of one hop.
 ///
 /// # Errors
 /// The first value that breaks a rule, by its key.
@@ -109,23 +109,25 @@ pub fn build_shared(
             Box::new(delay_stage(delay, *reorder, random, loader)?)
         }
         StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
-        StageConfig::Duplicate { probability } => {
-            Box::new(Duplicate::new(share("probability", *probability)?, random))
-        }
+        StageConfig::Duplicate { probability } => Box::new(Duplicate::new(
+            probability_of("probability", *probability)?,
+            random,
+        )),
         StageConfig::Reorder {
             probability,
             delay_ns,
         } => Box::new(Reorder::new(
-            share("probability", *probability)?,
+            probability_of("probability", *probability)?,
             time("delay_ns", *delay_ns)?,
             random,
         )),
         StageConfig::Radio(keys) => {
             Box::new(radio::build(keys, mtu_bytes, random, loader, shared)?)
         }
-        StageConfig::Corrupt { probability } => {
-            Box::new(Corrupt::new(share("probability", *probability)?, random))
-        }
+        StageConfig::Corrupt { probability } => Box::new(Corrupt::new(
+            probability_of("probability", *probability)?,
+            random,
+        )),
         StageConfig::Wifi(config) => Box::new(wifi::stage(config, mtu_bytes, random, loader)?),
     })
 }
@@ -137,7 +139,7 @@ pub(super) fn fail<T>(key: &str, message: impl Into<String>) -> Result<T, Config
     })
 }
 
-pub(super) fn share(key: &str, value: f64) -> Result<f64, ConfigError> {
+pub(super) fn probability_of(key: &str, value: f64) -> Result<f64, ConfigError> {
     if (0.0..=1.0).contains(&value) {
         Ok(value)
     } else {
@@ -180,7 +182,7 @@ fn checked_limit(limit: Limit) -> Result<Limit, ConfigError> {
     }
 }
 
-/// Loads a pattern and checks where it starts.
+/// Loads a pattern and checks its start position.
 pub(super) fn load(
     key: &str,
     file: &Path,
@@ -205,7 +207,7 @@ pub(super) fn load(
     Ok(pattern)
 }
 
-/// The error of a pattern that lacks what the stage needs.
+/// The error for a pattern without the columns that the stage needs.
 pub(super) fn lacks<T>(key: &str, file: &Path, found: Kind, needs: &str) -> Result<T, ConfigError> {
     let found = found.name();
     fail(
@@ -427,7 +429,7 @@ fn sampled(
         _ => {
             return fail(
                 "queue.kind",
-                "does not fit a sampled rate, whose departures are fixed on arrival: use droptail or infinite",
+                "does not fit a sampled rate, which schedules packets on arrival: use droptail or infinite",
             );
         }
     };
@@ -476,7 +478,7 @@ fn delay_stage(
                 shape: *shape,
                 mean_ns: time("delay.mean_ns", *mean_ns)?,
                 spread_ns: time("delay.spread_ns", *spread_ns)?,
-                correlation: share("delay.correlation", *correlation)?,
+                correlation: probability_of("delay.correlation", *correlation)?,
             };
             Delay::distribution(distribution, reorder, random)
         }
@@ -490,9 +492,11 @@ fn loss_stage(
     loader: &mut Loader<'_>,
 ) -> Result<Loss, ConfigError> {
     Ok(match config {
-        LossConfig::Independent { probability } => {
-            Loss::independent(share("model.probability", *probability)?, unit, random)
-        }
+        LossConfig::Independent { probability } => Loss::independent(
+            probability_of("model.probability", *probability)?,
+            unit,
+            random,
+        ),
         LossConfig::GilbertElliott {
             p,
             r,
@@ -500,10 +504,10 @@ fn loss_stage(
             bad_loss,
         } => {
             let model = GilbertElliott {
-                p: share("model.p", *p)?,
-                r: share("model.r", *r)?,
-                good_loss: share("model.good_loss", *good_loss)?,
-                bad_loss: share("model.bad_loss", *bad_loss)?,
+                p: probability_of("model.p", *p)?,
+                r: probability_of("model.r", *r)?,
+                good_loss: probability_of("model.good_loss", *good_loss)?,
+                bad_loss: probability_of("model.bad_loss", *bad_loss)?,
             };
             Loss::gilbert_elliott(model, unit, random)
         }

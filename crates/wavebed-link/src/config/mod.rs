@@ -1,7 +1,7 @@
-//! The stages of a link as the laboratory file writes them.
+//! The stages of a link in the laboratory file.
 //!
-//! See `docs/development/laboratory-file.md`. Reading checks names and types; [`build`] checks values, reads the
-//! patterns and makes the stage.
+//! See `docs/development/laboratory-file.md`. The parser checks names and types; [`build`] checks values, reads the
+//! patterns and builds the stage.
 
 mod build;
 mod radio;
@@ -45,16 +45,16 @@ pub enum StageConfig {
         /// Bytes that each wire segment takes beyond its IP bytes.
         #[serde(default)]
         overhead_bytes: u32,
-        /// What limits count and what is served as a whole.
+        /// The unit of limits and of service.
         #[serde(default, with = "UnitName")]
         unit: Unit,
-        /// What happens at rate zero.
+        /// Handling of packets at rate zero.
         #[serde(default)]
         outage: Outage,
     },
     /// A delay.
     Delay {
-        /// Where delays come from.
+        /// Source of the delays.
         delay: DelayConfig,
         /// Whether a segment may overtake one with a longer delay.
         #[serde(default)]
@@ -62,27 +62,27 @@ pub enum StageConfig {
     },
     /// Losses.
     Loss {
-        /// Where losses come from.
+        /// Source of the losses.
         model: LossConfig,
-        /// What is lost as a whole.
+        /// The unit of loss.
         #[serde(default, with = "UnitName")]
         unit: Unit,
     },
     /// Copies of wire segments.
     Duplicate {
-        /// Share of wire segments that are copied, 0 to 1.
+        /// Probability that a wire segment is copied, 0 to 1.
         probability: f64,
     },
-    /// Wire segments that are held back and overtaken.
+    /// Wire segments that are delayed and overtaken.
     Reorder {
-        /// Share of wire segments that are held back, 0 to 1.
+        /// Probability that a wire segment is delayed, 0 to 1.
         probability: f64,
-        /// For how long, nanoseconds.
+        /// Its additional delay, nanoseconds.
         delay_ns: u64,
     },
     /// Bit errors.
     Corrupt {
-        /// Share of wire segments with a flipped bit, 0 to 1.
+        /// Probability that a wire segment gets a flipped bit, 0 to 1.
         probability: f64,
     },
     /// An NR or LTE link.
@@ -95,7 +95,7 @@ pub enum StageConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RateConfig {
-    /// Always the same rate.
+    /// A constant rate.
     Constant {
         /// Bits per second, more than 0.
         rate_bps: u64,
@@ -104,10 +104,10 @@ pub enum RateConfig {
     Pattern {
         /// The pattern.
         file: PathBuf,
-        /// What follows after it.
+        /// Behaviour after its end.
         #[serde(default)]
         end: End,
-        /// Where in it to begin, nanoseconds.
+        /// Its position at time 0, nanoseconds.
         #[serde(default)]
         start_ns: u64,
     },
@@ -115,10 +115,10 @@ pub enum RateConfig {
     Opportunities {
         /// The pattern.
         file: PathBuf,
-        /// What follows after it.
+        /// Behaviour after its end.
         #[serde(default)]
         end: End,
-        /// Where in it to begin, nanoseconds.
+        /// Its position at time 0, nanoseconds.
         #[serde(default)]
         start_ns: u64,
     },
@@ -129,20 +129,20 @@ pub enum RateConfig {
         /// Depth of the bucket, bytes.
         burst_bytes: u64,
     },
-    /// So many packets, whatever their size.
+    /// A rate in packets, independent of their size.
     Packets {
         /// Packets per second, more than 0.
         packets_per_s: u64,
     },
-    /// The rate of the moment of arrival, constant or from a pattern.
+    /// netem: the rate at the time of arrival, constant or from a pattern.
     Sampled {
         /// Bits per second, more than 0.
         rate_bps: Option<u64>,
         /// The pattern.
         file: Option<PathBuf>,
-        /// What follows after it.
+        /// Behaviour after its end.
         end: Option<End>,
-        /// Where in it to begin, nanoseconds.
+        /// Its position at time 0, nanoseconds.
         start_ns: Option<u64>,
     },
 }
@@ -153,47 +153,47 @@ pub enum RateConfig {
 pub enum QueueConfig {
     /// Drops arrivals.
     Droptail {
-        /// How much it holds.
+        /// Its limit.
         limit: Limit,
     },
-    /// Drops what has waited longest.
+    /// Drops the oldest segments.
     Drophead {
-        /// How much it holds.
+        /// Its limit.
         limit: Limit,
     },
     /// Never drops.
     Infinite {},
     /// RFC 8289.
     Codel {
-        /// How much it holds.
+        /// Its limit.
         limit: Limit,
         /// Acceptable standing delay, nanoseconds.
         #[serde(default = "default_target_ns")]
         target_ns: u64,
-        /// How long it must last, nanoseconds.
+        /// Time that it must last, nanoseconds.
         #[serde(default = "default_interval_ns")]
         interval_ns: u64,
-        /// Whether to mark instead of dropping.
+        /// Whether to mark ECN-capable segments instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
     /// RFC 8290.
     FqCodel {
-        /// How much all queues hold together.
+        /// The limit of all queues together.
         limit: Limit,
         /// Acceptable standing delay, nanoseconds.
         #[serde(default = "default_target_ns")]
         target_ns: u64,
-        /// How long it must last, nanoseconds.
+        /// Time that it must last, nanoseconds.
         #[serde(default = "default_interval_ns")]
         interval_ns: u64,
-        /// Whether to mark instead of dropping.
+        /// Whether to mark ECN-capable segments instead of dropping them.
         #[serde(default = "default_fq_ecn")]
         ecn: bool,
-        /// How many queues.
+        /// Number of queues.
         #[serde(default = "default_flows")]
         flows: u32,
-        /// Bytes of a turn.
+        /// Quantum, bytes.
         #[serde(default = "default_quantum_bytes")]
         quantum_bytes: u32,
     },
@@ -219,11 +219,11 @@ const fn default_quantum_bytes() -> u32 {
     1514
 }
 
-/// Where delays come from.
+/// Source of the delays.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DelayConfig {
-    /// Always the same delay.
+    /// A constant delay.
     Constant {
         /// Nanoseconds.
         delay_ns: u64,
@@ -232,10 +232,10 @@ pub enum DelayConfig {
     Pattern {
         /// The pattern, `steps` or `packets`.
         file: PathBuf,
-        /// What follows after it.
+        /// Behaviour after its end.
         #[serde(default)]
         end: End,
-        /// Where in it to begin, nanoseconds; 0 for a `packets` pattern.
+        /// Its position at time 0, nanoseconds; 0 for a `packets` pattern.
         #[serde(default)]
         start_ns: u64,
     },
@@ -254,13 +254,13 @@ pub enum DelayConfig {
     },
 }
 
-/// Where losses come from.
+/// Source of the losses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LossConfig {
-    /// Each by itself.
+    /// Independent losses.
     Independent {
-        /// Share that is lost, 0 to 1.
+        /// Probability of loss, 0 to 1.
         probability: f64,
     },
     /// Two states.
@@ -269,10 +269,10 @@ pub enum LossConfig {
         p: f64,
         /// From bad to good.
         r: f64,
-        /// Share lost in the good state.
+        /// Probability of loss in the good state.
         #[serde(default)]
         good_loss: f64,
-        /// Share lost in the bad state.
+        /// Probability of loss in the bad state.
         #[serde(default = "default_bad_loss")]
         bad_loss: f64,
     },
@@ -293,10 +293,10 @@ pub enum LossConfig {
     Pattern {
         /// The pattern, `steps` or `packets`.
         file: PathBuf,
-        /// What follows after it.
+        /// Behaviour after its end.
         #[serde(default)]
         end: End,
-        /// Where in it to begin, nanoseconds; 0 for a `packets` pattern.
+        /// Its position at time 0, nanoseconds; 0 for a `packets` pattern.
         #[serde(default)]
         start_ns: u64,
     },

@@ -1,11 +1,11 @@
-//! The radio stage as the laboratory file writes it.
+//! The radio stage in the laboratory file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load, queue_of, rate, share, time};
+use super::build::{Loader, fail, load, probability_of, queue_of, rate, time};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
@@ -127,7 +127,7 @@ const MAX_FRAME: usize = 160;
 const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;
 
-/// What the stages of one segment share: the connection of its two directions.
+/// The shared state of the stages of one hop: the connection of its two directions.
 #[derive(Debug, Default)]
 pub struct Shared {
     connection: Option<(ConnectionSettings, Arc<Connection>)>,
@@ -135,7 +135,7 @@ pub struct Shared {
 
 type ConnectionSettings = (Option<Drx>, Option<Rrc>);
 
-/// Makes the stage.
+/// Builds the stage.
 pub(super) fn build(
     keys: &RadioKeys,
     mtu_bytes: u32,
@@ -176,7 +176,10 @@ pub(super) fn build(
             "does not fit an fq_codel queue, which has no single order: use another queue or null",
         );
     }
-    let bler = keys.bler.map(|value| share("bler", value)).transpose()?;
+    let bler = keys
+        .bler
+        .map(|value| probability_of("bler", value))
+        .transpose()?;
     let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
     let connection = keys
         .connection
@@ -274,12 +277,12 @@ fn frame(
             format!("are {down} + {guard} + {up}: they must be {SYMBOLS} together"),
         );
     }
-    let shares: BTreeMap<char, (u32, u32)> =
+    let symbols_of: BTreeMap<char, (u32, u32)> =
         BTreeMap::from([('D', (SYMBOLS, 0)), ('S', (down, up)), ('U', (0, SYMBOLS))]);
     let mut downs = Vec::new();
     let mut ups = Vec::new();
     for letter in keys.frame.chars() {
-        let Some(&(down, up)) = shares.get(&letter) else {
+        let Some(&(down, up)) = symbols_of.get(&letter) else {
             return fail(&name, format!("has {letter:?}: use D, U and S"));
         };
         downs.push(down);
@@ -345,7 +348,7 @@ fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
     })
 }
 
-/// The timer; without it, it is waited until the gap is filled or given up.
+/// The timer; without it the receiver waits until the gap is filled or given up.
 fn reordering(keys: ReorderingKeys) -> Result<Option<u64>, ConfigError> {
     let timer = keys.timer_ns;
     timer
@@ -372,7 +375,7 @@ fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
     })
 }
 
-/// The connection of the segment: the one that its other direction has already made, if it is the same.
+/// The connection of the hop: that of the other direction, if it exists and is equal.
 fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connection>, ConfigError> {
     let drx = keys.drx.map(drx).transpose()?;
     let rrc = keys
@@ -389,7 +392,7 @@ fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connectio
         if *settings != (drx, rrc) {
             return fail(
                 "connection",
-                "differs between the two directions of the segment: give both the same",
+                "differs between the two directions of the hop: set both to the same",
             );
         }
         return Ok(Arc::clone(connection));

@@ -1,8 +1,8 @@
-//! The wifi stage as the laboratory file writes it.
+//! The wifi stage in the laboratory file.
 
 use serde::Deserialize;
 
-use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, queue_of, rate, share};
+use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, probability_of, queue_of, rate};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -13,9 +13,9 @@ use crate::wifi::{Bler, Wifi, WifiSettings};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WifiConfig {
-    /// What full aggregates carry: constant, or the `rate_bps` of a pattern.
+    /// Throughput of full aggregates: constant, or the `rate_bps` of a pattern.
     pub rate: RateConfig,
-    /// Share of frames that fail, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
+    /// Probability that a frame fails, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
     pub bler: Option<f64>,
     /// The queue.
     pub queue: QueueConfig,
@@ -25,7 +25,7 @@ pub struct WifiConfig {
     pub aggregate_frames: u32,
     /// Airtime of an aggregate beside its bytes, nanoseconds.
     pub overhead_ns: u64,
-    /// How often a packet is sent again.
+    /// Retransmissions of a packet at most.
     pub retries: u32,
     /// Bytes of a frame beyond the IP bytes of its packet.
     #[serde(default = "default_overhead_bytes")]
@@ -44,7 +44,7 @@ const MAX_AGGREGATE_FRAMES: u32 = 1024;
 const MAX_OVERHEAD_NS: u64 = 1_000_000_000;
 const MAX_RETRIES: u32 = 255;
 
-/// Makes the stage.
+/// Builds the stage.
 pub(super) fn stage(
     config: &WifiConfig,
     mtu_bytes: u32,
@@ -77,7 +77,7 @@ pub(super) fn stage(
         _ => return fail("rate.kind", "does not fit wifi: use constant or pattern"),
     };
     let bler = match config.bler {
-        Some(bler) => Bler::Constant(share("bler", bler)?),
+        Some(bler) => Bler::Constant(probability_of("bler", bler)?),
         None => of_pattern,
     };
     let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;

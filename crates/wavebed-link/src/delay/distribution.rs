@@ -1,4 +1,4 @@
-//! Delays drawn from a distribution, with the asked correlation between neighbours.
+//! Delays drawn from a distribution, with a correlation between neighbours.
 
 use super::normal;
 use crate::random_stream::RandomStream;
@@ -24,14 +24,14 @@ pub struct Distribution {
     pub shape: Shape,
     /// Mean, nanoseconds.
     pub mean_ns: u64,
-    /// What one unit of the shape stands for, nanoseconds.
+    /// One unit of the shape, nanoseconds.
     pub spread_ns: u64,
     /// Correlation of the Gaussian variables behind neighbouring delays, from 0 to 1.
     pub correlation: f64,
 }
 
 impl Distribution {
-    /// The delay with a share `below` under it and a share `above` over it, nanoseconds, never below 0.
+    /// The delay with probability `below` under it and probability `above` over it, nanoseconds, never below 0.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a delay above 2^53 ns, 104 days, may lose a nanosecond"
@@ -57,15 +57,15 @@ impl Distribution {
 
 /// Draws the delays of one stage, in the order of their indices.
 ///
-/// Neighbours are tied by a Gaussian copula: a stationary chain `z' = c z + sqrt(1 - c^2) e` of standard normal
-/// variables, each mapped to a delay by its rank. Every single delay has exactly the asked distribution, whatever
-/// the correlation.
+/// Neighbours are correlated by a Gaussian copula: a stationary chain `z' = c z + sqrt(1 - c^2) e` of standard normal
+/// variables, each mapped to a delay by its rank. Every single delay has exactly the given distribution, for every
+/// correlation.
 #[derive(Clone, Debug)]
 pub(super) struct Sampler {
     distribution: Distribution,
     random: RandomStream,
     index: u64,
-    /// The chain's last value, once there is one.
+    /// The last value of the chain, if any.
     z: Option<f64>,
     /// `sqrt(1 - c^2)`.
     fresh: f64,
@@ -95,7 +95,7 @@ impl Sampler {
     }
 
     pub(super) fn next_ns(&mut self) -> u64 {
-        let (below, above) = shares(self.random, self.index);
+        let (below, above) = probabilities(self.random, self.index);
         self.index += 1;
         if self.distribution.correlation == 0.0 {
             return self.distribution.delay_ns(below, above);
@@ -106,15 +106,15 @@ impl Sampler {
         });
         self.z = Some(z);
         self.distribution
-            .delay_ns(normal::share_below(z), normal::share_below(-z))
+            .delay_ns(normal::probability_below(z), normal::probability_below(-z))
     }
 }
 
-/// The random number of `index` as the shares below and above it, neither of them zero.
+/// The random number of `index` as the probabilities below and above it, neither of them zero.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
-fn shares(random: RandomStream, index: u64) -> (f64, f64) {
+fn probabilities(random: RandomStream, index: u64) -> (f64, f64) {
     const STEPS: u64 = 1 << 52;
     let step = random.word(index) >> 12;
-    let share = |halves: u64| halves as f64 / (2 * STEPS) as f64;
-    (share(2 * step + 1), share(2 * (STEPS - step) - 1))
+    let fraction = |halves: u64| halves as f64 / (2 * STEPS) as f64;
+    (fraction(2 * step + 1), fraction(2 * (STEPS - step) - 1))
 }

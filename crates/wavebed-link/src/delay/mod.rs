@@ -1,4 +1,4 @@
-//! Delay: the time that a wire segment spends on its way, whatever else travels.
+//! Delay: the time that a wire segment spends in the link, independent of other traffic.
 
 mod distribution;
 mod normal;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 pub use distribution::{Distribution, Shape};
 
-use crate::books::Reason;
-use crate::fate::stretches;
+use crate::chance::stretches;
+use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Kind, Pattern};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
@@ -19,8 +19,8 @@ use distribution::Sampler;
 
 /// Delays each wire segment.
 ///
-/// In order, a segment leaves when its delay is over and everything before it has left. With `reorder`, it leaves
-/// when its delay is over.
+/// Without `reorder`, a segment leaves when its delay is over and all earlier segments have left. With `reorder`, it
+/// leaves when its delay is over.
 #[derive(Debug)]
 pub struct Delay {
     source: Source,
@@ -28,7 +28,7 @@ pub struct Delay {
     backlog: Backlog,
 }
 
-/// Where delays come from.
+/// Source of the delays.
 #[derive(Debug)]
 enum Source {
     Constant(u64),
@@ -51,7 +51,7 @@ impl Source {
         })
     }
 
-    /// The one delay of all segments of `run`, if that is sure without asking each.
+    /// The common delay of all segments of `run`, if it is known without a draw for each.
     fn common(&mut self, run: &Run) -> Common {
         let control = run.flags.has(RunFlags::CONTROL);
         match self {
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// The delay of the next segment; `None` once a pattern has ended.
+    /// The delay of the next segment; `None` after the end of a pattern.
     fn next(&mut self, at_ns: u64) -> Option<u64> {
         match self {
             Self::Constant(delay_ns) => Some(*delay_ns),
@@ -88,13 +88,13 @@ impl Source {
     }
 }
 
-/// Whether a run has one delay.
+/// The common delay of a run.
 enum Common {
     /// This one, nanoseconds.
     Delay(u64),
     /// The pattern has ended.
     Ended,
-    /// Not known before each segment was asked for.
+    /// Unknown before a draw for each segment.
     No,
 }
 
@@ -104,13 +104,13 @@ impl Common {
     }
 }
 
-/// The delay at `position`; `None` once the pattern has ended.
+/// The delay at `position`; `None` after the end of the pattern.
 fn delay_at(cursor: &mut Cursor, position: u64) -> Option<u64> {
     let row = cursor.seek(position)?;
     cursor.pattern().delay_ns().map(|delays| delays[row])
 }
 
-/// What is on its way; runs are stamped with the time at which they leave.
+/// Segments in flight; runs are stamped with the time at which they leave.
 #[derive(Debug)]
 enum Waiting {
     InOrder {
@@ -143,7 +143,7 @@ impl Delay {
         }
     }
 
-    /// The same delay for everything.
+    /// A constant delay.
     #[must_use]
     pub fn constant(delay_ns: u64, reorder: bool) -> Self {
         Self::new(Source::Constant(delay_ns), reorder)
@@ -181,7 +181,7 @@ impl Delay {
         self.waiting.insert(run, due_ns);
     }
 
-    /// Each segment of `run` gets its own delay. In order, those that wait for the same one before them leave
+    /// Each segment of `run` gets its own delay. Without `reorder`, segments that wait for the same earlier one leave
     /// together.
     fn hold_each(&mut self, run: Run, out: &mut Outlet<'_>) {
         let Self {
@@ -278,7 +278,7 @@ impl Stage for Delay {
     }
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
-        // What is on its way keeps the delay that it set out with.
+        // Segments in flight keep their delay.
         let source = match change {
             Change::DelayNs(delay_ns) => Some(Source::Constant(*delay_ns)),
             Change::Pattern(pattern) => Source::pattern(pattern.clone(), End::Repeat, 0, now_ns),
@@ -292,7 +292,7 @@ impl Stage for Delay {
     }
 }
 
-/// A run in a heap whose top is the next to leave: the earliest, and of equals the one that came first.
+/// A heap entry; the top leaves next: the earliest, and of equals the first arrival.
 #[derive(Debug)]
 struct Held {
     run: Run,

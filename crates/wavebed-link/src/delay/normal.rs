@@ -62,7 +62,7 @@ const TAIL: Ratio<8, 8> = Ratio {
     ],
 };
 
-/// The same beyond.
+/// The same for the tails beyond.
 const FAR_TAIL: Ratio<8, 8> = Ratio {
     above: [
         2.010_334_399_292_288_1e-7,
@@ -86,7 +86,7 @@ const FAR_TAIL: Ratio<8, 8> = Ratio {
     ],
 };
 
-/// The standard normal value below which a share `below` lies, `above` being the rest; both within 0 to 1.
+/// The standard normal quantile with probability `below` below it and probability `above` above it, both within 0 to 1.
 /// Two arguments keep the upper tail as exact as the lower one.
 pub(super) fn quantile(below: f64, above: f64) -> f64 {
     let from_middle = below - 0.5;
@@ -125,8 +125,8 @@ const HART: Ratio<7, 8> = Ratio {
     ],
 };
 
-/// The share of a standard normal distribution below `z`.
-pub(super) fn share_below(z: f64) -> f64 {
+/// The probability that a standard normal variable lies below `z`.
+pub(super) fn probability_below(z: f64) -> f64 {
     let distance = z.abs();
     let density = (-0.5 * distance * distance).exp();
     let tail = if distance < 5.0 * std::f64::consts::SQRT_2 {
@@ -143,9 +143,9 @@ pub(super) fn share_below(z: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{quantile, share_below};
+    use super::{probability_below, quantile};
 
-    /// Pairs of z and its share below, computed with another implementation of `erfc`.
+    /// Pairs of z and the probability below it, computed with another implementation of `erfc`.
     const KNOWN: [(f64, f64); 7] = [
         (-8.0, 6.220_960_574_271_819e-16),
         (-6.0, 9.865_876_450_377_012e-10),
@@ -157,30 +157,33 @@ mod tests {
     ];
 
     #[test]
-    fn shares_and_quantiles_match_known_values() {
-        for (z, share) in KNOWN {
-            let found = share_below(z);
+    fn probabilities_and_quantiles_match_known_values() {
+        for (z, probability) in KNOWN {
+            let found = probability_below(z);
             assert!(
-                (found / share - 1.0).abs() < 1e-8,
-                "share below {z}: {found}"
-            );
-            assert!((found - share).abs() < 1e-15, "share below {z}: {found}");
-            assert!(
-                (quantile(share, 1.0 - share) - z).abs() < 1e-12,
-                "quantile {share}"
+                (found / probability - 1.0).abs() < 1e-8,
+                "probability below {z}: {found}"
             );
             assert!(
-                (quantile(1.0 - share, share) + z).abs() < 1e-12,
-                "upper quantile {share}"
+                (found - probability).abs() < 1e-15,
+                "probability below {z}: {found}"
+            );
+            assert!(
+                (quantile(probability, 1.0 - probability) - z).abs() < 1e-12,
+                "quantile {probability}"
+            );
+            assert!(
+                (quantile(1.0 - probability, probability) + z).abs() < 1e-12,
+                "upper quantile {probability}"
             );
         }
     }
 
     #[test]
-    fn quantile_undoes_share() {
+    fn quantile_inverts_probability_below() {
         for step in -7000..=7000 {
             let z = f64::from(step) / 1000.0;
-            let back = quantile(share_below(z), share_below(-z));
+            let back = quantile(probability_below(z), probability_below(-z));
             assert!((back - z).abs() < 1e-8, "{z} came back as {back}");
         }
     }

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use super::Fate;
-use crate::books::Reason;
-use crate::fate::Chance;
+use super::Outcome;
+use crate::chance::Chance;
+use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Pattern};
 use crate::random_stream::RandomStream;
 
-/// The chance of loss at each position of a pattern.
+/// The loss probability at each position of a pattern.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct Probabilities {
     chances: Box<[Chance]>,
     cursor: Cursor,
 }
 
-impl Shares {
-    /// The shares of `pattern` from its position `start` on, which is where the absolute position `origin` is.
-    /// `None` without a loss column.
+impl Probabilities {
+    /// The probabilities of `pattern` from its position `start` on, which is the absolute position `origin`. `None`
+    /// without a loss column.
     pub(super) fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Option<Self> {
         let chances = pattern
             .loss()?
             .iter()
-            .map(|&share| Chance::new(share))
+            .map(|&probability| Chance::new(probability))
             .collect();
         Some(Self {
             chances,
@@ -30,20 +30,20 @@ impl Shares {
         })
     }
 
-    /// The chance at `position`; `None` once the pattern has ended.
+    /// The probability at `position`; `None` after the end of the pattern.
     pub(super) fn chance(&mut self, position: u64) -> Option<Chance> {
         self.cursor.seek(position).map(|row| self.chances[row])
     }
 
     /// Decision `index`, at `position`.
-    pub(super) fn fate(&mut self, position: u64, random: RandomStream, index: u64) -> Fate {
+    pub(super) fn outcome(&mut self, position: u64, random: RandomStream, index: u64) -> Outcome {
         match self.chance(position) {
             Some(chance) => chance.hits(random, index).then_some(Reason::Loss),
             None => Some(Reason::Ended),
         }
     }
 
-    /// The one chance that holds for `count` positions from `position` on, if one does.
+    /// The probability at `count` positions from `position` on, if it is the same.
     pub(super) fn common_chance(&mut self, position: u64, count: u16) -> Option<Chance> {
         let chance = self.chance(position)?;
         (self.cursor.until() - position >= u64::from(count)).then_some(chance)

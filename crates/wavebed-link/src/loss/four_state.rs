@@ -1,4 +1,4 @@
-//! Loss in bursts and alone, from a chain of four states.
+//! The four-state loss model: bursts and single losses.
 
 use crate::random_stream::RandomStream;
 
@@ -23,7 +23,7 @@ pub struct FourState {
 }
 
 impl FourState {
-    /// The rule that these parameters break, if they do.
+    /// The rule that these parameters break, if any.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let all = [self.p13, self.p31, self.p32, self.p23, self.p14];
@@ -67,7 +67,7 @@ impl Chain {
         }
     }
 
-    /// Whether decision `index` is a loss: the chain moves first, then the new state decides, as in netem.
+    /// Whether decision `index` is a loss: the transition first, then the new state decides, as in netem.
     pub(super) fn lost(&mut self, random: RandomStream, index: u64) -> bool {
         let unit = random.unit(index);
         let FourState {

@@ -1,6 +1,6 @@
-//! Bursts of loss from a chain of two states.
+//! The Gilbert–Elliott loss model: bursts from two states.
 
-use crate::fate::Chance;
+use crate::chance::Chance;
 use crate::random_stream::RandomStream;
 
 /// Parameters of the Gilbert–Elliott model, each a probability per decision.
@@ -38,7 +38,7 @@ impl Chain {
         }
     }
 
-    /// Whether decision `index` is a loss: the state as it stands decides, then it may change, as in netem.
+    /// Whether decision `index` is a loss: the current state decides, then the transition, as in netem.
     pub(super) fn lost(&mut self, random: RandomStream, index: u64) -> bool {
         let state = usize::from(self.bad);
         self.bad ^= self.leave[state].hits(self.moves, index);

@@ -1,4 +1,4 @@
-//! Loss: some segments never arrive.
+//! Loss of segments.
 
 mod by_pattern;
 mod four_state;
@@ -9,27 +9,26 @@ pub use gilbert_elliott::GilbertElliott;
 
 use std::sync::Arc;
 
-use crate::books::Reason;
-use crate::fate::{Chance, stretches};
+use crate::chance::{Chance, stretches};
+use crate::counters::Reason;
 use crate::pattern::{End, Kind, Pattern};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
 
-/// Drops wire segments, or super-packets whole, as a model says.
+/// Drops wire segments, or whole super-packets, by a model.
 ///
-/// Decisions are numbered in the order in which their units reach the stage; what decision `n` says depends on the
-/// seed and on `n` (and, for a pattern over time, on the probability of that time), never on what was drawn before
-/// for other traffic.
+/// Decisions are numbered in the order in which their units reach the stage; decision `n` depends on the seed and on
+/// `n` (and, for a pattern over time, on the probability at that time), not on draws for other traffic.
 #[derive(Debug)]
 pub struct Loss {
     model: Model,
     unit: Unit,
     random: RandomStream,
-    /// Of the next decision.
+    /// Index of the next decision.
     index: u64,
-    /// The super-packet that was decided on last.
+    /// The super-packet of the last decision.
     last: Option<Decided>,
 }
 
@@ -39,25 +38,25 @@ enum Model {
     GilbertElliott(gilbert_elliott::Chain),
     FourState(four_state::Chain),
     /// A pattern over time.
-    OverTime(by_pattern::Shares),
+    OverTime(by_pattern::Probabilities),
     /// A pattern by the number of the decision.
-    ByIndex(by_pattern::Shares),
+    ByIndex(by_pattern::Probabilities),
 }
 
-/// What becomes of a segment: `None` for passing on.
-type Fate = Option<Reason>;
+/// The outcome for a segment: `None` if it passes.
+type Outcome = Option<Reason>;
 
-/// A super-packet whose first segments were decided on; a stage before this one may have split it.
+/// A super-packet whose first segments were decided; an earlier stage may have split it.
 #[derive(Clone, Copy, Debug)]
 struct Decided {
     packet: u32,
     copy: bool,
     end: u16,
-    fate: Fate,
+    outcome: Outcome,
 }
 
 impl Decided {
-    /// Whether `run` continues the super-packet. Keys are used again, but a new packet starts at its beginning.
+    /// Whether `run` continues the super-packet. Keys are reused, but a new packet starts with its first segment.
     const fn goes_on_with(self, run: &Run) -> bool {
         self.packet == run.packet
             && self.copy == run.flags.has(RunFlags::COPY)
@@ -76,7 +75,7 @@ impl Loss {
         }
     }
 
-    /// Each decision by itself, with `probability`.
+    /// Independent loss with `probability`.
     ///
     /// # Panics
     /// If `probability` is not within 0 to 1.
@@ -111,8 +110,8 @@ impl Loss {
         )
     }
 
-    /// Each decision by itself, with the share that `pattern` gives for the time of arrival (`steps`) or for the
-    /// number of the decision (`packets`). Its position at time 0, or at decision 0, is `start`.
+    /// Independent loss with the probability of `pattern` at the time of arrival (`steps`) or at the number of the
+    /// decision (`packets`). Its position at time 0, or at decision 0, is `start`.
     ///
     /// # Panics
     /// If the pattern has no `loss` column.
@@ -125,23 +124,23 @@ impl Loss {
         random: RandomStream,
     ) -> Self {
         let by_index = pattern.kind() == Kind::Packets;
-        let shares =
-            by_pattern::Shares::new(pattern, end, start, 0).expect("the pattern has a loss column");
+        let probabilities = by_pattern::Probabilities::new(pattern, end, start, 0)
+            .expect("the pattern has a loss column");
         let model = if by_index {
-            Model::ByIndex(shares)
+            Model::ByIndex(probabilities)
         } else {
-            Model::OverTime(shares)
+            Model::OverTime(probabilities)
         };
         Self::new(model, unit, random)
     }
 
     fn accept_superpacket(&mut self, run: Run, out: &mut Outlet<'_>) {
-        let fate = match self.last {
-            Some(last) if last.goes_on_with(&run) => last.fate,
+        let outcome = match self.last {
+            Some(last) if last.goes_on_with(&run) => last.outcome,
             _ => {
                 let index = self.index;
                 self.index += 1;
-                self.model.fate(run.at_ns, index, self.random)
+                self.model.outcome(run.at_ns, index, self.random)
             }
         };
         let copy = run.flags.has(RunFlags::COPY);
@@ -149,50 +148,50 @@ impl Loss {
             packet: run.packet,
             copy,
             end: run.end(),
-            fate,
+            outcome,
         });
-        part(run, fate, out);
+        part(run, outcome, out);
     }
 }
 
 impl Model {
     /// Decision `index`, at `at_ns`.
-    fn fate(&mut self, at_ns: u64, index: u64, random: RandomStream) -> Fate {
+    fn outcome(&mut self, at_ns: u64, index: u64, random: RandomStream) -> Outcome {
         let lost = match self {
             Self::Independent(chance) => chance.hits(random, index),
             Self::GilbertElliott(chain) => chain.lost(random, index),
             Self::FourState(chain) => chain.lost(random, index),
-            Self::OverTime(shares) => return shares.fate(at_ns, random, index),
-            Self::ByIndex(shares) => return shares.fate(index, random, index),
+            Self::OverTime(probabilities) => return probabilities.outcome(at_ns, random, index),
+            Self::ByIndex(probabilities) => return probabilities.outcome(index, random, index),
         };
         lost.then_some(Reason::Loss)
     }
 
-    /// Decides on each segment of `run`, the first of which is decision `index`.
+    /// Decides on each segment of `run`, starting with decision `index`.
     fn pass(&mut self, run: Run, mut index: u64, random: RandomStream, out: &mut Outlet<'_>) {
         match self {
             Self::Independent(chance) => return independent(run, *chance, index, random, out),
             // The whole run arrives at one time.
-            Self::OverTime(shares) => {
-                return match shares.chance(run.at_ns) {
+            Self::OverTime(probabilities) => {
+                return match probabilities.chance(run.at_ns) {
                     Some(chance) => independent(run, chance, index, random, out),
                     None => part(run, Some(Reason::Ended), out),
                 };
             }
             // Most runs lie within one row.
-            Self::ByIndex(shares) => {
-                if let Some(chance) = shares.common_chance(index, run.count) {
+            Self::ByIndex(probabilities) => {
+                if let Some(chance) = probabilities.common_chance(index, run.count) {
                     return independent(run, chance, index, random, out);
                 }
             }
             Self::GilbertElliott(_) | Self::FourState(_) => {}
         }
-        let fate = || {
-            let fate = self.fate(run.at_ns, index, random);
+        let outcome = || {
+            let outcome = self.outcome(run.at_ns, index, random);
             index += 1;
-            fate
+            outcome
         };
-        stretches(run, fate, |stretch, fate| part(stretch, fate, out));
+        stretches(run, outcome, |stretch, outcome| part(stretch, outcome, out));
     }
 }
 
@@ -200,21 +199,21 @@ fn independent(run: Run, chance: Chance, index: u64, random: RandomStream, out: 
     if let Some(lost) = chance.certainty() {
         return part(run, lost.then_some(Reason::Loss), out);
     }
-    // Most runs lose nothing: find that out before cutting.
+    // Most runs lose nothing: check that before the split.
     if !(index..index + u64::from(run.count)).any(|index| chance.hits(random, index)) {
         return out.forward(run);
     }
     let mut next = index..;
-    let fate = || {
+    let outcome = || {
         next.next()
             .is_some_and(|index| chance.hits(random, index))
             .then_some(Reason::Loss)
     };
-    stretches(run, fate, |stretch, fate| part(stretch, fate, out));
+    stretches(run, outcome, |stretch, outcome| part(stretch, outcome, out));
 }
 
-fn part(run: Run, fate: Fate, out: &mut Outlet<'_>) {
-    match fate {
+fn part(run: Run, outcome: Outcome, out: &mut Outlet<'_>) {
+    match outcome {
         None => out.forward(run),
         Some(reason) => out.drop(run, reason),
     }
@@ -253,14 +252,15 @@ impl Stage for Loss {
             Change::Pattern(pattern) => {
                 let by_index = pattern.kind() == Kind::Packets;
                 let origin = if by_index { self.index } else { now_ns };
-                let Some(shares) = by_pattern::Shares::new(pattern.clone(), End::Repeat, 0, origin)
+                let Some(probabilities) =
+                    by_pattern::Probabilities::new(pattern.clone(), End::Repeat, 0, origin)
                 else {
                     return false;
                 };
                 if by_index {
-                    Model::ByIndex(shares)
+                    Model::ByIndex(probabilities)
                 } else {
-                    Model::OverTime(shares)
+                    Model::OverTime(probabilities)
                 }
             }
             _ => return false,

@@ -1,23 +1,23 @@
-//! Playback of a pattern: which row holds now, and until when.
+//! Playback of a pattern: the current row and its end.
 
 use std::sync::Arc;
 
 use super::Pattern;
 
-/// What follows when a pattern is over.
+/// Behaviour after the end of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// It starts again.
     #[default]
     Repeat,
-    /// The last value holds for ever.
+    /// The last value holds.
     Hold,
-    /// What it drives ends.
+    /// The stage ends.
     Stop,
 }
 
-/// A place in a pattern of values that hold (`steps` over time, `packets` over the index).
+/// A position in a `steps` pattern (over time) or a `packets` pattern (over the index).
 ///
 /// Positions are absolute: nanoseconds of virtual time, or indices of wire segments. They may not go back.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Cursor {
     mark: Mark,
 }
 
-/// Where a [`Cursor`] stands; cheap to keep, to go back there.
+/// The position of a [`Cursor`], to restore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Position within all laps at which the present lap began.
@@ -40,7 +40,7 @@ pub struct Mark {
 }
 
 impl Cursor {
-    /// Plays `pattern` from its position `start` on; the absolute position `origin` is where that is.
+    /// Plays `pattern` from its position `start` on, which is the absolute position `origin`.
     #[must_use]
     pub fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Self {
         let mark = Mark {
@@ -82,25 +82,25 @@ impl Cursor {
         (self.end == End::Stop).then(|| self.origin.saturating_add(length))
     }
 
-    /// The pattern that is played.
+    /// The pattern.
     #[must_use]
     pub const fn pattern(&self) -> &Arc<Pattern> {
         &self.pattern
     }
 
-    /// What follows when the pattern is over.
+    /// Behaviour after the end of the pattern.
     #[must_use]
     pub const fn end(&self) -> End {
         self.end
     }
 
-    /// Where the cursor stands.
+    /// The position.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Goes back to where the cursor stood.
+    /// Restores a position.
     pub const fn restore(&mut self, mark: Mark) {
         self.mark = mark;
     }
@@ -136,7 +136,7 @@ impl Cursor {
             }
         }
         let within = position - mark.lap;
-        // The next row or the one after it is the common case; a jump is searched for.
+        // The next row or the one after it is the common case; other rows are searched.
         while mark.row + 1 < at.len() && at[mark.row + 1] <= within {
             mark.row += 1;
             if mark.row + 1 < at.len() && at[mark.row + 1] <= within {

@@ -1,7 +1,7 @@
-//! Patterns: the time series that drive a link, read from the native format.
+//! Patterns: time series for links, read from the native format.
 //!
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
-//! nanoseconds, bits per second, bytes. Only shares (loss, block errors) are floating point.
+//! nanoseconds, bits per second, bytes. Only fractions (loss, block errors) are floating point.
 
 mod cursor;
 mod number;
@@ -12,14 +12,14 @@ pub use cursor::{Cursor, End, Mark};
 pub use parse::PatternError;
 pub use state::State;
 
-/// What the rows of a pattern mean.
+/// The kind of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Values that hold from a time until the time of the next row.
+    /// Rows are values over time, each until the next row.
     Steps,
-    /// Moments at which a link may deliver so many bytes.
+    /// Rows are times at which a link may deliver a number of bytes.
     Opportunities,
-    /// Values that hold from an index of a wire segment until the index of the next row.
+    /// Rows are values over the index of the wire segment, each until the next row.
     Packets,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// A pattern in memory: one array for each column that it has.
+/// A pattern in memory: one array per column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
     kind: Kind,
@@ -51,7 +51,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// What the rows mean.
+    /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -63,7 +63,7 @@ impl Pattern {
         self.period
     }
 
-    /// Where each row begins: nanoseconds, or the index of a wire segment. At least one row.
+    /// Start of each row: nanoseconds, or the index of a wire segment. At least one row.
     #[must_use]
     pub const fn at(&self) -> &[u64] {
         &self.at
@@ -81,15 +81,15 @@ impl Pattern {
         self.delay_ns.as_deref()
     }
 
-    /// Shares of lost segments, 0 to 1, one for each row, where the pattern has them.
+    /// Fraction of segments lost, 0 to 1, one for each row, where the pattern has them.
     #[must_use]
     pub fn loss(&self) -> Option<&[f64]> {
         self.loss.as_deref()
     }
 
-    /// Shares of first transmissions of a block that fail, 0 to 1, one for each row, where the pattern has them.
+    /// Fraction of first block transmissions that fail, 0 to 1, one for each row, where the pattern has them.
     ///
-    /// A pattern that has them has rates.
+    /// A pattern with them has rates.
     #[must_use]
     pub fn bler(&self) -> Option<&[f64]> {
         self.bler.as_deref()

@@ -1,6 +1,6 @@
-//! Plain decimal numbers into integers, exactly.
+//! Exact parsing of plain decimal numbers into integers.
 
-/// A non-negative whole number of at most `max`. The error is the rule that was broken.
+/// A non-negative whole number of at most `max`. The error is the broken rule.
 pub fn whole(text: &[u8], max: u64) -> Result<u64, &'static str> {
     if text.is_empty() {
         return Err("is empty");
@@ -50,8 +50,8 @@ pub fn seconds(text: &[u8]) -> Result<u64, &'static str> {
     }
 }
 
-/// A share from 0 to 1.
-pub fn share(text: &[u8]) -> Result<f64, &'static str> {
+/// A fraction, 0 to 1.
+pub fn fraction(text: &[u8]) -> Result<f64, &'static str> {
     split(text)?;
     let text = std::str::from_utf8(text).map_err(|_| "is not a plain decimal number")?;
     let value: f64 = text.parse().map_err(|_| "is not a plain decimal number")?;
@@ -62,7 +62,7 @@ pub fn share(text: &[u8]) -> Result<f64, &'static str> {
     }
 }
 
-/// The digits before and after the point; both may not be missing where there is a point.
+/// The digits before and after the point; at least one part must have digits.
 fn split(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     const RULE: &str = "is not a plain decimal number";
     if text.is_empty() {
@@ -83,7 +83,7 @@ fn split(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{seconds, share, whole};
+    use super::{fraction, seconds, whole};
 
     #[test]
     fn seconds_are_exact_nanoseconds() {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_and_shares_have_ranges() {
+    fn whole_numbers_and_fractions_have_ranges() {
         assert_eq!(
             whole(b"1000000000000", 1_000_000_000_000),
             Ok(1_000_000_000_000)
@@ -111,9 +111,9 @@ mod tests {
         assert!(whole(b"1000000000001", 1_000_000_000_000).is_err());
         assert!(whole(b"99999999999999999999999999", u64::MAX - 1).is_err());
         assert!(whole(b"1.0", 9).is_err());
-        assert_eq!(share(b"0.25"), Ok(0.25));
-        assert_eq!(share(b"1"), Ok(1.0));
-        assert!(share(b"1.0000001").is_err());
-        assert!(share(b"1e-3").is_err());
+        assert_eq!(fraction(b"0.25"), Ok(0.25));
+        assert_eq!(fraction(b"1"), Ok(1.0));
+        assert!(fraction(b"1.0000001").is_err());
+        assert!(fraction(b"1e-3").is_err());
     }
 }

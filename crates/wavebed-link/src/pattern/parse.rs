@@ -1,14 +1,14 @@
-//! The reader of the native pattern format.
+//! The parser of the native pattern format.
 
 use super::{Kind, Pattern, State, number};
 
-/// Why a text is not a pattern.
+/// The error of an invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct PatternError {
-    /// Number of the offending line, from 1; one past the last line where something is missing.
+    /// Number of the line, from 1; one past the last line if a part is missing.
     pub line: usize,
-    /// The rule that is broken, and the remedy.
+    /// The broken rule, and the remedy.
     pub message: String,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// As much of a value as a message can show.
+/// A value, shortened for a message.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown: String = text.chars().take(40).collect();
@@ -148,7 +148,7 @@ const fn first_column(kind: Kind) -> &'static str {
     }
 }
 
-/// Everything before the rows.
+/// The header.
 struct Head {
     kind: Kind,
     period: u64,
@@ -317,7 +317,7 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
     Ok(columns)
 }
 
-/// The rows so far.
+/// The rows read so far.
 struct Rows {
     kind: Kind,
     period: u64,
@@ -445,8 +445,8 @@ impl Rows {
                 number::whole(field, MAX_RATE_BPS).map(|rate| self.rate_bps.push(rate))
             }
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
-            Column::Loss => number::share(field).map(|loss| self.loss.push(loss)),
-            Column::Bler => number::share(field).map(|bler| self.bler.push(bler)),
+            Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
+            Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),

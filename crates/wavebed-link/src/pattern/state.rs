@@ -1,24 +1,24 @@
-//! What a radio is doing.
+//! The state of a radio link.
 
 /// The state of the radio in a row of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The direct path is free.
+    /// Line of sight.
     Los,
-    /// A building stands in the direct path.
+    /// No line of sight: a building blocks the direct path.
     Nlos,
-    /// Something that is not a building stands in the direct path.
+    /// An obstacle other than a building blocks the direct path.
     Blocked,
     /// The radio link has failed, or is too weak for any block.
     Outage,
-    /// A gap in which nothing is sent; after it the buffer was forwarded or lost.
+    /// Interruption by a handover; the buffer is forwarded or lost.
     Handover,
-    /// The link is on its fallback carrier, whose slots hold.
+    /// The link uses its fallback carrier and the slots of that.
     Fallback,
 }
 
 impl State {
-    /// Every state, in the order in which the reference lists them.
+    /// Every state, in the order of the reference.
     pub const ALL: [Self; 6] = [
         Self::Los,
         Self::Nlos,
@@ -28,7 +28,7 @@ impl State {
         Self::Fallback,
     ];
 
-    /// The word in the `state` column.
+    /// Its name in the `state` column.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    /// The state that a word of the `state` column names.
+    /// The state of this name in the `state` column.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL

@@ -1,7 +1,7 @@
 //! The `CoDel` queue of RFC 8289.
 
 use super::{Fifo, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::{Ecn, Run};
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;
@@ -13,14 +13,14 @@ pub struct CodelSettings {
     pub target_ns: u64,
     /// How long the delay must stay above the target, nanoseconds (INTERVAL).
     pub interval_ns: u64,
-    /// Whether to mark segments that understand ECN instead of dropping them.
+    /// Whether to mark ECN-capable segments instead of dropping them.
     pub ecn: bool,
-    /// A queue of no more bytes than this is never too long. Where larger segments come, the largest counts.
+    /// A queue of at most this many bytes is never too long. It is raised to the largest segment seen.
     pub mtu_bytes: u32,
 }
 
 impl Default for CodelSettings {
-    /// What RFC 8289, section 4, recommends for the open Internet, with Ethernet's MTU.
+    /// The values of RFC 8289, section 4, for the open Internet, with Ethernet's MTU.
     fn default() -> Self {
         Self {
             target_ns: 5_000_000,
@@ -32,7 +32,7 @@ impl Default for CodelSettings {
 }
 
 impl CodelSettings {
-    /// Makes room in the MTU for the segments of `run`.
+    /// Raises the MTU to the segments of `run`.
     pub(super) fn see(&mut self, run: &Run) {
         self.mtu_bytes = self.mtu_bytes.max(run.head_bytes());
     }
@@ -41,7 +41,7 @@ impl CodelSettings {
 /// The state of one `CoDel` queue, named as in RFC 8289, section 5.
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    /// When the delay will have been above the target for an interval, while it is above.
+    /// While the delay is above the target: when it will have been so for an interval.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
     count: u32,
@@ -64,7 +64,7 @@ impl Control {
         from_ns + (interval_ns as f64 / f64::from(self.count).sqrt()) as u64
     }
 
-    /// Takes the head of `fifo`, and says whether it may be dropped.
+    /// Takes the head of `fifo`, and returns whether it may be dropped.
     fn take(
         &mut self,
         fifo: &mut Fifo,
@@ -86,7 +86,7 @@ impl Control {
         Some((run, now_ns >= first_above_ns))
     }
 
-    /// Takes the next segment of `fifo` for service; drops or marks as the control law says.
+    /// Takes the next segment of `fifo` for service; drops or marks by the control law.
     pub(super) fn dequeue(
         &mut self,
         fifo: &mut Fifo,
@@ -144,7 +144,7 @@ impl Control {
         Some(run)
     }
 
-    /// Enters the drop state, near the rate of the last one if that ended a short while ago.
+    /// Enters the drop state, near the drop rate of the previous one if that ended recently.
     fn start_dropping(&mut self, now_ns: u64, interval_ns: u64) {
         self.dropping = true;
         let since_last = self.count - self.last_count;
@@ -159,7 +159,7 @@ impl Control {
     }
 }
 
-/// Marks `run` CE if it understands ECN; says whether it does.
+/// Marks `run` CE if it is ECN-capable; returns whether it is.
 fn mark(run: &mut Run, now_ns: u64, out: &mut Outlet<'_>) -> bool {
     match run.ecn {
         Ecn::NotEct => return false,

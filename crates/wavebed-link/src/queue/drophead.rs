@@ -1,7 +1,7 @@
-//! Drop-head: what arrives at a full queue pushes out what has waited longest.
+//! Drop-head: an arrival at a full queue pushes out the oldest segments.
 
 use super::{Fifo, Held, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;
@@ -15,7 +15,7 @@ pub struct DropHead {
 }
 
 impl DropHead {
-    /// A queue with this limit, which counts this unit.
+    /// A queue with this limit in this unit.
     #[must_use]
     pub const fn new(limit: Limit, unit: Unit) -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! Drop-tail: what arrives at a full queue is dropped.
+//! Drop-tail: an arrival at a full queue is dropped.
 
 use super::{Fifo, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 use crate::unit::Unit;
 
-/// First in, first out; what does not fit when it arrives is dropped.
+/// First in, first out; a segment that does not fit on arrival is dropped.
 #[derive(Debug)]
 pub struct DropTail {
     fifo: Fifo,
@@ -14,7 +14,7 @@ pub struct DropTail {
 }
 
 impl DropTail {
-    /// A queue with this limit, which counts this unit.
+    /// A queue with this limit in this unit.
     #[must_use]
     pub const fn new(limit: Limit, unit: Unit) -> Self {
         Self {

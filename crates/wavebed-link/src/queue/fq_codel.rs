@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::codel::{CodelSettings, Control};
 use super::{Fifo, Held, Limit, Queue, Room};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
@@ -16,16 +16,16 @@ const DROP_BATCH: u32 = 64;
 /// Parameters of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelSettings {
-    /// Of each queue.
+    /// `CoDel` parameters of each queue.
     pub codel: CodelSettings,
-    /// How many queues flows are hashed to.
+    /// Number of queues that flows are hashed to.
     pub flows: u32,
-    /// How many bytes a queue may send in its turn.
+    /// Quantum: bytes that a queue may send per round.
     pub quantum_bytes: u32,
 }
 
 impl Default for FqCodelSettings {
-    /// What RFC 8290, section 5.2, recommends.
+    /// The values of RFC 8290, section 5.2.
     fn default() -> Self {
         let codel = CodelSettings {
             ecn: true,
@@ -43,7 +43,7 @@ impl Default for FqCodelSettings {
 struct Flow {
     fifo: Fifo,
     control: Control,
-    /// Bytes that the flow may still send in this turn.
+    /// Deficit: bytes that the flow may still send in this round.
     deficit: i64,
     /// Whether it is in the list of new flows or in that of old ones.
     listed: bool,
@@ -60,7 +60,7 @@ impl Flow {
     }
 }
 
-/// Many queues under `CoDel`, served in turns.
+/// Queues under `CoDel`, served by deficit round robin.
 #[derive(Debug)]
 pub struct FqCodel {
     settings: FqCodelSettings,
@@ -115,7 +115,7 @@ impl FqCodel {
         }
     }
 
-    /// Makes a change in what flow `index` holds, and keeps the totals.
+    /// Applies a change to the queue of flow `index`, and updates the totals.
     fn change<T>(&mut self, index: u32, change: impl FnOnce(&mut Flow) -> T) -> T {
         let flow = &mut self.flows[index as usize];
         let (held, segments) = (flow.fifo.held(), flow.fifo.backlog().segments);
@@ -156,7 +156,7 @@ impl FqCodel {
         }
     }
 
-    /// Flows in the order in which the lists would be gone through.
+    /// Flows in the order of the lists.
     fn in_turn(&self) -> impl Iterator<Item = &Flow> {
         self.new
             .iter()
@@ -211,7 +211,7 @@ impl Queue for FqCodel {
                 return run;
             }
             if from_new {
-                // A flow that was new goes through the old list once, so that it cannot starve that one.
+                // A new flow passes the old list once, so that it cannot starve old flows.
                 self.new.pop_front();
                 self.old.push_back(index);
             } else {
@@ -222,7 +222,7 @@ impl Queue for FqCodel {
     }
 
     fn head_bytes(&self) -> Option<u32> {
-        // A queue whose deficit is used up waits for so many rounds; rounds keep the order of the lists.
+        // A queue without deficit waits for this many rounds; rounds keep the order of the lists.
         let quantum = i64::from(self.settings.quantum_bytes);
         let rounds = |flow: &&Flow| {
             if flow.deficit > 0 {

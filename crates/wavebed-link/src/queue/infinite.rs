@@ -12,7 +12,7 @@ pub struct Infinite {
 }
 
 impl Infinite {
-    /// A queue that gives back this unit.
+    /// A queue that returns this unit.
     #[must_use]
     pub const fn new(unit: Unit) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! How much a queue may hold.
+//! Queue limits.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::run::Run;
 use crate::stage::Backlog;
 use crate::unit::Unit;
 
-/// The limit of a queue. What is in service does not count.
+/// The limit of a queue. The segment in service does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "LimitKeys")]
 pub enum Limit {
@@ -14,12 +14,12 @@ pub enum Limit {
     Bytes(u64),
     /// Wire segments, or super-packets where they are the unit.
     Packets(u64),
-    /// What the service rate carries in this many nanoseconds: the bytes that wait may not exceed
-    /// `rate · time`, with the rate of the moment of arrival (the last one above zero during an outage).
+    /// Bytes that the service rate carries in this many nanoseconds: the waiting bytes may not exceed `rate · time`,
+    /// with the rate at arrival (the last one above zero during an outage).
     TimeNs(u64),
 }
 
-/// A [`Limit`] as configurations write it.
+/// A [`Limit`] in the laboratory file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitKeys {
@@ -41,7 +41,7 @@ impl TryFrom<LimitKeys> for Limit {
     }
 }
 
-/// A [`Limit`] at the present service rate, with the unit that it counts.
+/// A [`Limit`] at the current service rate, with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     limit: Limit,
@@ -51,8 +51,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// The room that `limit` gives. A limit in time admits everything until the first
-    /// [`Room::service_rate`].
+    /// The room of `limit`. A limit in time admits everything until the first [`Room::service_rate`].
     #[must_use]
     pub const fn new(limit: Limit, unit: Unit) -> Self {
         let (max_bytes, max_packets) = match limit {
@@ -68,7 +67,7 @@ impl Room {
         }
     }
 
-    /// What is counted.
+    /// The unit.
     #[must_use]
     pub const fn unit(&self) -> Unit {
         self.unit
@@ -101,13 +100,13 @@ impl Room {
             && held.bytes.saturating_add(run.bytes()) <= self.max_bytes
     }
 
-    /// Whether `held` is more than the limit allows: an arrival that was let in must push something out.
+    /// Whether `held` exceeds the limit: an admitted arrival must push out others.
     #[must_use]
     pub const fn exceeded(&self, held: Held) -> bool {
         held.packets > self.max_packets || held.bytes > self.max_bytes
     }
 
-    /// Splits `run`, whose packets arrive one after another beside `held`: gives what fits to `keep` and the
+    /// Splits `run`, whose packets arrive one after another beside `held`: passes the fitting part to `keep` and the
     /// rest to `refuse`, in order. A shorter last segment may fit where the ones before it did not.
     pub fn admit(
         &self,
@@ -155,7 +154,7 @@ impl Room {
     }
 }
 
-/// What counts against a limit.
+/// The load against a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Packets, in the unit of the limit.
@@ -164,7 +163,7 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// Runs in the order of their arrival, given back by the unit.
+/// Runs in the order of their arrival, returned by the unit.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     unit: Unit,

@@ -1,4 +1,4 @@
-//! Queue disciplines of a bottleneck: what waits, what is dropped, what is served next.
+//! Queue disciplines of a bottleneck: admission, drops, and the order of service.
 
 mod codel;
 mod drophead;
@@ -15,45 +15,46 @@ pub use infinite::Infinite;
 pub(crate) use limit::Fifo;
 pub use limit::{Held, Limit, Room};
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 
-/// A queue discipline. It holds runs and gives back one segment (or one super-packet) at a time.
+/// A queue discipline. It holds runs and returns one segment (or one super-packet) at a time.
 pub trait Queue: Send {
-    /// Takes a run that arrives at `run.at_ns`; may drop it, part of it, or what it pushes out.
+    /// Takes a run that arrives at `run.at_ns`; may drop it, a part of it, or others that it pushes out.
     fn enqueue(&mut self, run: Run, out: &mut Outlet<'_>);
 
-    /// Takes the next segment for service at `now_ns`; may drop others on the way (`CoDel`). The run that is
-    /// returned keeps its time of arrival in `at_ns`, so that `now_ns - at_ns` is its sojourn time.
+    /// Takes the next segment for service at `now_ns`; may drop others (`CoDel`). The returned run keeps its time of
+    /// arrival in `at_ns`, so that `now_ns - at_ns` is its sojourn time.
     fn dequeue(&mut self, now_ns: u64, out: &mut Outlet<'_>) -> Option<Run>;
 
     /// IP bytes of the segment that would be served next, or `None` when empty.
     fn head_bytes(&self) -> Option<u32>;
 
-    /// What waits.
+    /// Waiting segments.
     fn backlog(&self) -> Backlog;
 
     /// Takes the segment that would be served next if it arrived at or before `arrived_ns`, past any control law.
-    /// `None` from queues without one order of arrival (FQ-CoDel).
+    /// `None` for queues that are not in order of arrival (FQ-CoDel).
     fn expire(&mut self, arrived_ns: u64) -> Option<Run> {
         let _ = arrived_ns;
         None
     }
 
-    /// When the segment that would be served next arrived; `None` when empty, and from queues without one order.
+    /// When the segment that would be served next arrived; `None` when empty, and for queues that are not in order of
+    /// arrival.
     fn head_at_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Drops all that waits, at `at_ns`.
+    /// Drops all waiting segments at `at_ns`.
     fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
         while let Some(run) = self.dequeue(at_ns, out) {
             out.drop(Run { at_ns, ..run }, reason);
         }
     }
 
-    /// Whether [`Queue::service_rate`] matters: the limit is in time.
+    /// Whether the limit is in time and uses [`Queue::service_rate`].
     fn wants_rate(&self) -> bool {
         false
     }

@@ -1,10 +1,10 @@
-//! What the air can carry at a time: rate, block error rate and state, constant or from a pattern.
+//! The radio channel over time: rate, block error rate and state, constant or from a pattern.
 
 use std::sync::Arc;
 
 use crate::pattern::{End, Kind, Pattern, State};
 
-/// The rate, block error rate and state of a link over time. Times may be asked for in any order.
+/// The rate, block error rate and state of a link over time. Queries may come in any order of time.
 #[derive(Clone, Debug)]
 pub struct Air {
     played: Option<Played>,
@@ -12,7 +12,7 @@ pub struct Air {
     now: Now,
     /// Since when `now` holds.
     since_ns: u64,
-    /// From when to when the rate is known to be zero, so that a long outage is not searched again and again.
+    /// Time range in which the rate is known to be zero, so that a long outage is searched once.
     quiet: (u64, u64),
 }
 
@@ -25,21 +25,21 @@ struct Played {
     has_handover: bool,
 }
 
-/// What holds at a time.
+/// The channel at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Now {
     /// Bits of transport blocks per second, averaged over the duplex frame; 0 in a handover.
     pub rate_bps: u64,
-    /// Share of first transmissions that fail.
+    /// Probability that a first transmission fails.
     pub bler: f64,
     /// State of the radio.
     pub state: State,
-    /// Until when all that holds; `u64::MAX` if for ever.
+    /// End of its validity; `u64::MAX` if it does not end.
     pub until_ns: u64,
 }
 
 impl Air {
-    /// Always the same. Patterns that follow bring their own block error rate.
+    /// A constant channel. Patterns set later have their own block error rate.
     #[must_use]
     pub const fn constant(rate_bps: u64, bler: f64) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Air {
         }
     }
 
-    /// The same, with this block error rate whatever patterns say.
+    /// The same, with this block error rate in place of that of patterns.
     #[must_use]
     pub const fn with_fixed_bler(mut self, bler: f64) -> Self {
         self.fixed_bler = Some(bler);
@@ -103,7 +103,7 @@ impl Air {
         Some(air)
     }
 
-    /// What holds at `at_ns`.
+    /// The channel at `at_ns`.
     pub fn at(&mut self, at_ns: u64) -> Now {
         if at_ns < self.since_ns || at_ns >= self.now.until_ns {
             self.seek(at_ns);
@@ -165,7 +165,7 @@ impl Air {
         self.since_ns = at_ns;
     }
 
-    /// What holds at `at_ns`, or after the outage that `at_ns` is known to be in; and that time.
+    /// The channel at `at_ns`, or after the outage that is known to include `at_ns`; and that time.
     pub fn after_outage(&mut self, at_ns: u64) -> (u64, Now) {
         let (from_ns, to_ns) = self.quiet;
         let known = (from_ns..to_ns).contains(&at_ns);
@@ -178,7 +178,7 @@ impl Air {
         (at_ns, now)
     }
 
-    /// How far to look ahead at once: two passes of the pattern, so that every row is seen.
+    /// Search horizon: two passes of the pattern, so that every row is seen.
     #[must_use]
     pub fn scan_ns(&self) -> u64 {
         self.played
@@ -186,7 +186,7 @@ impl Air {
             .map_or(0, |played| played.pattern.period().saturating_mul(2))
     }
 
-    /// When the first handover begins that begins at or after `at_ns`, if there is one.
+    /// Start of the first handover that begins at or after `at_ns`, if there is one.
     pub fn next_handover(&mut self, mut at_ns: u64) -> Option<u64> {
         let played = self.played.as_ref().filter(|played| played.has_handover)?;
         let origin_ns = played.origin_ns;
@@ -216,7 +216,7 @@ impl Air {
             .then(|| (played.pattern.period() - played.start_ns).saturating_add(played.origin_ns))
     }
 
-    /// What follows after the pattern; `repeat` for a constant rate.
+    /// Behaviour after the end of the pattern; `repeat` for a constant rate.
     #[must_use]
     pub fn end(&self) -> End {
         self.played

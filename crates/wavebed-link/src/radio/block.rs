@@ -1,4 +1,4 @@
-//! Transport blocks on their way, and the record of what became of each transmission.
+//! Transport blocks in flight, and the record of each transmission.
 
 use super::contents::Chunk;
 use super::slots::Slot;
@@ -16,34 +16,34 @@ pub struct Block {
     pub bler: f64,
     /// Bytes on air.
     pub bytes: u64,
-    /// Symbols that a slot needs to carry it again.
+    /// Symbols that a retransmission needs in its slot.
     pub symbols: u32,
-    /// What it carries.
+    /// Its contents.
     pub chunks: Vec<Chunk>,
-    /// When the receiver first got something that was sent after it, while it was missing.
+    /// When the receiver first got later data while this block was missing.
     pub noticed_ns: Option<u64>,
-    /// What comes next.
+    /// Its next event.
     pub phase: Phase,
 }
 
-/// What a block waits for.
+/// The next event of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its transmission will have been decoded.
+    /// The end of decoding.
     Decoding {
         /// When.
         at_ns: u64,
-        /// Whether in vain.
+        /// Whether decoding fails.
         failed: bool,
-        /// From when on its process is free, or may send it again.
+        /// When its process is free, or may send it again.
         then_ns: u64,
     },
-    /// A slot to be sent again, from this time on.
+    /// A slot for a retransmission, from this time on.
     Again {
         /// When.
         from_ns: u64,
     },
-    /// It arrived; its process is free from this time on.
+    /// Success; its process is free from this time on.
     Done {
         /// When.
         from_ns: u64,

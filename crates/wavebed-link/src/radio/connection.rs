@@ -1,4 +1,4 @@
-//! Sleep: DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a segment share one connection.
+//! DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a hop share one connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,28 +17,28 @@ pub struct Drx {
     pub on_ns: u64,
 }
 
-/// Release of the connection, and the way back.
+/// Release of the connection, and its resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rrc {
     /// Released this long after the last activity.
     pub inactivity_ns: u64,
-    /// How long it takes to be connected again.
+    /// Time to connect again.
     pub promotion_ns: u64,
-    /// Period of the paging occasions, which downlink data waits for; 0: none.
+    /// Period of the paging occasions that downlink data waits for; 0: none.
     pub paging_ns: u64,
 }
 
-/// The connection of a device.
+/// The connection of a UE.
 ///
-/// Directions may run in different threads. Activity of one reaches the other by way of hosts, so it is always noted
-/// before it can matter there.
+/// Directions may run in different threads. Activity of one direction causes traffic in the other only through the
+/// hosts, so it is recorded before that traffic arrives.
 #[derive(Debug)]
 pub struct Connection {
     drx: Option<Drx>,
     rrc: Option<Rrc>,
     /// The last activity.
     last_ns: AtomicU64,
-    /// When the connection is there again, after the last promotion.
+    /// When the connection is available again after the last promotion.
     awake_ns: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// Data that is to go `direction` is there at `at_ns`. From when on it may be sent.
+    /// Data for `direction` arrived at `at_ns`. Returns the time from which it may be sent.
     pub fn wake(&self, at_ns: u64, direction: Direction) -> u64 {
         let awake_ns = self.awake_ns.load(Ordering::Acquire);
         if at_ns < awake_ns {
@@ -74,12 +74,12 @@ impl Connection {
         ready_ns
     }
 
-    /// Something was sent or received at `at_ns`.
+    /// Records activity at `at_ns`.
     pub fn active(&self, at_ns: u64) {
         self.last_ns.fetch_max(at_ns, Ordering::AcqRel);
     }
 
-    /// When a connection that has been released is there again; `None` if it has not.
+    /// When a released connection is available again; `None` if it was not released.
     fn promoted_ns(&self, at_ns: u64, idle_ns: u64, direction: Direction) -> Option<u64> {
         let rrc = self.rrc.filter(|rrc| idle_ns >= rrc.inactivity_ns)?;
         let paged_ns = match direction {
@@ -91,7 +91,7 @@ impl Connection {
 }
 
 impl Drx {
-    /// When a device that has been idle for `idle_ns` at `at_ns` listens next.
+    /// When a UE that has been idle for `idle_ns` at `at_ns` listens next.
     fn listens_ns(&self, at_ns: u64, idle_ns: u64) -> u64 {
         if idle_ns < self.inactivity_ns {
             return at_ns;
@@ -103,7 +103,8 @@ impl Drx {
                 at_ns.next_multiple_of(cycle_ns)
             }
         };
-        // The short cycles end at some time (drx-ShortCycleTimer); one that would begin after that is none.
+        // The short cycles end at some time (drx-ShortCycleTimer); a cycle that would begin after that is not a short
+        // one.
         let asleep_ns = idle_ns - self.inactivity_ns;
         let short = self.short.and_then(|(short_ns, cycles)| {
             let left_ns = short_ns.saturating_mul(cycles).checked_sub(asleep_ns)?;

@@ -1,4 +1,4 @@
-//! What blocks carry: whole segments, and pieces of segments that were cut to fit.
+//! The contents of blocks: whole segments, and pieces of segments that were split to fit.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use crate::run::Run;
 /// Part of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
-    /// Number of the first segment since the link began: what the standards call COUNT.
+    /// Number of the first segment since the link began (COUNT in the standards).
     pub count: u64,
-    /// Bytes on air, with what the lower layers add.
+    /// Bytes on air, with the overhead of the lower layers.
     pub bytes: u64,
     /// From when on it may be sent.
     pub ready_ns: u64,
-    /// The slot of the block that HARQ gave up on, while nothing sent after it has shown the gap to the receiver.
+    /// The slot of the block that HARQ gave up on, until later data has shown the gap to the receiver.
     pub unnoticed_ns: Option<u64>,
-    /// How often RLC has sent it again.
+    /// Number of RLC retransmissions.
     pub retries: u8,
-    /// What it is.
+    /// Its kind.
     pub part: Part,
 }
 
-/// What a chunk is.
+/// The kind of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// Whole segments of one packet.
     Whole(Run),
-    /// A piece of one segment, which the [`Cuts`] keep.
+    /// A piece of one segment, tracked in [`Cuts`].
     Piece,
 }
 
-/// Segments that travel in pieces.
+/// Segments sent in pieces.
 #[derive(Debug, Default)]
 pub struct Cuts {
     open: Vec<Cut>,
@@ -46,7 +46,7 @@ struct Cut {
 }
 
 impl Cuts {
-    /// Takes what fits into `room` bytes off the first chunk of `source`, and cuts a segment that fits only in part.
+    /// Removes up to `room` bytes from the first chunk of `source`, and splits a segment that fits only in part.
     /// A segment takes `overhead` more than its IP bytes.
     pub fn take(
         &mut self,
@@ -80,7 +80,7 @@ impl Cuts {
         source.front_mut().map(|segment| self.cut(segment, room))
     }
 
-    /// Cuts `room` bytes off the one segment, or the piece of one, that `rest` is.
+    /// Splits `room` bytes off `rest`, which is one segment or a piece of one.
     fn cut(&mut self, rest: &mut Chunk, room: u64) -> Chunk {
         match rest.part {
             Part::Whole(run) => self.open.push(Cut {
@@ -102,13 +102,13 @@ impl Cuts {
         }
     }
 
-    /// A piece of segment `count` arrived. The segment, if that was the last piece and none was lost.
+    /// A piece of segment `count` arrived. Returns the segment if it is complete.
     pub fn arrived(&mut self, count: u64) -> Option<Run> {
         let cut = self.resolve(count)?;
         (!cut.lost).then_some(cut.run)
     }
 
-    /// A piece of segment `count` is lost. The segment, if it is the first piece of it that is.
+    /// A piece of segment `count` is lost. Returns the segment if this is its first lost piece.
     pub fn lost(&mut self, count: u64) -> Option<Run> {
         let cut = self.open.iter_mut().find(|cut| cut.count == count)?;
         let first = !std::mem::replace(&mut cut.lost, true);
@@ -117,7 +117,7 @@ impl Cuts {
         first.then_some(run)
     }
 
-    /// One piece less; the cut, if there is none left.
+    /// Removes one piece; returns the entry if none is left.
     fn resolve(&mut self, count: u64) -> Option<Cut> {
         let place = self.open.iter().position(|cut| cut.count == count)?;
         self.open[place].pieces -= 1;
@@ -126,7 +126,7 @@ impl Cuts {
 }
 
 impl Chunk {
-    /// Takes the segments of `next` too, if they follow directly in the same packet.
+    /// Appends the segments of `next` if they follow directly in the same packet.
     pub fn extend(&mut self, next: &Self) -> bool {
         let (Part::Whole(run), Part::Whole(more)) = (&mut self.part, &next.part) else {
             return false;

@@ -1,11 +1,11 @@
-//! Uplink grants: the base station grants what it was told of, and that takes time.
+//! Uplink grants: the base station grants the reported buffer after a delay.
 
 use std::collections::VecDeque;
 
 use super::settings::{Grants, Slots};
 use super::slots::Slot;
 
-/// What the base station knows of the device's buffer, and when.
+/// The base station's knowledge of the UE's buffer over time.
 #[derive(Debug)]
 pub struct Scheduler {
     grants: Grants,
@@ -13,16 +13,16 @@ pub struct Scheduler {
     credit: u64,
     /// Bytes sent since the beginning.
     sent: u64,
-    /// Reports on their way, in order of the time from which they count.
+    /// Reports in flight, in order of the time at which they take effect.
     reports: VecDeque<Report>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Report {
-    /// The first slot that it can bring a grant for.
+    /// The first slot that it can yield a grant for.
     from_ns: u64,
     backlog: u64,
-    /// What had been sent when it was made.
+    /// Bytes that had been sent when it was made.
     sent: u64,
 }
 
@@ -38,8 +38,8 @@ impl Scheduler {
         }
     }
 
-    /// From when on, at `from_ns` or later, data that is there since `there_ns` may be sent. Sends a scheduling
-    /// request where nothing is granted and no report is under way.
+    /// Returns when, at `from_ns` or later, data that arrived at `there_ns` may be sent. Sends a scheduling request if
+    /// nothing is granted and no report is in flight.
     pub fn earliest_ns(&mut self, there_ns: u64, from_ns: u64, slots: &Slots) -> u64 {
         if self.credit > 0 {
             return from_ns;
@@ -89,7 +89,7 @@ impl Scheduler {
     /// `bytes` were sent in `slot`, with a report that `backlog` bytes are left.
     pub fn sent(&mut self, slot: Slot, slots: &Slots, bytes: u64, backlog: u64) {
         self.sent += bytes;
-        // What is left of a grant when nothing waits is padding.
+        // The unused rest of a grant is padding.
         self.credit = if backlog > 0 {
             self.credit.saturating_sub(bytes)
         } else {
@@ -104,13 +104,13 @@ impl Scheduler {
         }
     }
 
-    /// Nothing waited until `at_ns`: what was granted by then was padding.
+    /// The buffer was empty until `at_ns`: grants up to then were used for padding.
     pub fn idle_until(&mut self, at_ns: u64) {
         self.credit = 0;
         self.reports.retain(|report| report.from_ns > at_ns);
     }
 
-    /// Everything that the base station knew is forgotten.
+    /// Resets the base station's knowledge.
     pub fn reset(&mut self) {
         self.credit = 0;
         self.reports.clear();

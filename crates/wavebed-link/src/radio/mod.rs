@@ -1,5 +1,5 @@
-//! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, sleep and handover of one direction of
-//! an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
+//! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, DRX, RRC release and handover of one
+//! direction of an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
 
 mod air;
 mod block;
@@ -20,7 +20,7 @@ pub use connection::{Connection, Drx, Rrc};
 pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
 pub use slots::{Carriers, Found, Needs, Slot};
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
@@ -31,31 +31,31 @@ use grants::Scheduler;
 use order::Order;
 use send::Plan;
 
-/// How a [`Radio`] works.
+/// Settings of a [`Radio`].
 #[derive(Clone, Debug)]
 pub struct RadioConfig {
-    /// Which way it carries data.
+    /// Its direction.
     pub direction: Direction,
     /// Its slots.
     pub carriers: Carriers,
     /// Bytes that the lower layers add to each segment.
     pub overhead_bytes: u32,
-    /// How long a segment may wait in the buffer (discardTimer of PDCP); `None`: for ever.
+    /// How long a segment may wait in the buffer (discardTimer of PDCP); `None`: without limit.
     pub discard_ns: Option<u64>,
-    /// What becomes of what HARQ gave up on.
+    /// Handling of blocks that HARQ gave up on.
     pub rlc: Rlc,
-    /// In-order delivery: its timer, `Some(None)` to wait for what RLC gives up on, `None` for none.
+    /// In-order delivery: its timer; `Some(None)`: wait until RLC gives up; `None`: no in-order delivery.
     pub reordering: Option<Option<u64>>,
-    /// How slots are granted; `None`: each may be used at once.
+    /// Uplink grants; `None`: each slot may be used at once.
     pub grants: Option<Grants>,
-    /// What a handover does to the buffer.
+    /// Handling of the buffer in a handover.
     pub handover: Handover,
 }
 
 /// One direction of a radio link.
 ///
-/// Each slot of the direction carries at most one block: first one that HARQ sends again, else what RLC sends again,
-/// else new data. A block leaves as a burst when it has been decoded.
+/// Each slot of the direction carries at most one block: a HARQ retransmission, else an RLC retransmission, else new
+/// data. The segments of a block leave together when it has been decoded.
 pub struct Radio {
     config: RadioConfig,
     air: Air,
@@ -65,9 +65,9 @@ pub struct Radio {
     scheduler: Option<Scheduler>,
     order: Option<Order>,
     cuts: Cuts,
-    /// What RLC sends again.
+    /// Data that RLC sends again.
     resend: VecDeque<Chunk>,
-    /// The rest of a segment whose first piece was sent.
+    /// The rest of a segment after its first piece was sent.
     pending: VecDeque<Chunk>,
     blocks: Vec<Block>,
     next_count: u64,
@@ -75,7 +75,7 @@ pub struct Radio {
     on_air: Backlog,
     /// The end of the last slot that was used.
     free_ns: u64,
-    /// Slots whose blocks were made up at or before this time came too early for what waits.
+    /// Slots whose blocks were built at or before this time were too early for the waiting data.
     asleep_ns: u64,
     plan: Option<Plan>,
     handover_ns: u64,
@@ -86,7 +86,7 @@ pub struct Radio {
 
 const NEVER: u64 = u64::MAX;
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     End,
@@ -160,7 +160,7 @@ impl Radio {
         let reordering = self.order.as_ref().and_then(Order::deadline_ns);
         let head_ns = self.config.discard_ns.and(self.queue.head_at_ns());
         let discard = head_ns.zip(self.config.discard_ns);
-        // With nothing inside, handovers and the end can be dealt with when something comes.
+        // While empty, handovers and the end are handled when data arrives.
         let (handover_ns, end_ns) = if self.empty() {
             (NEVER, NEVER)
         } else {
@@ -200,7 +200,7 @@ impl Radio {
         }
     }
 
-    /// Drops what has waited too long.
+    /// Drops segments that have waited too long.
     fn discard(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         let Some(discard_ns) = self.config.discard_ns else {
             return;
@@ -211,7 +211,7 @@ impl Radio {
         out.queue_level(at_ns, self.queue.backlog());
     }
 
-    /// The transmission of a block was decoded, or not.
+    /// Handles the end of decoding of a block.
     fn decode(&mut self, place: usize, at_ns: u64, out: &mut Outlet<'_>) {
         let block = &mut self.blocks[place];
         let Phase::Decoding {
@@ -240,7 +240,7 @@ impl Radio {
         self.give_up(block, at_ns, out);
     }
 
-    /// At `at_ns` the receiver has a block first sent at `first_ns`, and sees what is missing before it.
+    /// At `at_ns` the receiver has a block first sent at `first_ns`, and detects the gaps before it.
     fn show_gaps(&mut self, first_ns: u64, at_ns: u64) {
         for other in &mut self.blocks {
             if !other.chunks.is_empty() && other.first.start_ns < first_ns {
@@ -313,7 +313,7 @@ impl Radio {
         }
     }
 
-    /// `chunk` will never arrive.
+    /// `chunk` is lost for good.
     fn lose(&mut self, chunk: Chunk, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
         let run = match chunk.part {
             Part::Whole(run) => Some(run),
@@ -331,7 +331,7 @@ impl Radio {
         });
     }
 
-    /// A handover begins: what is on air is lost to the new base station. RLC in acknowledged mode sends it again
+    /// Starts a handover: blocks on air are lost to the new base station. RLC in acknowledged mode sends them again
     /// from there, if the buffer is forwarded.
     fn hand_over(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
@@ -365,7 +365,7 @@ impl Radio {
         }
     }
 
-    /// Drops everything that has not been sent, or is to be sent again.
+    /// Drops all data that is unsent or to be sent again.
     fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
         let waiting: Vec<Chunk> = self
             .resend
@@ -379,7 +379,7 @@ impl Radio {
         out.queue_level(at_ns, self.queue.backlog());
     }
 
-    /// The pattern is over: nothing passes any more.
+    /// The pattern has ended: stops the link.
     fn finish(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         self.ended = true;
         let blocks = std::mem::take(&mut self.blocks);
@@ -397,7 +397,7 @@ impl Radio {
     }
 }
 
-/// Runs `put`, and takes what it forwards or drops off `on_air`.
+/// Runs `put`, and subtracts what it forwards or drops from `on_air`.
 fn deliver(on_air: &mut Backlog, out: &mut Outlet<'_>, put: impl FnOnce(&mut Outlet<'_>)) {
     let before = out.gone();
     put(out);
@@ -459,7 +459,7 @@ impl Stage for Radio {
             Change::RateBps(rate_bps) => Some(if let Some(bler) = fixed {
                 Air::constant(*rate_bps, bler).with_fixed_bler(bler)
             } else {
-                // A share of 1 says that there was no link to speak of, nothing of the new one.
+                // A BLER of 1 means that there was no link, and does not describe the new rate.
                 let bler = self.air.at(now_ns).bler;
                 Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
             }),

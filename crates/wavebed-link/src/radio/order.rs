@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::run::Run;
 use crate::stage::Outlet;
 
-/// Holds back what came before its predecessors. Variables are named as in TS 38.323.
+/// Holds back segments that arrived before their predecessors. Variables are named as in TS 38.323.
 #[derive(Debug)]
 pub struct Order {
-    /// t-Reordering; `None`: a gap is waited for until [`Order::give_up`].
+    /// t-Reordering; `None`: a gap lasts until [`Order::give_up`].
     timer_ns: Option<u64>,
-    /// `RX_DELIV`: the first segment that was not delivered and is still waited for.
+    /// `RX_DELIV`: the first segment that was not delivered and is still expected.
     rx_deliv: u64,
-    /// `RX_NEXT`: the one after the highest that came.
+    /// `RX_NEXT`: the one after the highest received.
     rx_next: u64,
     /// When t-Reordering expires, and `RX_REORD`.
     running: Option<(u64, u64)>,
     stored: BTreeMap<u64, Run>,
-    /// Segments that will never come, where gaps are waited for.
+    /// Segments given up, if there is no timer.
     given_up: BTreeMap<u64, u64>,
 }
 
 impl Order {
-    /// Nothing has come yet.
+    /// The state before the first segment.
     #[must_use]
     pub const fn new(timer_ns: Option<u64>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Order {
         self.running.map(|(deadline_ns, _)| deadline_ns)
     }
 
-    /// `run`, whose first segment has number `count`, came at `run.at_ns`.
+    /// Receives `run` at `run.at_ns`; its first segment has number `count`.
     pub fn receive(&mut self, count: u64, run: Run, out: &mut Outlet<'_>) {
         let now_ns = run.at_ns;
         if count < self.rx_deliv {
@@ -60,7 +60,7 @@ impl Order {
         self.restart(now_ns);
     }
 
-    /// The segment with this number will never come. Matters only where no timer ends the waiting.
+    /// Gives up the segment with this number. Has an effect only without a timer.
     pub fn give_up(&mut self, now_ns: u64, count: u64, segments: u64, out: &mut Outlet<'_>) {
         if self.timer_ns.is_none() {
             self.given_up.insert(count, segments);
@@ -109,7 +109,7 @@ impl Order {
         }
     }
 
-    /// Stops t-Reordering if what it waits for is no longer missing, and starts it if there is a gap.
+    /// Stops t-Reordering if its gap is filled, and starts it if there is a gap.
     fn restart(&mut self, now_ns: u64) {
         if self
             .running
@@ -125,7 +125,7 @@ impl Order {
         }
     }
 
-    /// Everything that is held back.
+    /// All segments held back.
     pub fn take_all(&mut self) -> impl Iterator<Item = Run> {
         self.running = None;
         std::mem::take(&mut self.stored).into_values()

@@ -1,4 +1,4 @@
-//! Which slot is used next, and what for.
+//! The choice of the next slot and of its block.
 
 use super::block::{Block, BlockRecord, Phase};
 use super::contents::{Chunk, Part};
@@ -11,9 +11,9 @@ use crate::stage::{Backlog, Outlet};
 /// The next slot that will be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// When its block is made up.
+    /// When its block is built.
     pub at_ns: u64,
-    /// The slot; `None`: none was found, look for one again.
+    /// The slot; `None`: none was found, search again.
     slot: Option<Slot>,
     /// The block that is sent again in it; `None`: a new one.
     again: Option<usize>,
@@ -26,7 +26,7 @@ impl Plan {
 }
 
 impl Radio {
-    /// Whether anything waits at `at_ns` to be sent for the first time or by RLC again.
+    /// Whether new data or RLC retransmissions wait at `at_ns`.
     pub(super) fn has_data(&self, at_ns: u64) -> bool {
         let again = self.resend.front();
         !self.pending.is_empty()
@@ -34,7 +34,7 @@ impl Radio {
             || again.is_some_and(|chunk| chunk.ready_ns <= at_ns)
     }
 
-    /// Bytes on air of everything that waits at `at_ns`.
+    /// Bytes on air of all data that waits at `at_ns`.
     fn waiting_bytes(&self, at_ns: u64) -> u64 {
         let again = self.resend.iter();
         let chunks = again
@@ -46,7 +46,7 @@ impl Radio {
             + queue.segments * u64::from(self.config.overhead_bytes)
     }
 
-    /// Decides at `now_ns` what slot comes next.
+    /// Chooses the next slot at `now_ns`.
     pub(super) fn make_plan(&mut self, now_ns: u64) {
         let again = self.plan_again(now_ns);
         let new = self.plan_new(now_ns);
@@ -88,7 +88,7 @@ impl Radio {
 
     fn plan_new(&mut self, now_ns: u64) -> Option<Plan> {
         if !self.has_data(now_ns) {
-            // What RLC will send again is not known before.
+            // RLC retransmissions are not known before.
             let at_ns = self.resend.front()?.ready_ns;
             return self.plan_of(Found::LookAgain(at_ns), None);
         }
@@ -96,7 +96,7 @@ impl Radio {
         let mut from_ns = self.free_ns.max(self.process_free_ns(slots)?).max(now_ns);
         let mut there_ns = now_ns;
         if self.pending.is_empty() {
-            // Data that comes at the very moment when a block is made up is too late for it.
+            // Data that arrives at the instant when a block is built is too late for it.
             there_ns = there_ns.max(self.asleep_ns + 1);
             from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
         }
@@ -110,7 +110,7 @@ impl Radio {
         self.plan_of(found, None)
     }
 
-    /// From when on a HARQ process of `slots` is free; `None` while that is not known.
+    /// When a HARQ process of `slots` is free; `None` while unknown.
     fn process_free_ns(&self, slots: &Slots) -> Option<u64> {
         let processes = slots.harq.map_or(NEVER, |harq| u64::from(harq.processes));
         if (self.blocks.len() as u64) < processes {
@@ -145,7 +145,7 @@ impl Radio {
         }
     }
 
-    /// Makes a block for `slot` of what waits; `None` if the queue gave nothing.
+    /// Builds a block for `slot` from waiting data; `None` if the queue gave none.
     fn make_block(&mut self, at_ns: u64, slot: Slot, out: &mut Outlet<'_>) -> Option<usize> {
         self.blocks.retain(
             |block| !matches!(block.phase, Phase::Done { from_ns } if from_ns <= slot.start_ns),
@@ -184,7 +184,7 @@ impl Radio {
         Some(self.blocks.len() - 1)
     }
 
-    /// The process whose turn it is, or else the first that is free.
+    /// The process in turn, or else the first free one.
     fn free_process(&self, slot: Slot, slots: &Slots) -> u32 {
         let processes = slots.harq.map_or(1, |harq| harq.processes);
         let turn = u32::try_from(slot.index % u64::from(processes)).unwrap_or(0);
@@ -198,7 +198,7 @@ impl Radio {
         }
     }
 
-    /// Fills up to `room` bytes of `block` with what is there at `at_ns`.
+    /// Fills up to `room` bytes of `block` with the data at `at_ns`.
     fn fill(&mut self, block: &mut Block, mut room: u64, at_ns: u64, out: &mut Outlet<'_>) {
         let overhead = self.config.overhead_bytes;
         while room > 0 {
@@ -233,7 +233,7 @@ impl Radio {
         }
     }
 
-    /// Numbers `run`, which left the queue, and makes it the next to be sent.
+    /// Numbers `run`, which left the queue, and puts it first in the send order.
     fn take_off(&mut self, run: Run) {
         let segments = u64::from(run.count);
         self.on_air += Backlog {

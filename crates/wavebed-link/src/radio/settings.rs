@@ -1,6 +1,6 @@
-//! What a radio link does, in the terms of the standards. Times in nanoseconds, or in slots where the name says so.
+//! The settings of a radio link, in the terms of the standards. Times are nanoseconds, or slots where named so.
 
-/// Which way a link carries data.
+/// The direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -20,7 +20,7 @@ pub struct Slots {
     pub own_symbols: Vec<u32>,
     /// Symbols of the other direction, likewise.
     pub other_symbols: Vec<u32>,
-    /// How long before its slot data must be there.
+    /// How long before its slot data must be available.
     pub prepare_ns: u64,
     /// How long after its slot a block is decoded.
     pub decode_ns: u64,
@@ -31,17 +31,17 @@ pub struct Slots {
 /// Hybrid ARQ (TS 38.321, clause 5.3.2; TS 36.321, clause 5.3.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Harq {
-    /// Blocks that may be under way at once.
+    /// Number of processes: blocks in flight at once.
     pub processes: u32,
     /// From the slot of a block to the slot that may carry its acknowledgement (K1; N1 of TS 38.214, clause 5.3).
     pub feedback_slots: u64,
-    /// From that slot to the slot that may carry the block again.
+    /// From that slot to the slot of the retransmission, at the earliest.
     pub schedule_slots: u64,
-    /// How often a block is sent at most.
+    /// Transmissions of a block at most.
     pub limit: u32,
-    /// What doubling the number of transmissions gains.
+    /// Gain of a doubled number of transmissions, dB.
     pub combining_gain_db: f64,
-    /// How fast the odds of an error fall: natural logarithm of the odds per decibel.
+    /// Slope of the error curve: natural logarithm of the odds of an error per decibel.
     pub slope_per_db: f64,
 }
 
@@ -49,7 +49,7 @@ impl Harq {
     /// The probability that transmission number `attempt` (from 1) fails, if the first fails with `bler`.
     ///
     /// The soft bits of all transmissions add up: the second has twice the energy of the first, the fourth four
-    /// times. The waterfall of the code is taken as a logistic curve.
+    /// times. The error curve of the code is modelled as logistic.
     #[must_use]
     pub fn error_probability(&self, bler: f64, attempt: u32) -> f64 {
         if attempt <= 1 || bler <= 0.0 || bler >= 1.0 {
@@ -61,7 +61,7 @@ impl Harq {
     }
 }
 
-/// What becomes of a block that HARQ gave up on.
+/// Handling of a block that HARQ gave up on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rlc {
     /// Acknowledged mode (TS 38.322, clause 5.2.3): its data is sent again.
@@ -73,17 +73,17 @@ pub enum Rlc {
 /// The timers of RLC acknowledged mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// How long the receiver waits for a gap to fill before it reports it (t-Reassembly; t-Reordering in LTE).
+    /// How long the receiver waits before it reports a gap (t-Reassembly; t-Reordering in LTE).
     pub reassembly_ns: u64,
-    /// How long the sender waits for any answer before it sends again (t-PollRetransmit).
+    /// How long the sender waits for a status report before it sends again (t-PollRetransmit).
     pub poll_ns: u64,
-    /// From the report's trigger to the sender's knowledge.
+    /// From the trigger of the status report to its reception.
     pub status_ns: u64,
-    /// How often data is sent again before the bearer fails (maxRetxThreshold).
+    /// Retransmissions before the radio link fails (maxRetxThreshold).
     pub retransmissions: u8,
 }
 
-/// How the uplink is granted (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5). Counts of slots of the carrier.
+/// Uplink grants (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5), in slots of the carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grants {
     /// Period of the scheduling request.
@@ -92,9 +92,9 @@ pub struct Grants {
     pub schedule_slots: u64,
     /// From the grant to the slot that it grants (K2; N2 of TS 38.214, clause 6.4).
     pub prepare_slots: u64,
-    /// What a scheduling request is answered with, bytes.
+    /// Size of the grant that answers a scheduling request, bytes.
     pub first_bytes: u64,
-    /// Slots that are granted in advance.
+    /// A configured grant; `None` for none.
     pub configured: Option<Configured>,
 }
 
@@ -103,15 +103,15 @@ pub struct Grants {
 pub struct Configured {
     /// Its period, slots.
     pub slots: u64,
-    /// Bytes of each.
+    /// Its size, bytes.
     pub bytes: u64,
 }
 
-/// What becomes of the buffer when a handover begins.
+/// Handling of the buffer at the start of a handover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Handover {
-    /// It goes on to the new base station.
+    /// It is forwarded to the new base station.
     #[default]
     Forward,
     /// It is lost.

@@ -1,4 +1,4 @@
-//! Slots: which of them carry this direction, and how much.
+//! Slots: their symbols and capacity in this direction.
 
 use super::air::Air;
 use super::settings::{Grants, Harq, Slots};
@@ -30,14 +30,14 @@ impl Slots {
         Self::next(&self.own_symbols, index, 1)
     }
 
-    /// The first slot from `index` on with at least so many symbols of this direction, or as many as any has.
+    /// The first slot from `index` on with at least this many symbols of this direction, or with the most of any slot.
     #[must_use]
     fn next_own_with(&self, index: u64, symbols: u32) -> u64 {
         let most = self.own_symbols.iter().copied().max().unwrap_or(1);
         Self::next(&self.own_symbols, index, symbols.clamp(1, most.max(1)))
     }
 
-    /// How many symbols `bytes` take in slot `index` at `rate_bps`; at least 1.
+    /// Symbols that `bytes` take in slot `index` at `rate_bps`; at least 1.
     #[must_use]
     pub fn symbols_of(&self, bytes: u64, index: u64, rate_bps: u64) -> u32 {
         let capacity = self.capacity_bytes(index, rate_bps).max(1);
@@ -58,7 +58,7 @@ impl Slots {
     }
 
     /// Bytes that the slot carries at `rate_bps`, which is an average over the duplex frame: each symbol of this
-    /// direction carries the same. What is left of a byte goes to the slots that follow.
+    /// direction carries the same. Fractions of a byte are carried over to the next slots.
     #[must_use]
     pub fn capacity_bytes(&self, index: u64, rate_bps: u64) -> u64 {
         let length = self.own_symbols.len() as u64;
@@ -75,7 +75,7 @@ impl Slots {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The first slot that may carry a block again which slot `index` carried in vain.
+    /// The first slot that may retransmit a block that failed in slot `index`.
     #[must_use]
     pub fn retransmission(&self, index: u64, harq: &Harq) -> u64 {
         let decoded = (self.slot_ns + self.decode_ns).div_ceil(self.slot_ns);
@@ -83,7 +83,7 @@ impl Slots {
         self.next_own(feedback + harq.schedule_slots)
     }
 
-    /// The first slot that a request or report in slot `index` can bring a grant for.
+    /// The first slot that a request or report in slot `index` can yield a grant for.
     #[must_use]
     pub fn granted(&self, index: u64, grants: &Grants) -> u64 {
         let grant = self.next_other(index + grants.schedule_slots);
@@ -103,17 +103,17 @@ impl Slots {
     }
 }
 
-/// The carriers of a link: the one that it is about, and the one that it falls back to.
+/// The carriers of a link: its own, and its fallback.
 #[derive(Clone, Debug)]
 pub struct Carriers {
     /// The carrier.
     pub primary: Slots,
-    /// Where it falls back to; `None`: its slots stay the same.
+    /// The fallback carrier; `None`: the slots stay the same.
     pub fallback: Option<Slots>,
 }
 
 impl Carriers {
-    /// The slots that hold in `state`, and whether they are those of the fallback.
+    /// The slots in `state`, and whether they are those of the fallback.
     #[must_use]
     pub fn of(&self, state: State) -> (&Slots, bool) {
         match &self.fallback {
@@ -131,7 +131,7 @@ impl Carriers {
         }
     }
 
-    /// The first slot of this direction that begins at or after `at_ns`, outside handovers, with what is needed.
+    /// The first slot of this direction that begins at or after `at_ns`, outside handovers, that meets `need`.
     pub fn find(&self, air: &mut Air, mut at_ns: u64, needs: Needs) -> Found {
         let give_up_ns = at_ns.saturating_add(air.scan_ns());
         let mut hope = false;
@@ -171,21 +171,21 @@ impl Carriers {
     }
 }
 
-/// What a slot must have.
+/// The requirement on a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// A rate above zero, for new data.
     Rate,
-    /// So many symbols, for a block that is sent again: it keeps its size.
+    /// This many symbols, for a retransmission: it keeps its size.
     Symbols(u32),
 }
 
-/// What [`Carriers::find`] found.
+/// The result of [`Carriers::find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// This slot.
     Slot(Slot),
-    /// None up to this time: service and slots miss each other so far.
+    /// None up to this time.
     LookAgain(u64),
     /// There is none.
     Never,

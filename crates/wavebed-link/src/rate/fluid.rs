@@ -5,12 +5,12 @@ use super::{NANOBITS_PER_BYTE, Server};
 
 /// Serves bits at a rate, one segment after another.
 ///
-/// A segment's service ends in the nanosecond in which its last bit is served. What that nanosecond could still
-/// do goes to the next segment if it waits already, so that long runs are exact.
+/// A segment's service ends in the nanosecond in which its last bit is served. The rest of that nanosecond serves the
+/// next segment if it waits already, so that long runs are exact.
 #[derive(Debug)]
 pub struct Fluid {
     profile: Profile,
-    /// Work that the nanosecond before the present one had left, nanobits.
+    /// Unused work of the previous nanosecond, nanobits.
     spare: u64,
     quotient: Quotient,
     serving: Serving,
@@ -24,7 +24,7 @@ struct Serving {
     place: Place,
 }
 
-/// The last division, kept because most segments of a flow have one size: divisions cost more than the rest.
+/// Cache of the last division: most segments of a flow have one size, and divisions cost more than the rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Quotient {
     work: u64,
@@ -64,7 +64,7 @@ impl Fluid {
         (known.span_ns, known.rest)
     }
 
-    /// Serves work that no earlier nanosecond helps with.
+    /// Serves work without unused work of an earlier nanosecond.
     fn work_off(&mut self, start_ns: u64, need: u64) -> Option<u64> {
         self.serving = Serving {
             start_ns,
@@ -104,7 +104,7 @@ impl Server for Fluid {
             return Some(start_ns);
         }
         if self.spare >= rate {
-            // The rate has just fallen; the general way is short enough for that.
+            // The rate has just fallen; the general case is fast enough for that.
             return self.work_off(start_ns, work - self.spare);
         }
         let (mut span_ns, rest) = self.divide(work, rate);

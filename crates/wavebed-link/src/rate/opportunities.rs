@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::{NANOBITS_PER_BYTE, Profile, Server};
 use crate::pattern::{End, Pattern};
 
-/// Serves up to so many bytes at given moments, and nothing between them.
+/// Serves a number of bytes at given times, and nothing in between.
 ///
-/// An opportunity is filled byte by byte from the head of the queue on; a segment leaves at the opportunity that
-/// takes its last byte. What the queue cannot fill is lost. A segment that arrives at the very time of an
-/// opportunity comes too late for it.
+/// An opportunity is filled byte by byte from the head of the queue on; a segment leaves at the opportunity that takes
+/// its last byte. The unused rest is lost. A segment that arrives at the time of an opportunity is too late for it.
 #[derive(Debug)]
 pub struct Opportunities {
     pattern: Arc<Pattern>,
@@ -26,9 +25,9 @@ struct Place {
     lap_ns: u64,
     /// The next opportunity.
     row: usize,
-    /// When the present opportunity is.
+    /// Time of the current opportunity.
     at_ns: u64,
-    /// What is left of it.
+    /// Its unused bytes.
     bytes: u64,
 }
 
@@ -40,8 +39,8 @@ struct Serving {
 
 impl Opportunities {
     /// Plays `pattern` from its time `start_ns` on, which is the virtual time `origin_ns`. `None` if it has no
-    /// opportunities. There is no value to hold after the last one, so [`End::Hold`] is taken as
-    /// [`End::Repeat`]; configurations refuse it.
+    /// opportunities. No value holds after the last opportunity, so [`End::Hold`] acts as [`End::Repeat`];
+    /// configurations refuse it.
     #[must_use]
     pub fn new(pattern: Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Option<Self> {
         pattern.bytes()?;
@@ -75,7 +74,7 @@ impl Opportunities {
         Some(server)
     }
 
-    /// Goes on to the next lap where this one has no more opportunities.
+    /// Advances to the next lap if this one has no more opportunities.
     fn wrap(&mut self) {
         if self.place.row == self.pattern.at().len() && self.end == End::Repeat {
             self.place.row = 0;
@@ -83,7 +82,7 @@ impl Opportunities {
         }
     }
 
-    /// When the next opportunity is.
+    /// Time of the next opportunity.
     fn next_ns(&self) -> Option<u64> {
         let at = self.pattern.at().get(self.place.row)?;
         Some(
@@ -96,7 +95,7 @@ impl Opportunities {
         )
     }
 
-    /// Makes the next opportunity the present one.
+    /// Advances to the next opportunity.
     fn step(&mut self) -> Option<()> {
         self.place.at_ns = self.next_ns()?;
         self.place.bytes = u64::from(self.pattern.bytes()?[self.place.row]);
@@ -142,7 +141,7 @@ impl Server for Opportunities {
         }
         let period = self.pattern.period();
         let position = (at_ns - self.origin_ns).saturating_add(self.start_ns);
-        // The opportunity at the very end of a lap is the reason for keeping one lap back.
+        // One lap is kept back for an opportunity at the very end of a lap.
         let laps = (position - self.place.lap_ns) / period;
         if laps > 1 && self.end == End::Repeat {
             self.place.lap_ns += (laps - 1) * period;

@@ -1,27 +1,27 @@
-//! A server that is limited by packets, not by bytes.
+//! A server with a rate in packets.
 
 use super::{Profile, Server};
 
 /// The work of one packet, nanopackets: at one packet per second, a nanosecond does one.
 const NANOPACKETS_PER_PACKET: u64 = 1_000_000_000;
 
-/// Serves so many packets per second, whatever their size: what a device's processor or USB bus can do.
+/// Serves a number of packets per second, independent of their size: the limit of a UE's processor or USB bus.
 ///
-/// The k-th packet of a busy period leaves in the nanosecond in which k packets' time is over. What that
-/// nanosecond could still do goes to the next packet if it waits already, as in [`Fluid`](super::Fluid).
+/// The k-th packet of a busy period leaves in the nanosecond in which the time of k packets ends. The rest of that
+/// nanosecond serves the next packet if it waits already, as in [`Fluid`](super::Fluid).
 #[derive(Debug)]
 pub struct Packets {
     /// Packets per second.
     rate: u64,
-    /// Work that the nanosecond before the present one had left, nanopackets.
+    /// Unused work of the previous nanosecond, nanopackets.
     spare: u64,
-    /// When the service that was begun last started, and its work.
+    /// Start of the last service, and its work.
     start_ns: u64,
     need: u64,
 }
 
 impl Packets {
-    /// A server that is free.
+    /// An idle server.
     ///
     /// # Panics
     /// If the rate is zero; configurations refuse it.

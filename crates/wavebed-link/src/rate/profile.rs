@@ -19,7 +19,7 @@ struct Played {
     has_service: bool,
 }
 
-/// A place to which [`Profile::restore`] goes back.
+/// A position for [`Profile::restore`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     rate_bps: u64,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Profile {
-    /// The same rate for ever.
+    /// A constant rate.
     #[must_use]
     pub const fn constant(rate_bps: u64) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Profile {
     #[must_use]
     pub fn pattern(pattern: Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Option<Self> {
         let rates = pattern.rate_bps()?;
-        // With `hold` only the last rate comes for ever; the others are looked for one by one.
+        // With `hold` only the last rate has no end; the other rows are searched one by one.
         let has_zero = rates.contains(&0);
         let has_service = rates.iter().any(|&rate| rate > 0);
         let cursor = Cursor::new(pattern, end, start_ns, origin_ns);
@@ -82,7 +82,7 @@ impl Profile {
         self.until_ns = cursor.until();
     }
 
-    /// Until when the rate of the last query holds, nanoseconds; `u64::MAX` if for ever.
+    /// End of validity of the last queried rate, nanoseconds; `u64::MAX` if it does not end.
     #[must_use]
     pub const fn until_ns(&self) -> u64 {
         self.until_ns
@@ -125,7 +125,7 @@ impl Profile {
             .and_then(|played| played.cursor.end_at())
     }
 
-    /// What follows when the pattern is over; `repeat` for a constant rate.
+    /// Behaviour after the end of the pattern; `repeat` for a constant rate.
     #[must_use]
     pub fn end(&self) -> End {
         self.played
@@ -133,8 +133,8 @@ impl Profile {
             .map_or(End::Repeat, |played| played.cursor.end())
     }
 
-    /// When `need` nanobits of work that begin at `at_ns` are done, with the work that the last nanosecond
-    /// could still do. `None` if never.
+    /// When `need` nanobits of work that begin at `at_ns` are done, with the unused work of that nanosecond. `None` if
+    /// never.
     pub(super) fn work_off(&mut self, mut at_ns: u64, mut need: u64) -> Option<(u64, u64)> {
         if need == 0 {
             return Some((at_ns, 0));
@@ -152,7 +152,7 @@ impl Profile {
         }
     }
 
-    /// The work that the rate does from `from_ns` to `to_ns`, nanobits, but no more than `most`.
+    /// The work from `from_ns` to `to_ns`, nanobits, at most `most`.
     pub(super) fn work_done(&mut self, mut from_ns: u64, to_ns: u64, most: u64) -> u64 {
         let mut done: u64 = 0;
         while from_ns < to_ns && done < most {

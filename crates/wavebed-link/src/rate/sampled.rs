@@ -3,26 +3,26 @@
 use std::collections::VecDeque;
 
 use super::{NANOBITS_PER_BYTE, Profile};
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::{Held, Limit, Room};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
 
-/// How a [`Sampled`] bottleneck works.
+/// Settings of a [`Sampled`] bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledConfig {
-    /// The limit of the queue, `None` for none. Everything that has not left counts.
+    /// The limit of the queue, `None` for none. Packets count until they leave.
     pub limit: Option<Limit>,
     /// Bytes that each wire segment takes on the link beyond its IP bytes.
     pub overhead_bytes: u32,
-    /// What the limit counts and what leaves as a whole.
+    /// The unit of the limit and of service.
     pub unit: Unit,
-    /// Whether what arrives at rate zero is dropped, rather than given the next rate above zero.
+    /// Whether packets that arrive at rate zero are dropped; otherwise they get the next rate above zero.
     pub drop_in_outage: bool,
 }
 
-/// A bottleneck that decides the departure of a packet when it arrives, with the rate of that moment.
+/// A bottleneck that schedules a packet on arrival, with the rate at that time.
 #[derive(Debug)]
 pub struct Sampled {
     config: SampledConfig,
@@ -37,7 +37,7 @@ pub struct Sampled {
     reached_ns: u64,
 }
 
-/// A run with the service that was fixed for it.
+/// A run with its scheduled service.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     run: Run,
@@ -54,7 +54,7 @@ struct Tail {
     spare: u64,
 }
 
-/// When `work` that starts at `start_ns` is done at `rate`, where the nanosecond before has `spare` work left.
+/// When `work` that starts at `start_ns` is done at `rate`, with `spare` unused work of the previous nanosecond.
 fn finish(start_ns: u64, work: u64, rate: u64, spare: u64) -> (u64, u64) {
     if work <= spare {
         return (start_ns, spare - work);
@@ -112,7 +112,7 @@ impl Sampled {
         });
     }
 
-    /// Fixes the service of a run from `at_ns` on. Rate zero: there is none until the rate is changed.
+    /// Schedules the service of a run from `at_ns` on. At rate zero it has none until the rate changes.
     fn fix(&mut self, run: Run, at_ns: u64) -> Waiting {
         let place = self.profile.place();
         let served_ns = self.profile.next_service(at_ns);
@@ -163,7 +163,7 @@ impl Sampled {
         }
     }
 
-    /// Takes a new rate; what waits without any gets it.
+    /// Sets a new rate, also for runs without a scheduled service.
     fn change(&mut self, at_ns: u64, profile: Profile) {
         self.profile = profile;
         let first = self.waiting.partition_point(|waiting| waiting.rate > 0);
@@ -173,7 +173,7 @@ impl Sampled {
         self.find_head_finish();
     }
 
-    /// Sends what leaves up to `until_ns`.
+    /// Forwards runs that leave up to `until_ns`.
     fn send(&mut self, until_ns: u64, out: &mut Outlet<'_>) {
         while self.head_finish_ns <= until_ns {
             let Some(&head) = self.waiting.front() else {

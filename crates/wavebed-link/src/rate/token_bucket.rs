@@ -1,12 +1,12 @@
-//! A token bucket: bursts pass at once, the long run keeps to the rate.
+//! A token bucket: bursts pass at once, and the mean rate is bounded.
 
 use super::profile::{Place, Profile};
 use super::{NANOBITS_PER_BYTE, Server};
 
-/// A token bucket. A segment leaves at the moment at which the bucket holds its bytes, and takes them.
+/// A token bucket. A segment leaves when the bucket holds its bytes, and takes them.
 ///
-/// The bucket starts full. A segment larger than the bucket leaves when the bucket is full, and the bucket goes
-/// into debt by the difference, so that the long run keeps to the rate.
+/// The bucket starts full. A segment larger than the bucket leaves when the bucket is full, and the level becomes
+/// negative by the difference, so that the mean rate is kept.
 #[derive(Debug)]
 pub struct TokenBucket {
     profile: Profile,
@@ -16,7 +16,7 @@ pub struct TokenBucket {
     serving: Serving,
 }
 
-/// What the bucket was when the last service began.
+/// The level when the last service began.
 #[derive(Clone, Copy, Debug)]
 struct Serving {
     work: u64,
@@ -58,7 +58,7 @@ impl TokenBucket {
         }
     }
 
-    /// What the bucket still lacks for this work.
+    /// The missing level for this work.
     fn lacking(&self, work: u64) -> u64 {
         let wanted = signed(work).min(self.depth);
         u64::try_from(wanted.saturating_sub(self.tokens)).unwrap_or(0)

@@ -1,9 +1,9 @@
-//! What the air does over time: how long aggregates take, where the rate is zero, which frames fail.
+//! The medium over time: airtime of aggregates, outages, frame errors.
 
 use std::sync::Arc;
 
 use super::WifiSettings;
-use crate::fate::Chance;
+use crate::chance::Chance;
 use crate::pattern::{Cursor, End, Pattern};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -11,7 +11,7 @@ use crate::stage::Change;
 
 const NANOBITS_PER_BYTE: u128 = 8_000_000_000;
 
-/// How long aggregates take at one rate.
+/// Airtime of aggregates at one rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Airtime {
     overhead_ns: u64,
@@ -21,8 +21,8 @@ pub(super) struct Airtime {
 }
 
 impl Airtime {
-    /// Chosen so that full aggregates carry `rate_bps`, which is above zero: the time of a byte is
-    /// `8 / rate - overhead / full`, or nothing where that is negative.
+    /// Full aggregates have the throughput `rate_bps`, which is above zero: the time of a byte is `8 / rate - overhead
+    /// / full`, or zero where that is negative.
     pub(super) fn new(settings: &WifiSettings, rate_bps: u64) -> Self {
         let full_bytes = u128::from(settings.full_bytes());
         let rate = u128::from(rate_bps);
@@ -43,10 +43,10 @@ impl Airtime {
     }
 }
 
-/// The share of frames that fail over time.
+/// The probability over time that a frame fails.
 #[derive(Clone, Debug)]
 pub enum Bler {
-    /// Always the same share, 0 to 1.
+    /// Constant, 0 to 1.
     Constant(f64),
     /// The `bler` of the pattern that gives the rate; 0 where there is none.
     OfPattern(Option<Cursor>),
@@ -61,14 +61,14 @@ impl Bler {
     }
 
     fn chance(&mut self, at_ns: u64) -> Chance {
-        let share = match self {
-            Self::Constant(share) => Some(*share),
+        let probability = match self {
+            Self::Constant(probability) => Some(*probability),
             Self::OfPattern(None) => None,
             Self::OfPattern(Some(cursor)) => cursor
                 .seek(at_ns)
-                .and_then(|row| cursor.pattern().bler().map(|shares| shares[row])),
+                .and_then(|row| cursor.pattern().bler().map(|bler| bler[row])),
         };
-        Chance::new(share.unwrap_or(0.0))
+        Chance::new(probability.unwrap_or(0.0))
     }
 }
 
@@ -77,12 +77,12 @@ impl Bler {
 pub(super) struct Air {
     rate: Profile,
     bler: Bler,
-    /// The rate once more, to look ahead for the next outage.
+    /// A copy of the rate for the search of the next outage.
     ahead: Profile,
-    /// The earliest outage at or after the last time that was asked for.
+    /// The earliest outage at or after the last queried time.
     outage_ns: Option<u64>,
     random: RandomStream,
-    /// The microsecond in which the last frame ended, and which of those that ended in it this one was.
+    /// The microsecond in which the last frame ended, and the number of the frame among those that ended in it.
     last_us: u64,
     ordinal: u64,
 }
@@ -102,7 +102,7 @@ impl Air {
         }
     }
 
-    /// Makes a live change at `at_ns`.
+    /// Applies a live change at `at_ns`.
     pub(super) fn change(&mut self, at_ns: u64, change: &Change) {
         let end = self.rate.end();
         let (rate, bler) = match change {
@@ -132,12 +132,12 @@ impl Air {
         self.rate.end_ns()
     }
 
-    /// The earliest time at or after `at_ns` at which something can be sent.
+    /// The earliest time at or after `at_ns` with a rate above zero.
     pub(super) fn next_service(&mut self, at_ns: u64) -> Option<u64> {
         self.rate.next_service(at_ns)
     }
 
-    /// The airtimes and the chance of a failure of an aggregate that starts at `start_ns`, with a rate above zero.
+    /// The airtimes and the error probability of an aggregate that starts at `start_ns`, with a rate above zero.
     pub(super) fn start(&mut self, settings: &WifiSettings, start_ns: u64) -> (Airtime, Chance) {
         let airtime = Airtime::new(settings, self.rate.rate_at(start_ns));
         (airtime, self.bler.chance(start_ns))
@@ -151,7 +151,7 @@ impl Air {
         self.outage_ns
     }
 
-    /// Whether a frame fails whose last bit is sent at `sent_ns`, which never goes back.
+    /// Whether the frame fails that ends at `sent_ns`, which never goes back.
     pub(super) fn fails(&mut self, chance: Chance, sent_ns: impl FnOnce() -> u64) -> bool {
         if let Some(certain) = chance.certainty() {
             return certain;

@@ -7,8 +7,8 @@ mod window;
 
 use std::collections::VecDeque;
 
-use crate::books::Reason;
-use crate::fate::Chance;
+use crate::chance::Chance;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -20,17 +20,17 @@ use window::Window;
 
 pub use air::Bler;
 
-/// How a [`Wifi`] stage works, beside its queue, rate and errors.
+/// Settings of a [`Wifi`] stage, beside its queue, rate and errors.
 #[derive(Clone, Copy, Debug)]
 pub struct WifiSettings {
-    /// The most bytes of an aggregate, those of [`WifiSettings::overhead_bytes`] included. At least one frame of
+    /// Bytes of an aggregate at most, [`WifiSettings::overhead_bytes`] included. At least one frame of
     /// the MTU.
     pub aggregate_bytes: u32,
-    /// The most frames of an aggregate, and the window of the block acknowledgement. At least 1.
+    /// Frames of an aggregate at most, and the window of the block acknowledgement. At least 1.
     pub aggregate_frames: usize,
-    /// What an aggregate takes beside its bytes: preamble, interframe spaces, block acknowledgement.
+    /// Airtime of an aggregate beside its bytes: preamble, interframe spaces, block acknowledgement.
     pub overhead_ns: u64,
-    /// How often a frame is sent again before it is given up.
+    /// Retransmissions of a frame before it is given up.
     pub retries: u32,
     /// Bytes of a frame beyond the IP bytes of its packet.
     pub overhead_bytes: u32,
@@ -47,8 +47,8 @@ impl WifiSettings {
         by_bytes.clamp(1, self.aggregate_frames as u64) * frame_bytes
     }
 
-    /// The rate at which the overhead would take all the time of full aggregates, bits per second, rounded down;
-    /// `u64::MAX` without overhead. Nothing faster than that is carried.
+    /// The rate at which the overhead takes all the time of full aggregates, bits per second, rounded down; `u64::MAX`
+    /// without overhead. It bounds the throughput.
     #[must_use]
     pub fn most_bps(&self) -> u64 {
         let bits = u128::from(self.full_bytes()) * 8_000_000_000;
@@ -59,12 +59,12 @@ impl WifiSettings {
 
 const NEVER: u64 = u64::MAX;
 
-/// What the station does.
+/// The state of the station.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// It has nothing to send.
     Idle,
-    /// It has had something to send since `since_ns`, and starts an aggregate when there is a rate.
+    /// It has had data since `since_ns`, and starts an aggregate when the rate is above zero.
     Access { since_ns: u64, start_ns: u64 },
     /// An aggregate is on the air.
     OnAir(Aggregate),
@@ -76,18 +76,18 @@ struct Aggregate {
     end_ns: u64,
     airtime: Airtime,
     chance: Chance,
-    /// Whether it met an outage that a live change has ended.
+    /// Whether an outage interrupted it that a live change has ended.
     cut: bool,
 }
 
-/// A station that sends what it queues in aggregates.
+/// A station that sends its queue in aggregates.
 pub struct Wifi {
     settings: WifiSettings,
     queue: Box<dyn Queue>,
     window: Window,
     air: Air,
     phase: Phase,
-    /// Live changes to come.
+    /// Pending live changes.
     changes: VecDeque<(u64, Change)>,
     end_ns: u64,
     ended: bool,
@@ -99,7 +99,7 @@ pub struct Wifi {
 }
 
 impl Wifi {
-    /// A station with nothing to send at time 0, at this rate. Its `queue` gives back wire segments.
+    /// A station with nothing to send at time 0, at this rate. Its `queue` returns wire segments.
     #[must_use]
     pub fn new(
         settings: WifiSettings,
@@ -125,7 +125,7 @@ impl Wifi {
         wifi
     }
 
-    /// Looks out for what the rate will do.
+    /// Finds the next event of the rate.
     fn watch(&mut self) {
         self.ended = false;
         self.end_ns = self.air.end_ns().unwrap_or(NEVER);
@@ -138,7 +138,7 @@ impl Wifi {
         change_ns.min(if self.ended { NEVER } else { self.end_ns })
     }
 
-    /// Does everything that is due up to `now_ns`, in order.
+    /// Processes all events up to `now_ns`, in order.
     fn advance(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
         loop {
             let at_ns = self.special_ns();
@@ -157,7 +157,7 @@ impl Wifi {
         self.reached_ns = self.reached_ns.max(now_ns);
     }
 
-    /// Sends up to `until_ns`, in which nothing special happens.
+    /// Sends up to `until_ns`; no other event occurs before it.
     fn run(&mut self, until_ns: u64, out: &mut Outlet<'_>) {
         loop {
             match self.phase {
@@ -172,7 +172,7 @@ impl Wifi {
         }
     }
 
-    /// Waits for the air, from `since_ns` on.
+    /// Waits for a rate above zero, from `since_ns` on.
     fn contend(&mut self, since_ns: u64) {
         let start_ns = self.air.next_service(since_ns).unwrap_or(NEVER);
         self.phase = Phase::Access { since_ns, start_ns };
@@ -183,7 +183,7 @@ impl Wifi {
             .fill(&self.settings, &mut *self.queue, start_ns, out);
         out.queue_level(start_ns, self.queue.backlog());
         let Some(bytes) = self.window.ends(&self.settings).last() else {
-            // The queue dropped all that it had.
+            // The queue dropped all its segments.
             self.phase = Phase::Idle;
             return;
         };
@@ -218,7 +218,7 @@ impl Wifi {
         }
     }
 
-    /// The pattern is over: drops all that the stage holds.
+    /// The pattern has ended: drops all segments in the stage.
     fn stop(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         self.ended = true;
         self.phase = Phase::Idle;
@@ -227,7 +227,7 @@ impl Wifi {
         out.queue_level(at_ns, self.queue.backlog());
     }
 
-    /// Makes a live change. An aggregate on the air keeps its airtime and its share of failures.
+    /// Applies a live change. An aggregate on the air keeps its airtime and its error probability.
     fn change(&mut self, at_ns: u64, change: &Change) {
         if let Phase::OnAir(aggregate) = &mut self.phase {
             let outage_ns = self.air.next_outage(aggregate.start_ns);
@@ -254,7 +254,8 @@ impl Stage for Wifi {
         self.queue.enqueue(run, out);
         out.queue_level(at_ns, self.queue.backlog());
         if matches!(self.phase, Phase::Idle) && self.queue.head_bytes().is_some() {
-            // An aggregate takes what arrived before it starts, so that what comes together goes together.
+            // An aggregate takes segments that arrived before its start, so that simultaneous arrivals are sent
+            // together.
             self.contend(at_ns + 1);
         }
     }

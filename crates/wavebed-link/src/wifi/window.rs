@@ -1,21 +1,21 @@
-//! The window of the block acknowledgement: frames that were sent and are not settled for good, at both ends.
+//! The window of the block acknowledgement: frames sent and neither delivered nor given up.
 
 use std::collections::VecDeque;
 
 use super::WifiSettings;
-use crate::books::Reason;
+use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 
-/// Where a frame stands.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// To be sent, or on the air.
     Waiting,
-    /// With the receiver, behind a gap.
+    /// Received, behind a gap.
     Received,
-    /// Given up by the sender; the receiver waits for it no longer.
+    /// Given up by the sender; the receiver no longer waits for it.
     GivenUp,
 }
 
@@ -27,14 +27,14 @@ struct Frame {
     retries: u32,
 }
 
-/// Frames in the order of their sequence numbers. The first is never settled, so that their number is what the
-/// window spans.
+/// Frames in the order of their sequence numbers. The first is always open, so that their number is the span of the
+/// window.
 ///
-/// No block acknowledgement is ever lost, so that the sender's view and the receiver's are one.
+/// Block acknowledgements are never lost, so that sender and receiver have one view.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     frames: VecDeque<Frame>,
-    /// The frames of the aggregate on the air, by their place in `frames`.
+    /// The frames of the aggregate on the air, by their index in `frames`.
     sent: Vec<usize>,
     held: Backlog,
 }
@@ -44,7 +44,7 @@ fn frame_bytes(run: &Run, settings: &WifiSettings) -> u64 {
 }
 
 impl Window {
-    /// What is in the window, received or not.
+    /// Frames in the window, received or not.
     pub(super) const fn backlog(&self) -> Backlog {
         self.held
     }
@@ -53,7 +53,7 @@ impl Window {
         self.frames.is_empty()
     }
 
-    /// Fills the next aggregate at `start_ns`: first what failed before, then what the queue gives.
+    /// Fills the next aggregate at `start_ns`: failed frames first, then frames from the queue.
     pub(super) fn fill<Q: Queue + ?Sized>(
         &mut self,
         settings: &WifiSettings,
@@ -97,7 +97,8 @@ impl Window {
             });
             bytes += frame_bytes(&run, settings);
             if bytes > limit && !self.sent.is_empty() {
-                // The queue dropped the head that would have fitted, and gave the one after it: next time.
+                // The queue dropped the head that would have fitted, and returned the next one: it goes into the next
+                // aggregate.
                 return;
             }
             self.sent.push(self.frames.len() - 1);
@@ -112,8 +113,8 @@ impl Window {
         })
     }
 
-    /// The block acknowledgement of the aggregate at `at_ns`, where `failed` says which of its frames failed, in
-    /// order. Gives up frames that failed too often, and delivers what no gap keeps back.
+    /// The block acknowledgement of the aggregate at `at_ns`, where `failed` lists which of its frames failed, in
+    /// order. Gives up frames that failed too often, and delivers frames without a gap before them.
     pub(super) fn acknowledge(
         &mut self,
         at_ns: u64,
@@ -138,7 +139,7 @@ impl Window {
         self.release(at_ns, out);
     }
 
-    /// Delivers up to the first gap, segments that belong together as one run.
+    /// Delivers up to the first gap, with consecutive segments as one run.
     fn release(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         let mut burst: Option<Run> = None;
         while let Some(&frame) = self.frames.front()
@@ -151,7 +152,7 @@ impl Window {
             take(&mut self.held, &frame.run);
             let run = Run { at_ns, ..frame.run };
             burst = match burst {
-                Some(before) => joined(before, run).or_else(|| {
+                Some(before) => merged(before, run).or_else(|| {
                     out.forward(before);
                     Some(run)
                 }),
@@ -180,8 +181,8 @@ fn take(held: &mut Backlog, run: &Run) {
     held.bytes -= run.bytes();
 }
 
-/// The two as one run, if the second goes on where the first ends.
-fn joined(first: Run, second: Run) -> Option<Run> {
+/// Merges two runs, if the second continues the first.
+fn merged(first: Run, second: Run) -> Option<Run> {
     let one_after_another = Run {
         first: first.end(),
         count: second.count,
@@ -199,11 +200,11 @@ fn joined(first: Run, second: Run) -> Option<Run> {
 
 #[cfg(test)]
 mod tests {
-    use super::joined;
+    use super::merged;
     use crate::run::{Ecn, Run, RunFlags};
 
     #[test]
-    fn only_equal_neighbours_of_one_packet_are_joined() {
+    fn only_equal_neighbours_of_one_packet_are_merged() {
         let whole = Run {
             at_ns: 9,
             packet: 3,
@@ -218,7 +219,7 @@ mod tests {
         };
         let mut rest = whole;
         let front = rest.split_front(2);
-        assert_eq!(joined(front, rest), Some(whole));
+        assert_eq!(merged(front, rest), Some(whole));
         let others = [
             Run { packet: 4, ..rest },
             Run { first: 7, ..rest },
@@ -237,14 +238,14 @@ mod tests {
             },
         ];
         for other in others {
-            assert_eq!(joined(front, other), None, "{other:?}");
+            assert_eq!(merged(front, other), None, "{other:?}");
         }
         let short = Run {
             last_bytes: 1399,
             ..front
         };
-        assert_eq!(joined(short, rest), None);
+        assert_eq!(merged(short, rest), None);
         let flipped = |run: Run| Run { flip: 5, ..run };
-        assert_eq!(joined(flipped(front), flipped(rest)), None);
+        assert_eq!(merged(flipped(front), flipped(rest)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the bottleneck costs. Run with
+//! The processor time of the bottleneck. Run with
 //! `cargo test --release -p wavebed-link --test link bottleneck_cost -- --ignored --nocapture`.
 
 use std::time::Instant;

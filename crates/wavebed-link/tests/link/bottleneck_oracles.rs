@@ -14,7 +14,7 @@ use wavebed_link::rate::{
 };
 use wavebed_link::{Run, Unit};
 
-/// A segment on its way through a naive model: packet, index, bytes, arrival.
+/// A segment in a naive model: packet, index, bytes, arrival.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     packet: u32,
@@ -55,14 +55,14 @@ fn fits(limit: Limit, held: &[u64], bytes: u64, rate: u64) -> bool {
     }
 }
 
-type Fates = (Vec<(u32, u16, u64)>, Vec<(u32, u16, u64)>);
+type DeliveredAndLost = (Vec<(u32, u16, u64)>, Vec<(u32, u16, u64)>);
 
-fn fates(outcome: &Outcome) -> Fates {
+fn delivered_and_lost(outcome: &Outcome) -> DeliveredAndLost {
     (outcome.departures(), outcome.losses())
 }
 
 /// Drop-tail at a constant rate, by exact fractions: service times are kept as numerators over the rate.
-fn constant_oracle(arrivals: &[Run], rate: u64, limit: Limit, overhead: u64) -> Fates {
+fn constant_oracle(arrivals: &[Run], rate: u64, limit: Limit, overhead: u64) -> DeliveredAndLost {
     let rate_wide = u128::from(rate);
     let (mut delivered, mut lost) = (Vec::new(), Vec::new());
     let mut free: u128 = 0;
@@ -95,7 +95,7 @@ fn constant_oracle(arrivals: &[Run], rate: u64, limit: Limit, overhead: u64) -> 
     (delivered, lost)
 }
 
-/// A rate that changes, nanosecond by nanosecond: each offers its rate in nanobits to what has arrived by then.
+/// A rate that changes, nanosecond by nanosecond: each offers its rate in nanobits to the segments that have arrived.
 fn ticking_oracle(
     arrivals: &[Run],
     rate_at: impl Fn(u64) -> u64,
@@ -130,7 +130,7 @@ fn opportunities_oracle(
     opportunities: &[(u64, u64)],
     limit: Limit,
     until_ns: u64,
-) -> Fates {
+) -> DeliveredAndLost {
     let (mut delivered, mut lost) = (Vec::new(), Vec::new());
     let mut queue: VecDeque<Item> = VecDeque::new();
     let mut transit: Option<(Item, u64)> = None;
@@ -202,9 +202,9 @@ fn bucket_oracle(arrivals: &[Run], rate: u64, burst: u64, until_ns: u64) -> Vec<
     delivered
 }
 
-/// netem: each departure is fixed on arrival, with the rate of then. Fractions add up within a busy period.
-fn sampled_oracle(arrivals: &[Run], rate_at: impl Fn(u64) -> u64, most: usize) -> Fates {
-    let (mut delivered, mut lost): Fates = (Vec::new(), Vec::new());
+/// netem: each packet is scheduled on arrival, with the rate at that time. Fractions add up within a busy period.
+fn sampled_oracle(arrivals: &[Run], rate_at: impl Fn(u64) -> u64, most: usize) -> DeliveredAndLost {
+    let (mut delivered, mut lost): DeliveredAndLost = (Vec::new(), Vec::new());
     let (mut begin_ns, mut busy_rate, mut work) = (0, 0, 0u128);
     let mut free_ns = 0;
     for item in items(arrivals) {
@@ -299,7 +299,7 @@ proptest! {
     ) {
         let stage = bottleneck(limit, overhead, Fluid::new(Profile::constant(rate)));
         let outcome = through(stage, &arrivals, FAR_NS);
-        prop_assert_eq!(fates(&outcome), constant_oracle(&arrivals, rate, limit, u64::from(overhead)));
+        prop_assert_eq!(delivered_and_lost(&outcome), constant_oracle(&arrivals, rate, limit, u64::from(overhead)));
     }
 
     #[test]
@@ -362,7 +362,7 @@ proptest! {
             .collect();
         let server = Opportunities::new(pattern, End::Repeat, start, 0).unwrap();
         let outcome = through(bottleneck(limit, 0, server), &arrivals, until_ns);
-        prop_assert_eq!(fates(&outcome), opportunities_oracle(&arrivals, &all, limit, until_ns));
+        prop_assert_eq!(delivered_and_lost(&outcome), opportunities_oracle(&arrivals, &all, limit, until_ns));
     }
 
     #[test]
@@ -389,7 +389,7 @@ proptest! {
             drop_in_outage: false,
         };
         let outcome = through(Sampled::new(config, profile), &arrivals, FAR_NS);
-        prop_assert_eq!(fates(&outcome), sampled_oracle(&arrivals, rate_at, most));
+        prop_assert_eq!(delivered_and_lost(&outcome), sampled_oracle(&arrivals, rate_at, most));
     }
 
     #[test]

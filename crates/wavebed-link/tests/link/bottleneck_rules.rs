@@ -1,4 +1,4 @@
-//! What a bottleneck does, by numbers that a reader can check by hand.
+//! The rules of a bottleneck, with numbers that can be checked by hand.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn dropping(server: impl Server + 'static) -> Bottleneck<Infinite> {
     Bottleneck::new(config, Infinite::new(Unit::Packet), Box::new(server))
 }
 
-/// Drives one stage; returns what came out and the link, for its books.
+/// Drives one stage; returns its output and the link, for its counters.
 fn run(stage: impl Stage + 'static, events: &[Event], until_ns: u64) -> (Outcome, Link) {
     let mut link = Link::new(vec![Box::new(stage)], true);
     let outcome = drive(&mut link, events, until_ns, false);
@@ -63,7 +63,7 @@ fn arrivals(runs: &[Run]) -> Vec<Event> {
 }
 
 fn dropped(link: &Link, reason: Reason) -> u64 {
-    link.books().total().dropped[reason as usize].segments
+    link.counters().total().dropped[reason as usize].segments
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn held_packets_survive_an_outage_and_the_one_in_service_goes_on() {
         out.departures(),
         [(1, 0, 1_000_000), (1, 1, 10_250_000), (1, 2, 10_750_000)]
     );
-    assert_eq!(link.books().total().dropped_total().segments, 0);
+    assert_eq!(link.counters().total().dropped_total().segments, 0);
 }
 
 #[test]
@@ -507,7 +507,7 @@ fn superpackets_are_let_in_and_served_whole() {
 fn the_series_has_queue_levels_and_sojourn_times() {
     let events = arrivals(&[super_packet(0, 1, 3, 1500, 1500)]);
     let (_, mut link) = run(unlimited(constant(12 * MBPS)), &events, 4_000_000);
-    let rows = link.books_mut().finished_rows(4_000_000);
+    let rows = link.counters_mut().finished_rows(4_000_000);
     let levels: Vec<(u64, u64)> = rows
         .iter()
         .map(|row| (row.queue_bytes, row.queue_peak_bytes))

@@ -1,4 +1,4 @@
-//! CoDel against the pseudo-code of RFC 8289 and against what the RFC says of its behaviour.
+//! CoDel against the pseudo-code of RFC 8289 and against the behaviour described in the RFC.
 
 use crate::codel_support::{Decision, Packet, Rfc8289};
 use crate::loss_support::{QueueBench, run};
@@ -21,7 +21,7 @@ fn queue(ecn: bool, limit: Limit) -> QueueBench<Codel> {
     QueueBench::new(Codel::new(settings(ecn), limit, Unit::Packet))
 }
 
-/// Both models fed the same.
+/// Both models with the same input.
 struct Pair {
     engine: QueueBench<Codel>,
     rfc: Rfc8289,
@@ -74,8 +74,8 @@ impl Pair {
         let mut expected = Vec::new();
         let reference = self.rfc.deque(now_ns as i64, &mut expected);
         let id = |run: &Run| run.packet * 1000 + u32::from(run.first);
-        let doors = &mut self.engine.doors;
-        let dropped: Vec<Decision> = doors
+        let exits = &mut self.engine.exits;
+        let dropped: Vec<Decision> = exits
             .lost
             .drain(..)
             .map(|run| Decision::Dropped(id(&run)))
@@ -90,7 +90,7 @@ impl Pair {
             .filter(|decision| matches!(decision, Decision::Marked(_)))
             .count() as u64;
         assert_eq!(
-            doors.books.total().marked.segments - marked_before,
+            exits.counters.total().marked.segments - marked_before,
             marks,
             "marks at {now_ns}"
         );
@@ -179,7 +179,7 @@ fn long_runs_through_many_drop_states_agree() {
             .iter()
             .filter(|decision| matches!(decision, Decision::Marked(_)))
             .count();
-        // The comparison is worth something only if the states were visited.
+        // The comparison is valid only if the states were visited.
         assert!(
             pair.rfc.times_entered > 20,
             "{} drop states",
@@ -207,7 +207,7 @@ fn steady_overload(ecn: bool, service_ns: u64, until_ns: u64) -> Vec<u64> {
             ..run(now_ns, step as u32, 0, 2)
         });
         let served = bench.dequeue(now_ns);
-        for lost in bench.doors.lost.drain(..) {
+        for lost in bench.exits.lost.drain(..) {
             assert_eq!(lost.at_ns, now_ns, "a drop is stamped with its own time");
             times.push(now_ns);
         }
@@ -252,7 +252,7 @@ fn a_queue_of_one_mtu_is_never_too_long() {
                 break;
             }
         }
-        assert_eq!(!bench.doors.lost.is_empty(), drops, "{bytes} bytes");
+        assert_eq!(!bench.exits.lost.is_empty(), drops, "{bytes} bytes");
     }
 }
 
@@ -269,8 +269,8 @@ fn ce_is_kept_and_not_counted_twice() {
     }
     assert_eq!(
         (
-            bench.doors.lost.len(),
-            bench.doors.books.total().marked.segments
+            bench.exits.lost.len(),
+            bench.exits.counters.total().marked.segments
         ),
         (0, 0)
     );
@@ -282,17 +282,17 @@ fn the_hard_limit_drops_arrivals_segment_by_segment() {
     bench.enqueue(run(0, 1, 0, 7));
     bench.enqueue(run(5, 2, 0, 7));
     assert_eq!(
-        crate::loss_support::segments(&bench.doors.lost),
+        crate::loss_support::segments(&bench.exits.lost),
         [(2, 3), (2, 4), (2, 5), (2, 6)]
     );
-    assert_eq!(bench.doors.dropped(Reason::Overflow), 4);
+    assert_eq!(bench.exits.dropped(Reason::Overflow), 4);
     let mut bench = queue(false, Limit::Bytes(3100));
     bench.enqueue(Run {
         last_bytes: 100,
         ..run(0, 1, 0, 6)
     });
     assert_eq!(
-        crate::loss_support::segments(&bench.doors.lost),
+        crate::loss_support::segments(&bench.exits.lost),
         [(1, 3), (1, 4)]
     );
     let mut bench = queue(false, Limit::TimeNs(8 * MS));
@@ -311,7 +311,7 @@ fn superpackets_are_served_and_dropped_whole() {
     for packet in 0..4 {
         bench.enqueue(run(0, packet, 0, 40));
     }
-    assert_eq!(bench.doors.dropped(Reason::Overflow), 40);
+    assert_eq!(bench.exits.dropped(Reason::Overflow), 40);
     assert_eq!(bench.queue.head_bytes(), Some(40_000));
     assert_eq!(bench.dequeue(0).map(|run| run.count), Some(40));
 }
@@ -323,7 +323,7 @@ fn responsive_flows(mut bench: QueueBench<Codel>, flows: usize) -> (f64, f64) {
     let mut window = vec![2.0f64; flows];
     let mut sent = vec![0u64; flows];
     let mut cut_at = vec![0u64; flows];
-    // What the senders learn and when: (flow, delivered or not, sent at).
+    // Feedback to the senders by time: (flow, delivered or not, sent at).
     let mut news: std::collections::VecDeque<(u64, usize, bool, u64)> =
         std::collections::VecDeque::new();
     let (mut sojourns, mut served, mut slots) = (0.0, 0u64, 0u64);
@@ -350,7 +350,7 @@ fn responsive_flows(mut bench: QueueBench<Codel>, flows: usize) -> (f64, f64) {
             }
         }
         let next = bench.dequeue(now_ns);
-        for lost in bench.doors.lost.drain(..) {
+        for lost in bench.exits.lost.drain(..) {
             news.push_back((now_ns + BASE_NS, lost.flow as usize, false, now_ns));
         }
         if slot >= 10_000 {

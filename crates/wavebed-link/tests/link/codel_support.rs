@@ -1,5 +1,5 @@
-//! The pseudo-code of RFC 8289 and RFC 8290 once more, segment by segment and as literally as Rust allows. It shares
-//! nothing with the engine: times are signed, zero stands for "not set", and every list is a plain vector.
+//! The pseudo-code of RFC 8289 and RFC 8290 once more, segment by segment and as literally as Rust allows. It shares no
+//! code with the engine: times are signed, zero stands for "not set", and every list is a plain vector.
 
 use wavebed_link::Ecn;
 
@@ -13,7 +13,7 @@ pub struct Packet {
     pub flow: u32,
 }
 
-/// What the reference decided.
+/// The decision of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Dropped(u32),

@@ -1,4 +1,4 @@
-//! Delay to the nanosecond, in order unless asked otherwise.
+//! Delay to the nanosecond, with and without reordering.
 
 use std::sync::Arc;
 
@@ -59,9 +59,9 @@ fn constant_delay_is_exact_and_keeps_runs_whole() {
         assert_eq!(bench.stage.backlog().bytes, 49_000);
         assert_eq!(bench.stage.next_event_ns(), Some(11 * MS));
         bench.poll(11 * MS - 1);
-        assert!(bench.doors.forward.is_empty());
+        assert!(bench.exits.forward.is_empty());
         bench.poll(11 * MS);
-        assert_eq!(bench.doors.forward.len(), 2);
+        assert_eq!(bench.exits.forward.len(), 2);
         // A late caller changes nothing.
         bench.poll(500 * MS);
         let expected: Vec<Run> = arrivals
@@ -71,7 +71,7 @@ fn constant_delay_is_exact_and_keeps_runs_whole() {
                 ..*run
             })
             .collect();
-        assert_eq!(bench.doors.forward, expected);
+        assert_eq!(bench.exits.forward, expected);
         assert_eq!(bench.stage.next_event_ns(), None);
         bench.check();
     }
@@ -86,7 +86,7 @@ fn a_shorter_delay_waits_for_what_is_on_its_way() {
     bench.accept(run(9 * MS, 2, 0, 1));
     bench.poll(100 * MS);
     assert_eq!(
-        departures(&bench.doors.forward),
+        departures(&bench.exits.forward),
         [
             ((0, 0), 10 * MS),
             ((0, 1), 10 * MS),
@@ -113,7 +113,7 @@ fn with_reorder_a_shorter_delay_overtakes() {
         ((2, 0), 10 * MS),
         ((3, 0), 10 * MS),
     ];
-    assert_eq!(departures(&bench.doors.forward), expected);
+    assert_eq!(departures(&bench.exits.forward), expected);
     bench.check();
 }
 
@@ -132,7 +132,7 @@ fn a_pattern_over_time_sets_the_delay_of_each_arrival() {
         }
         bench.poll(u64::MAX);
         let times: Vec<u64> = bench
-            .doors
+            .exits
             .forward
             .iter()
             .map(|run| run.at_ns / MS)
@@ -153,7 +153,7 @@ fn a_pattern_by_index_names_the_delay_of_each_segment() {
     bench.poll(u64::MAX);
     // In order: segment 3 waits for segment 2.
     let times: Vec<_> = bench
-        .doors
+        .exits
         .forward
         .iter()
         .map(|run| (run.packet, run.first, run.count, run.at_ns / MS))
@@ -174,7 +174,7 @@ fn a_pattern_by_index_names_the_delay_of_each_segment() {
     bench.accept(run(0, 0, 0, 4));
     bench.poll(u64::MAX);
     assert_eq!(
-        segments(&bench.doors.forward),
+        segments(&bench.exits.forward),
         [(0, 3), (0, 0), (0, 1), (0, 2)]
     );
 }
@@ -192,8 +192,8 @@ fn a_pattern_that_stops_drops_what_comes_after_it() {
     bench.poll(u64::MAX);
     assert_eq!(
         (
-            bench.doors.forward.len(),
-            bench.doors.dropped(Reason::Ended)
+            bench.exits.forward.len(),
+            bench.exits.dropped(Reason::Ended)
         ),
         (1, 2)
     );
@@ -208,8 +208,8 @@ fn a_pattern_that_stops_drops_what_comes_after_it() {
     bench.poll(u64::MAX);
     assert_eq!(
         (
-            bench.doors.forward.len(),
-            bench.doors.dropped(Reason::Ended)
+            bench.exits.forward.len(),
+            bench.exits.dropped(Reason::Ended)
         ),
         (1, 2)
     );
@@ -227,7 +227,7 @@ fn a_live_pattern_starts_when_it_is_given() {
     bench.accept(run(101 * MS, 1, 0, 1));
     bench.poll(u64::MAX);
     assert_eq!(
-        departures(&bench.doors.forward),
+        departures(&bench.exits.forward),
         [((0, 0), 102 * MS), ((1, 0), 104 * MS)]
     );
     let no_delay =
@@ -246,7 +246,7 @@ fn a_delay_beyond_all_time_stays() {
     let mut bench = Bench::new(Delay::constant(u64::MAX, false));
     bench.accept(run(5, 0, 0, 1));
     bench.poll(u64::MAX - 1);
-    assert!(bench.doors.forward.is_empty());
+    assert!(bench.exits.forward.is_empty());
     bench.check();
 }
 
@@ -265,20 +265,20 @@ proptest! {
         bench.check();
         free.check();
         // The same draws without order, put back into the order of arrival.
-        let free = departures(&free.doors.forward);
+        let free = departures(&free.exits.forward);
         let mut latest = 0;
-        for (segment, at_ns) in departures(&bench.doors.forward) {
+        for (segment, at_ns) in departures(&bench.exits.forward) {
             let own = free.iter().find(|(other, _)| *other == segment).expect("nothing is lost").1;
             latest = latest.max(own);
             prop_assert_eq!(at_ns, latest);
         }
-        prop_assert_eq!(segments(&bench.doors.forward), segments(&grouped));
-        for pair in bench.doors.forward.windows(2) {
+        prop_assert_eq!(segments(&bench.exits.forward), segments(&grouped));
+        for pair in bench.exits.forward.windows(2) {
             let touching = pair[0].packet == pair[1].packet && pair[0].end() == pair[1].first;
             let joined = grouped.iter().any(|run| {
                 run.packet == pair[0].packet && run.first <= pair[0].first && run.end() >= pair[1].end()
             });
-            prop_assert!(!(touching && joined && pair[0].at_ns == pair[1].at_ns), "parted for nothing: {pair:?}");
+            prop_assert!(!(touching && joined && pair[0].at_ns == pair[1].at_ns), "split without need: {pair:?}");
         }
     }
 
@@ -293,7 +293,7 @@ proptest! {
                 bench.accept(run);
             }
             bench.poll(u64::MAX);
-            let mut delays: Vec<_> = departures(&bench.doors.forward)
+            let mut delays: Vec<_> = departures(&bench.exits.forward)
                 .into_iter()
                 .filter(|(segment, _)| segment.0 < 1_000_000)
                 .map(|(segment, at_ns)| (segment, at_ns - arrivals[&segment]))

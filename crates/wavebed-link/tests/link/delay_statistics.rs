@@ -1,4 +1,4 @@
-//! Drawn delays against the distributions that were asked for.
+//! Drawn delays against the configured distributions.
 
 use crate::loss_support::{Bench, run};
 use wavebed_link::RandomStream;
@@ -27,7 +27,7 @@ fn draw(shape: Shape, correlation: f64, seed: u64) -> Vec<f64> {
     }
     bench.poll(u64::MAX);
     let mut delays = vec![0.0; DRAWS as usize];
-    for run in &bench.doors.forward {
+    for run in &bench.exits.forward {
         delays[run.packet as usize] = (run.at_ns as f64 - MEAN_NS as f64) / SPREAD_NS as f64;
     }
     delays
@@ -56,16 +56,16 @@ fn neighbours(values: &[f64]) -> f64 {
     products.sum::<f64>() / (values.len() - 1) as f64 / (spread * spread)
 }
 
-/// The largest distance between the shares of `values` and the distribution function `below`.
+/// The largest distance between the empirical distribution of `values` and the distribution function `below`.
 fn kolmogorov_smirnov(values: &[f64], below: impl Fn(f64) -> f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() as f64;
     (0..).zip(&sorted).fold(0.0, |worst: f64, (rank, &value)| {
-        let share = below(value);
+        let probability = below(value);
         worst
-            .max((share - f64::from(rank) / count).abs())
-            .max((f64::from(rank + 1) / count - share).abs())
+            .max((probability - f64::from(rank) / count).abs())
+            .max((f64::from(rank + 1) / count - probability).abs())
     })
 }
 
@@ -95,8 +95,8 @@ fn pareto_below(x: f64) -> f64 {
     (1.0 - (0.75 * x + 1.5).powi(-3)).max(0.0)
 }
 
-/// The share of the quarter-and-three-quarters mix below `x`: both parts grow with the normal one, so that it is the
-/// share below the normal value that makes `x`, found by bisection.
+/// The probability of the quarter-and-three-quarters mix below `x`: both parts grow with the normal one, so that it is
+/// the probability below the normal value that makes `x`, found by bisection.
 fn mixed_below(x: f64) -> f64 {
     let (mut low, mut high) = (-5.4, 5.4);
     for _ in 0..45 {
@@ -224,10 +224,10 @@ fn delays_are_never_negative() {
         bench.poll(5_000_000);
         // About half of each distribution lies below zero: those leave at once.
         assert!(
-            bench.doors.forward.len() > 3_000,
+            bench.exits.forward.len() > 3_000,
             "{shape:?}: {}",
-            bench.doors.forward.len()
+            bench.exits.forward.len()
         );
-        assert!(bench.doors.forward.iter().all(|run| run.at_ns == 5_000_000));
+        assert!(bench.exits.forward.iter().all(|run| run.at_ns == 5_000_000));
     }
 }

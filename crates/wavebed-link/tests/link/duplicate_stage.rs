@@ -1,6 +1,6 @@
 //! Duplication: copies follow their originals, by the random number of the index.
 
-use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
+use crate::loss_support::{Bench, assert_fraction, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::{RandomStream, RunFlags};
@@ -12,8 +12,8 @@ fn each_segment_is_copied_with_its_probability() {
         bench.accept(run(packet.into(), packet, 0, 40));
     }
     bench.check();
-    let copies = bench.doors.books.total().duplicated;
-    assert_share(copies.segments, 1_000_000, 0.03, 1.0);
+    let copies = bench.exits.counters.total().duplicated;
+    assert_fraction(copies.segments, 1_000_000, 0.03, 1.0);
     assert_eq!(copies.bytes, 1000 * copies.segments);
 }
 
@@ -21,11 +21,11 @@ fn each_segment_is_copied_with_its_probability() {
 fn never_and_always_are_exact() {
     let mut bench = Bench::new(Duplicate::new(0.0, RandomStream::new(1, 5)));
     bench.accept(run(0, 0, 0, 44));
-    assert_eq!(bench.doors.forward, [run(0, 0, 0, 44)]);
+    assert_eq!(bench.exits.forward, [run(0, 0, 0, 44)]);
     let mut bench = Bench::new(Duplicate::new(1.0, RandomStream::new(1, 5)));
     bench.accept(run(3, 0, 0, 3));
     assert_eq!(
-        segments(&bench.doors.forward),
+        segments(&bench.exits.forward),
         [(0, 0), (0, 0), (0, 1), (0, 1), (0, 2), (0, 2)]
     );
     bench.check();
@@ -44,8 +44,8 @@ proptest! {
             bench
         };
         let (one, other) = (pass(&single), pass(&grouped));
-        prop_assert_eq!(segments(&one.doors.copied), segments(&other.doors.copied));
-        let runs = &other.doors.forward;
+        prop_assert_eq!(segments(&one.exits.copied), segments(&other.exits.copied));
+        let runs = &other.exits.forward;
         for (place, copy) in runs.iter().enumerate().filter(|(_, run)| run.flags.has(RunFlags::COPY)) {
             let original = runs[place - 1];
             prop_assert_eq!((original.packet, original.end(), original.at_ns), (copy.packet, copy.end(), copy.at_ns));
@@ -55,7 +55,7 @@ proptest! {
         let originals: Vec<_> = runs.iter().copied().filter(|run| !run.flags.has(RunFlags::COPY)).collect();
         prop_assert_eq!(segments(&originals), segments(&grouped));
         // Nothing is cut but at a copy.
-        prop_assert!(originals.len() <= grouped.len() + other.doors.copied.len());
+        prop_assert!(originals.len() <= grouped.len() + other.exits.copied.len());
     }
 }
 
@@ -67,7 +67,7 @@ fn the_last_segment_keeps_its_size() {
         ..run(0, 0, 0, 2)
     });
     let sizes: Vec<u64> = bench
-        .doors
+        .exits
         .forward
         .iter()
         .map(wavebed_link::Run::bytes)
@@ -79,6 +79,6 @@ fn the_last_segment_keeps_its_size() {
 fn control_traffic_is_never_copied() {
     let mut bench = Bench::new(Duplicate::new(1.0, RandomStream::new(1, 5)));
     bench.accept(control(run(0, 0, 0, 1)));
-    assert!(bench.doors.copied.is_empty());
+    assert!(bench.exits.copied.is_empty());
     bench.check();
 }

@@ -53,7 +53,7 @@ impl Pair {
 
     fn lost(&mut self) -> Vec<u32> {
         self.engine
-            .doors
+            .exits
             .lost
             .drain(..)
             .flat_map(|run| (run.first..run.end()).map(move |i| id(run.packet, i)))
@@ -103,7 +103,7 @@ impl Pair {
         self.marks += marks.len() as u64;
         self.drops += drops.len() as u64;
         assert_eq!(
-            self.engine.doors.books.total().marked.segments,
+            self.engine.exits.counters.total().marked.segments,
             self.marks,
             "marks at {now_ns}"
         );
@@ -180,7 +180,7 @@ fn long_runs_with_overflow_drops_and_marks_agree() {
             }
             pair.serve(now_ns);
         }
-        // The comparison is worth something only if everything happened.
+        // The comparison is valid only if every event occurred.
         assert!(pair.rfc.batches > 10, "{} batches", pair.rfc.batches);
         assert!(pair.drops > 100, "{} drops", pair.drops);
         assert_eq!(pair.marks > 100, ecn, "{} marks", pair.marks);
@@ -307,17 +307,17 @@ fn overflow_drops_half_of_the_fattest_queue_but_at_most_64() {
         ..run(9, 4, 0, 20)
     });
     // 101 segments: 50 of the fat flow's 100 go, from its head.
-    assert_eq!(bench.doors.dropped(Reason::Overflow), 50);
+    assert_eq!(bench.exits.dropped(Reason::Overflow), 50);
     assert!(
         bench
-            .doors
+            .exits
             .lost
             .iter()
             .all(|run| run.flow == fat && run.packet != 4 && run.at_ns == 9)
     );
     let mut bench = no_aqm(Limit::Packets(300));
     bench.enqueue(run(0, 1, 0, 301));
-    assert_eq!(bench.doors.dropped(Reason::Overflow), 64);
+    assert_eq!(bench.exits.dropped(Reason::Overflow), 64);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stages from JSON: what the reference shows is built, what breaks a rule is refused by key.
+//! Stages from JSON: the documented forms are built, invalid ones are refused by key.
 
 use crate::link_support::random::load;
 use wavebed_link::config::{Shared, StageConfig, build, build_shared};

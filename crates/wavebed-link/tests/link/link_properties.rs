@@ -1,4 +1,4 @@
-//! What holds for every link, whatever its stages, arrivals, polls and live changes.
+//! Invariants of every link, for all stages, arrivals, polls and live changes.
 
 use crate::link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
 use crate::link_support::{Event, drive};
@@ -7,7 +7,7 @@ use wavebed_link::{Backlog, Link, Reason};
 
 /// Every segment and byte that entered is in one place.
 fn assert_conserved(link: &Link) {
-    let total = link.books().total();
+    let total = link.counters().total();
     let backlog = link.backlog();
     let entered = Backlog {
         segments: total.offered.segments + total.duplicated.segments,
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn nothing_is_lost_from_the_books(stages in stages(), events in events(), seed in any::<u64>()) {
+    fn every_segment_is_accounted_for(stages in stages(), events in events(), seed in any::<u64>()) {
         let mut link = link(&stages, seed);
         let mut delivered = Vec::new();
         for event in with_polls(&events, seed) {
@@ -44,7 +44,7 @@ proptest! {
         link.poll(END_NS, &mut delivered);
         assert_conserved(&link);
         let bytes: u64 = delivered.iter().map(wavebed_link::Run::bytes).sum();
-        prop_assert_eq!(bytes, link.books().total().delivered.bytes);
+        prop_assert_eq!(bytes, link.counters().total().delivered.bytes);
     }
 
     #[test]
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_keeps_its_books(stage in radios(), events in events(), seed in any::<u64>()) {
+    fn a_radio_accounts_for_every_segment(stage in radios(), events in events(), seed in any::<u64>()) {
         let stages = [stage];
         let mut link = link(&stages, seed);
         let mut delivered = Vec::new();
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_does_not_mind_when_it_is_polled(stage in radios(), events in events(), seed in any::<u64>()) {
+    fn a_radio_does_not_depend_on_polling_times(stage in radios(), events in events(), seed in any::<u64>()) {
         let stages = [stage];
         let lazy = drive(&mut link(&stages, seed), &events, END_NS, false);
         for (polled, eager) in [(with_polls(&events, seed), false), (events.clone(), true)] {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn a_radio_holds_nothing_for_ever(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
+    fn a_radio_releases_every_segment(stage in radios().prop_filter("it serves on", |stage| !stage.contains("hold"))) {
         let arrivals: Vec<Event> = (0..20u32)
             .map(|packet| Event::Arrival(crate::link_support::super_packet(u64::from(packet) * 2000 + 7, packet, 10, 700, 700)))
             .collect();

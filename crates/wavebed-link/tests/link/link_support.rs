@@ -1,4 +1,4 @@
-//! What the tests of links share: making runs, and driving a stage through arrivals, polls and changes.
+//! Common code of the link tests: runs, and a driver for arrivals, polls and changes.
 
 pub mod random;
 
@@ -31,7 +31,7 @@ pub fn super_packet(
     }
 }
 
-/// What happens to a link, in order of time.
+/// The events of a link, in order of time.
 #[derive(Clone, Debug)]
 pub enum Event {
     Arrival(Run),
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// What came out.
+/// The output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub delivered: Vec<Run>,
@@ -76,7 +76,8 @@ pub fn each(runs: &[Run]) -> Vec<(u32, u16, u64)> {
     runs.iter().flat_map(segments).collect()
 }
 
-/// Drives a link through `events`, polling before each change, and polling at each of its own events on the way when `eager`, and to `until_ns`.
+/// Drives a link through `events`, polling before each change, and polling at each of its own events when `eager`, up
+/// to `until_ns`.
 pub fn drive(link: &mut Link, events: &[Event], until_ns: u64, eager: bool) -> Outcome {
     let mut outcome = Outcome::default();
     for event in events {

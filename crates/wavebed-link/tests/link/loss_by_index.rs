@@ -1,4 +1,4 @@
-//! Loss is keyed by the index of the decision, whatever the arrival times and the grouping.
+//! Loss is keyed by the index of the decision, independent of arrival times and grouping.
 
 use std::sync::Arc;
 
@@ -66,36 +66,36 @@ fn pass(stage: Loss, runs: &[Run]) -> Bench {
 
 proptest! {
     #[test]
-    fn the_same_segments_meet_the_same_fates_however_they_are_grouped((single, grouped) in groupings(), seed: u64) {
+    fn the_same_segments_have_the_same_outcomes_however_they_are_grouped((single, grouped) in groupings(), seed: u64) {
         for (one, other) in every_model(seed).into_iter().zip(every_model(seed)) {
             let (one, other) = (pass(one, &single), pass(other, &grouped));
-            prop_assert_eq!(segments(&one.doors.lost), segments(&other.doors.lost));
+            prop_assert_eq!(segments(&one.exits.lost), segments(&other.exits.lost));
         }
     }
 
     #[test]
-    fn segments_with_one_fate_stay_in_one_run((_, grouped) in groupings(), seed: u64) {
+    fn segments_with_one_outcome_stay_in_one_run((_, grouped) in groupings(), seed: u64) {
         for model in every_model(seed) {
             let bench = pass(model, &grouped);
-            for runs in [&bench.doors.forward, &bench.doors.lost] {
+            for runs in [&bench.exits.forward, &bench.exits.lost] {
                 for pair in runs.windows(2) {
                     let joined = grouped.iter().any(|run| {
                         run.packet == pair[0].packet && run.first <= pair[0].first && run.end() >= pair[1].end()
                     });
                     let touching = pair[0].packet == pair[1].packet && pair[0].end() == pair[1].first;
-                    prop_assert!(!(joined && touching), "{pair:?} were parted for nothing");
+                    prop_assert!(!(joined && touching), "{pair:?} were split without need");
                 }
             }
         }
     }
 
     #[test]
-    fn a_superpacket_lives_or_dies_whole_even_when_split_before((single, grouped) in groupings(), seed: u64) {
+    fn a_superpacket_is_lost_or_kept_whole_even_when_split_before((single, grouped) in groupings(), seed: u64) {
         let stage = || Loss::independent(0.4, Unit::Superpacket, RandomStream::new(seed, 2));
         let (one, other) = (pass(stage(), &single), pass(stage(), &grouped));
-        prop_assert_eq!(segments(&one.doors.lost), segments(&other.doors.lost));
-        for run in &one.doors.lost {
-            prop_assert!(one.doors.forward.iter().all(|other| other.packet != run.packet));
+        prop_assert_eq!(segments(&one.exits.lost), segments(&other.exits.lost));
+        for run in &one.exits.lost {
+            prop_assert!(one.exits.forward.iter().all(|other| other.packet != run.packet));
         }
     }
 }
@@ -110,7 +110,7 @@ fn superpackets_use_one_index_each() {
         .collect();
     assert_eq!(
         bench
-            .doors
+            .exits
             .lost
             .iter()
             .map(|run| run.packet)
@@ -125,7 +125,7 @@ fn a_key_that_is_used_again_is_a_new_superpacket() {
     let same_key: Vec<Run> = (0..1000).map(|_| run(0, 7, 0, 3)).collect();
     let bench = pass(Loss::independent(0.5, Unit::Superpacket, random), &same_key);
     let expected = (0..1000).filter(|&index| random.unit(index) < 0.5).count();
-    assert_eq!(bench.doors.lost.len(), expected);
+    assert_eq!(bench.exits.lost.len(), expected);
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn a_pattern_of_zeros_and_ones_loses_exactly_the_named_packets() {
         &[run(0, 0, 0, 4), control(run(1, 9, 0, 5)), run(2, 0, 4, 16)],
     );
     assert_eq!(
-        segments(&bench.doors.lost),
+        segments(&bench.exits.lost),
         [(0, 3), (0, 4), (0, 9), (0, 13), (0, 14), (0, 19)]
     );
-    assert_eq!(bench.doors.dropped(Reason::Loss), 6);
+    assert_eq!(bench.exits.dropped(Reason::Loss), 6);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_pattern_by_index_holds_or_stops_at_its_end() {
         RandomStream::new(1, 1),
     );
     assert_eq!(
-        segments(&pass(hold, &[run(0, 0, 0, 30)]).doors.lost),
+        segments(&pass(hold, &[run(0, 0, 0, 30)]).exits.lost),
         [(0, 4)]
     );
     let stop = Loss::pattern(
@@ -170,11 +170,11 @@ fn a_pattern_by_index_holds_or_stops_at_its_end() {
         RandomStream::new(1, 1),
     );
     let bench = pass(stop, &[run(0, 0, 0, 8)]);
-    assert_eq!(segments(&bench.doors.lost), [(0, 4), (0, 6), (0, 7)]);
+    assert_eq!(segments(&bench.exits.lost), [(0, 4), (0, 6), (0, 7)]);
     assert_eq!(
         (
-            bench.doors.dropped(Reason::Loss),
-            bench.doors.dropped(Reason::Ended)
+            bench.exits.dropped(Reason::Loss),
+            bench.exits.dropped(Reason::Ended)
         ),
         (1, 2)
     );
@@ -201,7 +201,7 @@ fn a_pattern_over_time_changes_to_the_nanosecond() {
         bench.check();
         assert_eq!(
             bench
-                .doors
+                .exits
                 .lost
                 .iter()
                 .map(|run| run.packet)
@@ -222,19 +222,19 @@ fn a_live_change_replaces_the_model_and_keeps_counting() {
         .filter(|&first| random.unit(100 + u64::from(first)) < 0.5)
         .map(|first| (1, first))
         .collect();
-    assert_eq!(segments(&bench.doors.lost), expected);
+    assert_eq!(segments(&bench.exits.lost), expected);
     assert!(bench.apply(3, &Change::Pattern(by_index("0,1\n2,0\n", 1000))));
-    bench.doors.lost.clear();
+    bench.exits.lost.clear();
     bench.accept(run(4, 2, 0, 100));
-    assert_eq!(segments(&bench.doors.lost), [(2, 0), (2, 1)]);
-    bench.doors.lost.clear();
+    assert_eq!(segments(&bench.exits.lost), [(2, 0), (2, 1)]);
+    bench.exits.lost.clear();
     assert!(bench.apply(
         1_000_000,
         &Change::Pattern(over_time("0,0\n0.001,1\n", "1"))
     ));
     bench.accept(run(1_999_999, 3, 0, 1));
     bench.accept(run(2_000_000, 4, 0, 1));
-    assert_eq!(segments(&bench.doors.lost), [(4, 0)]);
+    assert_eq!(segments(&bench.exits.lost), [(4, 0)]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Loss against the formulas of its models. Tolerances are five standard deviations.
 
-use crate::loss_support::{assert_share, fates};
+use crate::loss_support::{assert_fraction, losses};
 use wavebed_link::loss::{FourState, GilbertElliott, Loss};
 use wavebed_link::{RandomStream, Unit};
 
@@ -10,13 +10,13 @@ fn random() -> RandomStream {
     RandomStream::new(20, 4)
 }
 
-fn count(fates: &[bool]) -> u64 {
-    fates.iter().filter(|&&lost| lost).count() as u64
+fn count(losses: &[bool]) -> u64 {
+    losses.iter().filter(|&&lost| lost).count() as u64
 }
 
 /// Lengths of the stretches of `which` that both began and ended.
-fn stretches(fates: &[bool], which: bool) -> Vec<u64> {
-    let mut lengths: Vec<u64> = fates
+fn stretches(losses: &[bool], which: bool) -> Vec<u64> {
+    let mut lengths: Vec<u64> = losses
         .chunk_by(|a, b| a == b)
         .filter(|chunk| chunk[0] == which)
         .map(|chunk| chunk.len() as u64)
@@ -25,11 +25,11 @@ fn stretches(fates: &[bool], which: bool) -> Vec<u64> {
     lengths
 }
 
-/// Compares the shares of lengths 1 to `longest` with `law`.
+/// Compares the fractions of lengths 1 to `longest` with `law`.
 fn check_lengths(lengths: &[u64], longest: u64, law: impl Fn(u64) -> f64) {
     for length in 1..=longest {
         let count = lengths.iter().filter(|&&l| l == length).count() as u64;
-        assert_share(count, lengths.len() as u64, law(length), 1.0);
+        assert_fraction(count, lengths.len() as u64, law(length), 1.0);
     }
 }
 
@@ -38,29 +38,29 @@ fn geometric(stop: f64) -> impl Fn(u64) -> f64 {
 }
 
 #[test]
-fn independent_loss_has_its_share_and_geometric_bursts() {
+fn independent_loss_has_its_probability_and_geometric_bursts() {
     for probability in [0.0001, 0.01, 0.3, 0.9] {
-        let fates = fates(
+        let losses = losses(
             Loss::independent(probability, Unit::Packet, random()),
             DRAWS,
         );
-        assert_share(count(&fates), u64::from(DRAWS), probability, 1.0);
-        check_lengths(&stretches(&fates, true), 4, geometric(1.0 - probability));
-        check_lengths(&stretches(&fates, false), 4, geometric(probability));
+        assert_fraction(count(&losses), u64::from(DRAWS), probability, 1.0);
+        check_lengths(&stretches(&losses, true), 4, geometric(1.0 - probability));
+        check_lengths(&stretches(&losses, false), 4, geometric(probability));
     }
 }
 
 #[test]
 fn nothing_and_everything_is_lost_at_the_ends() {
     assert_eq!(
-        count(&fates(
+        count(&losses(
             Loss::independent(0.0, Unit::Packet, random()),
             10_000
         )),
         0
     );
     assert_eq!(
-        count(&fates(
+        count(&losses(
             Loss::independent(1.0, Unit::Packet, random()),
             10_000
         )),
@@ -69,7 +69,7 @@ fn nothing_and_everything_is_lost_at_the_ends() {
 }
 
 #[test]
-fn gilbert_has_its_share_and_geometric_bursts_and_gaps() {
+fn gilbert_has_its_probability_and_geometric_bursts_and_gaps() {
     let (p, r) = (0.01, 0.25);
     let model = GilbertElliott {
         p,
@@ -77,21 +77,21 @@ fn gilbert_has_its_share_and_geometric_bursts_and_gaps() {
         good_loss: 0.0,
         bad_loss: 1.0,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
+    let losses = losses(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     // The state's autocorrelation decays as (1 - p - r)^n.
     let decay = 1.0 - p - r;
-    assert_share(
-        count(&fates),
+    assert_fraction(
+        count(&losses),
         u64::from(DRAWS),
         p / (p + r),
         (1.0 + decay) / (1.0 - decay),
     );
-    check_lengths(&stretches(&fates, true), 12, geometric(r));
-    check_lengths(&stretches(&fates, false), 12, geometric(p));
+    check_lengths(&stretches(&losses, true), 12, geometric(r));
+    check_lengths(&stretches(&losses, false), 12, geometric(p));
 }
 
 #[test]
-fn gilbert_elliott_has_its_share_and_pairs() {
+fn gilbert_elliott_has_its_probability_and_pairs() {
     let (p, r, good, bad) = (0.02, 0.1, 0.005, 0.4);
     let model = GilbertElliott {
         p,
@@ -99,25 +99,25 @@ fn gilbert_elliott_has_its_share_and_pairs() {
         good_loss: good,
         bad_loss: bad,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
+    let losses = losses(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     let (in_good, in_bad) = (r / (p + r), p / (p + r));
     let decay = 1.0 - p - r;
     // An upper bound: only the state is correlated, not the loss within it.
     let inflation = (1.0 + decay) / (1.0 - decay);
-    assert_share(
-        count(&fates),
+    assert_fraction(
+        count(&losses),
         u64::from(DRAWS),
         in_good * good + in_bad * bad,
         inflation,
     );
-    let pairs = fates.windows(2).filter(|pair| pair[0] && pair[1]).count() as u64;
+    let pairs = losses.windows(2).filter(|pair| pair[0] && pair[1]).count() as u64;
     let both =
         in_good * good * ((1.0 - p) * good + p * bad) + in_bad * bad * ((1.0 - r) * bad + r * good);
-    assert_share(pairs, u64::from(DRAWS) - 1, both, inflation);
+    assert_fraction(pairs, u64::from(DRAWS) - 1, both, inflation);
 }
 
 #[test]
-fn gilbert_elliott_has_every_word_of_three_fates() {
+fn gilbert_elliott_has_every_word_of_three_decisions() {
     let (p, r, good, bad) = (0.2, 0.3, 0.1, 0.6);
     let model = GilbertElliott {
         p,
@@ -125,7 +125,7 @@ fn gilbert_elliott_has_every_word_of_three_fates() {
         good_loss: good,
         bad_loss: bad,
     };
-    let fates = fates(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
+    let losses = losses(Loss::gilbert_elliott(model, Unit::Packet, random()), DRAWS);
     for bits in 0..8u8 {
         let word: [bool; 3] = std::array::from_fn(|place| bits >> place & 1 == 1);
         let mut weights = [r / (p + r), p / (p + r)];
@@ -140,13 +140,13 @@ fn gilbert_elliott_has_every_word_of_three_fates() {
                 *weight *= if lost { loss } else { 1.0 - loss };
             }
         }
-        let count = fates.windows(3).filter(|window| **window == word).count() as u64;
+        let count = losses.windows(3).filter(|window| **window == word).count() as u64;
         // The chain's eigenvalue is 1 - p - r = 0.5: inflation below 3.
-        assert_share(count, u64::from(DRAWS) - 2, weights.iter().sum(), 3.0);
+        assert_fraction(count, u64::from(DRAWS) - 2, weights.iter().sum(), 3.0);
     }
 }
 
-/// The share of time in each state, from the balance of flows between the states.
+/// The fraction of time in each state, from the balance of flows between the states.
 fn stationary(model: &FourState) -> [f64; 4] {
     let lost_in_burst = model.p13 / model.p31;
     let received_in_burst = lost_in_burst * model.p32 / model.p23;
@@ -199,24 +199,24 @@ const MODEL: FourState = FourState {
 };
 
 #[test]
-fn the_stationary_shares_of_the_test_are_a_fixed_point() {
-    let shares = stationary(&MODEL);
+fn the_stationary_probabilities_of_the_test_are_a_fixed_point() {
+    let fractions = stationary(&MODEL);
     for to in 0..4 {
         let next: f64 = (0..4)
-            .map(|from| shares[from] * transitions(&MODEL)[from][to])
+            .map(|from| fractions[from] * transitions(&MODEL)[from][to])
             .sum();
-        assert!((next - shares[to]).abs() < 1e-12);
+        assert!((next - fractions[to]).abs() < 1e-12);
     }
 }
 
 #[test]
-fn four_state_has_every_word_of_four_fates() {
-    let fates = fates(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
+fn four_state_has_every_word_of_four_decisions() {
+    let losses = losses(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
     for bits in 0..16u8 {
         let word: [bool; 4] = std::array::from_fn(|place| bits >> place & 1 == 1);
-        let count = fates.windows(4).filter(|window| **window == word).count() as u64;
+        let count = losses.windows(4).filter(|window| **window == word).count() as u64;
         // The slowest mode of this chain has an eigenvalue near 0.84: inflation below (1 + 0.84) / (1 - 0.84) = 11.5.
-        assert_share(
+        assert_fraction(
             count,
             u64::from(DRAWS) - 3,
             word_probability(&MODEL, &word),
@@ -227,14 +227,15 @@ fn four_state_has_every_word_of_four_fates() {
 
 #[test]
 fn four_state_bursts_are_single_or_geometric() {
-    let fates = fates(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
+    let losses = losses(Loss::four_state(MODEL, Unit::Packet, random()), DRAWS);
     let [gap, received, _, _] = stationary(&MODEL);
     let alone = gap * MODEL.p14;
     let in_bursts = gap * MODEL.p13 + received * MODEL.p23;
-    let share_alone = alone / (alone + in_bursts);
+    let probability_alone = alone / (alone + in_bursts);
     let of_burst = geometric(MODEL.p31 + MODEL.p32);
-    check_lengths(&stretches(&fates, true), 8, |length| {
-        (1.0 - share_alone) * of_burst(length) + if length == 1 { share_alone } else { 0.0 }
+    check_lengths(&stretches(&losses, true), 8, |length| {
+        (1.0 - probability_alone) * of_burst(length)
+            + if length == 1 { probability_alone } else { 0.0 }
     });
 }
 
@@ -248,15 +249,15 @@ fn four_state_with_netems_defaults_is_a_gilbert_chain() {
         p23: 1.0,
         p14: 0.0,
     };
-    let fates = fates(Loss::four_state(model, Unit::Packet, random()), DRAWS);
+    let losses = losses(Loss::four_state(model, Unit::Packet, random()), DRAWS);
     let decay = 1.0 - model.p13 - model.p31;
-    assert_share(
-        count(&fates),
+    assert_fraction(
+        count(&losses),
         u64::from(DRAWS),
         0.05 / 0.55,
         (1.0 + decay) / (1.0 - decay),
     );
-    check_lengths(&stretches(&fates, true), 8, geometric(0.5));
+    check_lengths(&stretches(&losses, true), 8, geometric(0.5));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! A bench for one stage or queue: what went in, and what came out of which door.
+//! A test bench for one stage or queue: its input, and its output by exit.
 
 use proptest::prelude::*;
 use wavebed_link::queue::Queue;
-use wavebed_link::{Books, Change, Ecn, Outlet, Reason, Run, RunFlags, Stage};
+use wavebed_link::{Change, Ecn, LinkCounters, Outlet, Reason, Run, RunFlags, Stage};
 
 /// A run of `count` segments of 1000 bytes of packet `packet`, from segment `first` on.
 pub fn run(at_ns: u64, packet: u32, first: u16, count: u16) -> Run {
@@ -29,20 +29,20 @@ pub fn control(run: Run) -> Run {
 }
 
 /// Everything that left the stage under test.
-pub struct Doors {
+pub struct Exits {
     pub forward: Vec<Run>,
     pub lost: Vec<Run>,
     pub copied: Vec<Run>,
-    pub books: Books,
+    pub counters: LinkCounters,
 }
 
-impl Doors {
+impl Exits {
     pub fn new() -> Self {
         Self {
             forward: Vec::new(),
             lost: Vec::new(),
             copied: Vec::new(),
-            books: Books::new(false),
+            counters: LinkCounters::new(false),
         }
     }
 
@@ -51,19 +51,19 @@ impl Doors {
             &mut self.forward,
             &mut self.lost,
             &mut self.copied,
-            &mut self.books,
+            &mut self.counters,
         )
     }
 
     pub fn dropped(&self, reason: Reason) -> u64 {
-        self.books.total().dropped[reason as usize].segments
+        self.counters.total().dropped[reason as usize].segments
     }
 }
 
-/// A stage with its doors.
+/// A stage with its exits.
 pub struct Bench {
     pub stage: Box<dyn Stage>,
-    pub doors: Doors,
+    pub exits: Exits,
     pub offered: u64,
 }
 
@@ -71,7 +71,7 @@ impl Bench {
     pub fn new(stage: impl Stage + 'static) -> Self {
         Self {
             stage: Box::new(stage),
-            doors: Doors::new(),
+            exits: Exits::new(),
             offered: 0,
         }
     }
@@ -79,11 +79,11 @@ impl Bench {
     pub fn accept(&mut self, run: Run) {
         self.poll(run.at_ns);
         self.offered += u64::from(run.count);
-        self.stage.accept(run, &mut self.doors.outlet());
+        self.stage.accept(run, &mut self.exits.outlet());
     }
 
     pub fn poll(&mut self, now_ns: u64) {
-        self.stage.poll(now_ns, &mut self.doors.outlet());
+        self.stage.poll(now_ns, &mut self.exits.outlet());
     }
 
     pub fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
@@ -91,27 +91,27 @@ impl Bench {
         self.stage.apply(now_ns, change)
     }
 
-    /// Every offered and copied segment left through a door or is still held; stamps never went back.
+    /// Every offered and copied segment left through an exit or is still held; stamps never go back.
     pub fn check(&self) {
-        let doors = &self.doors;
+        let exits = &self.exits;
         let count = |runs: &[Run]| runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
-        let out = count(&doors.forward) + count(&doors.lost) + self.stage.backlog().segments;
+        let out = count(&exits.forward) + count(&exits.lost) + self.stage.backlog().segments;
         assert_eq!(
-            self.offered + count(&doors.copied),
+            self.offered + count(&exits.copied),
             out,
             "segments in and out"
         );
         assert!(
-            doors.forward.is_sorted_by_key(|run| run.at_ns),
+            exits.forward.is_sorted_by_key(|run| run.at_ns),
             "stamps went back"
         );
         assert_eq!(
-            doors.books.total().duplicated.segments,
-            count(&doors.copied)
+            exits.counters.total().duplicated.segments,
+            count(&exits.copied)
         );
         assert_eq!(
-            doors.books.total().dropped_total().segments,
-            count(&doors.lost)
+            exits.counters.total().dropped_total().segments,
+            count(&exits.lost)
         );
     }
 }
@@ -123,15 +123,15 @@ pub fn segments(runs: &[Run]) -> Vec<(u32, u16)> {
         .collect()
 }
 
-/// The fate of `count` decisions of one segment each: true for lost.
-pub fn fates(stage: impl Stage + 'static, count: u32) -> Vec<bool> {
+/// `count` decisions of one segment each: true for lost.
+pub fn losses(stage: impl Stage + 'static, count: u32) -> Vec<bool> {
     let mut bench = Bench::new(stage);
     (0..count)
         .map(|packet| {
             bench.accept(run(u64::from(packet), packet, 0, 1));
-            let lost = !bench.doors.lost.is_empty();
-            bench.doors.lost.clear();
-            bench.doors.forward.clear();
+            let lost = !bench.exits.lost.is_empty();
+            bench.exits.lost.clear();
+            bench.exits.forward.clear();
             lost
         })
         .collect()
@@ -171,33 +171,33 @@ pub fn groupings() -> impl Strategy<Value = (Vec<Run>, Vec<Run>)> {
     })
 }
 
-/// A queue with its doors.
+/// A queue with its exits.
 pub struct QueueBench<Q> {
     pub queue: Q,
-    pub doors: Doors,
+    pub exits: Exits,
 }
 
 impl<Q: Queue> QueueBench<Q> {
     pub fn new(queue: Q) -> Self {
         Self {
             queue,
-            doors: Doors::new(),
+            exits: Exits::new(),
         }
     }
 
     pub fn enqueue(&mut self, run: Run) {
-        self.queue.enqueue(run, &mut self.doors.outlet());
+        self.queue.enqueue(run, &mut self.exits.outlet());
     }
 
     pub fn dequeue(&mut self, now_ns: u64) -> Option<Run> {
-        self.queue.dequeue(now_ns, &mut self.doors.outlet())
+        self.queue.dequeue(now_ns, &mut self.exits.outlet())
     }
 }
 
 /// Whether `count` hits of `draws` agree with `probability` within `deviations` standard deviations, the variance
 /// being `inflation` times that of independent draws.
 #[track_caller]
-pub fn assert_share(count: u64, draws: u64, probability: f64, inflation: f64) {
+pub fn assert_fraction(count: u64, draws: u64, probability: f64, inflation: f64) {
     let (count, draws) = (count as f64, draws as f64);
     let deviation = (draws * probability * (1.0 - probability) * inflation).sqrt();
     assert!(

@@ -8,13 +8,13 @@
     reason = "test figures are small"
 )]
 
-mod books;
 mod bottleneck_cost;
 mod bottleneck_oracles;
 mod bottleneck_rules;
 mod codel_rfc;
 mod codel_support;
 mod corrupt_stage;
+mod counters;
 mod delay_stage;
 mod delay_statistics;
 mod duplicate_stage;

@@ -1,4 +1,4 @@
-//! A server of so many packets per second, whatever their size.
+//! A server with a rate in packets, independent of their size.
 
 use crate::link_support::{Event, drive, segment, super_packet, through};
 use proptest::prelude::*;
@@ -128,8 +128,8 @@ proptest! {
         }
     }
 
-    /// Lindley's recursion in nanopackets: who finds the server free is served at once, everyone else when the
-    /// one before is done, to the exact fraction of a nanosecond.
+    /// Lindley's recursion in nanopackets: a packet that finds the server free is served at once, others after the
+    /// previous one, to the exact fraction of a nanosecond.
     #[test]
     fn the_server_never_rests_while_a_packet_waits(rate in 1u64..3_000_000_000, arrivals in arrivals()) {
         let arrived: Vec<u64> = arrivals

@@ -1,4 +1,4 @@
-//! The native pattern format: what is read, what is refused, and how it plays.
+//! The native pattern format: parser, errors, and playback.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

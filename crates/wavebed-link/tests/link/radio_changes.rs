@@ -19,8 +19,8 @@ fn pattern(duration_s: &str, rows: &[&str]) -> Arc<Pattern> {
 
 /// Whether the first transmission of a segment that comes at `at_ns` fails.
 fn fails(radio: &mut Radio, at_ns: u64) -> bool {
-    let fate = drive(radio, &[segment(at_ns, 0)], at_ns + MS);
-    fate.blocks[0].failed
+    let outcome = drive(radio, &[segment(at_ns, 0)], at_ns + MS);
+    outcome.blocks[0].failed
 }
 
 fn apply(radio: &mut Radio, at_ns: u64, change: &Change) {
@@ -68,9 +68,9 @@ fn a_rate_of_zero_and_back_keeps_what_waits() {
     let held = drive(&mut radio, &[segment(11 * MS, 0)], 20 * MS);
     assert!(held.delivered.is_empty() && held.lost.is_empty());
     apply(&mut radio, 20 * MS, &Change::RateBps(RATE_BPS));
-    let fate = drive(&mut radio, &[], 30 * MS);
+    let outcome = drive(&mut radio, &[], 30 * MS);
     assert_eq!(
-        fate.of(0),
+        outcome.of(0),
         20 * MS + SLOT_NS + crate::radio_support::DECODE_NS
     );
 }
@@ -82,6 +82,6 @@ fn a_new_pattern_ends_as_the_old_one_would() {
     let mut radio = radio(plain(), start);
     apply(&mut radio, 100 * MS, &Change::Pattern(steps));
     // Repeated, the rate would be zero from 110 to 115 ms.
-    let fate = drive(&mut radio, &[segment(111 * MS, 0)], 200 * MS);
-    assert!(fate.of(0) < 112 * MS, "{}", fate.of(0));
+    let outcome = drive(&mut radio, &[segment(111 * MS, 0)], 200 * MS);
+    assert!(outcome.of(0) < 112 * MS, "{}", outcome.of(0));
 }

@@ -1,4 +1,4 @@
-//! HARQ: delays, residual losses, combining, and the random numbers that treatments share.
+//! HARQ: delays, residual losses, combining, and the random numbers that treatments fraction.
 
 use std::collections::BTreeMap;
 
@@ -41,20 +41,20 @@ fn a_failed_block_comes_back_after_the_round_trip() {
         ],
     );
     let mut link = radio(with_harq(harq()), air);
-    let fate = drive(&mut link, &[segment(10, 0)], 2_000_000);
+    let outcome = drive(&mut link, &[segment(10, 0)], 2_000_000);
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(2))],
         "new data waits for a rate"
     );
 
     let always = Air::constant(RATE_BPS, 0.5);
-    let fate = drive(
+    let outcome = drive(
         &mut radio(with_harq(harq()), always),
         &sparse(200),
         300_000_000,
     );
-    for (packet, at_ns) in fate.delivered {
+    for (packet, at_ns) in outcome.delivered {
         let delay_slots = (at_ns - decoded(u64::from(packet) * 16 + 1)) / SLOT_NS;
         assert!(
             delay_slots.is_multiple_of(4) && delay_slots <= 8,
@@ -83,8 +83,8 @@ fn a_repetition_takes_a_slot_and_pdcp_holds_back_what_overtook_it() {
         reordering: Some(Some(10_000_000)),
         ..with_harq(combining)
     };
-    let fate = drive(&mut radio(config, air), &burst(10, 6), 5_000_000);
-    let attempts: Vec<(u64, u32, bool)> = fate
+    let outcome = drive(&mut radio(config, air), &burst(10, 6), 5_000_000);
+    let attempts: Vec<(u64, u32, bool)> = outcome
         .blocks
         .iter()
         .map(|block| (block.slot.index, block.attempt, block.failed))
@@ -103,7 +103,7 @@ fn a_repetition_takes_a_slot_and_pdcp_holds_back_what_overtook_it() {
     );
     let filled = decoded(6);
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [
             (0, decoded(1)),
             (1, filled),
@@ -120,28 +120,28 @@ fn delays_and_residual_losses_follow_the_formula() {
     let p: f64 = 0.3;
     let count = 20_000;
     let air = Air::constant(RATE_BPS, p);
-    let fate = drive(&mut radio(with_harq(harq()), air), &sparse(count), 1 << 45);
+    let outcome = drive(&mut radio(with_harq(harq()), air), &sparse(count), 1 << 45);
     let mut times: BTreeMap<u64, u32> = BTreeMap::new();
-    for (packet, at_ns) in &fate.delivered {
+    for (packet, at_ns) in &outcome.delivered {
         let slots = (at_ns - decoded(u64::from(*packet) * 16 + 1)) / SLOT_NS;
         *times.entry(slots).or_default() += 1;
     }
     let n = f64::from(count);
     for (attempt, slots) in [(0, 0), (1, 4), (2, 8)] {
-        let share = p.powi(attempt) * (1.0 - p);
-        let expected = n * share;
-        let five_sigma = 5.0 * (n * share * (1.0 - share)).sqrt();
+        let fraction = p.powi(attempt) * (1.0 - p);
+        let expected = n * fraction;
+        let five_sigma = 5.0 * (n * fraction * (1.0 - fraction)).sqrt();
         let found = f64::from(times[&slots]);
         assert!(
             (found - expected).abs() < five_sigma,
             "{slots}: {found}, not {expected}"
         );
     }
-    let share = p.powi(3);
+    let fraction = p.powi(3);
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
-    let lost = fate.dropped(Reason::Block) as f64;
+    let lost = outcome.dropped(Reason::Block) as f64;
     assert!(
-        (lost - n * share).abs() < 5.0 * (n * share).sqrt(),
+        (lost - n * fraction).abs() < 5.0 * (n * fraction).sqrt(),
         "{lost}"
     );
 }
@@ -167,35 +167,38 @@ fn combining_lowers_the_error_of_a_repetition_by_the_gain_and_the_slope() {
 #[test]
 fn a_lost_block_takes_all_that_it_carried() {
     let certain = Air::constant(RATE_BPS, 1.0);
-    let fate = drive(&mut radio(plain(), certain), &burst(10, 16), 2_000_000);
-    assert!(fate.delivered.is_empty());
+    let outcome = drive(&mut radio(plain(), certain), &burst(10, 16), 2_000_000);
+    assert!(outcome.delivered.is_empty());
     let expected: Vec<(u32, u64)> = (0..16)
         .map(|packet| (packet, decoded(1 + u64::from(packet) / 8)))
         .collect();
-    assert_eq!(fate.lost, expected);
-    assert_eq!(fate.dropped(Reason::Block), 16);
+    assert_eq!(outcome.lost, expected);
+    assert_eq!(outcome.dropped(Reason::Block), 16);
 }
 
 #[test]
 fn a_segment_in_two_blocks_is_lost_with_either() {
     // 2250 bytes a slot: the second segment of each pair lies in two blocks.
     let air = Air::constant(144_000_000, 0.5);
-    let fate = drive(
+    let outcome = drive(
         &mut radio_with_seed(plain(), air, 3),
         &burst(10, 1000),
         1 << 40,
     );
     let failed = |index: u64| {
-        let record = fate.blocks.iter().find(|block| block.slot.index == index);
+        let record = outcome
+            .blocks
+            .iter()
+            .find(|block| block.slot.index == index);
         record.expect("every slot is used").failed
     };
-    for (packet, _) in &fate.delivered {
+    for (packet, _) in &outcome.delivered {
         let from = u64::from(*packet) * 1500 / 2250 + 1;
         let to = (u64::from(*packet) * 1500 + 1499) / 2250 + 1;
         assert!(!failed(from) && !failed(to), "{packet}");
     }
-    assert_eq!(fate.delivered.len() + fate.lost.len(), 1000);
-    assert!(fate.delivered.len() > 300 && fate.lost.len() > 300);
+    assert_eq!(outcome.delivered.len() + outcome.lost.len(), 1000);
+    assert!(outcome.delivered.len() > 300 && outcome.lost.len() > 300);
 }
 
 #[test]
@@ -208,13 +211,13 @@ fn retransmissions_take_their_slots_from_new_data() {
     };
     let air = Air::constant(RATE_BPS, p);
     let slots = 8000;
-    let fate = drive(
+    let outcome = drive(
         &mut radio(with_harq(unlimited), air),
         &burst(10, 8 * slots),
         u64::from(slots) * SLOT_NS,
     );
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
-    let goodput = fate.delivered.len() as f64 / f64::from(8 * slots);
+    let goodput = outcome.delivered.len() as f64 / f64::from(8 * slots);
     let sigma = (p * (1.0 - p) / f64::from(slots)).sqrt();
     assert!(
         (goodput - (1.0 - p)).abs() < 5.0 * sigma + 0.01,
@@ -230,8 +233,12 @@ fn too_few_processes_stop_and_wait() {
         ..harq()
     });
     let air = Air::constant(RATE_BPS, 0.0);
-    let fate = drive(&mut radio(config, air), &burst(10, 48), 10_000_000);
-    let used: Vec<u64> = fate.blocks.iter().map(|block| block.slot.index).collect();
+    let outcome = drive(&mut radio(config, air), &burst(10, 48), 10_000_000);
+    let used: Vec<u64> = outcome
+        .blocks
+        .iter()
+        .map(|block| block.slot.index)
+        .collect();
     assert_eq!(used, [1, 2, 5, 6, 9, 10]);
 }
 
@@ -253,12 +260,16 @@ fn the_fallback_carrier_has_processes_of_its_own() {
             },
             ..plain()
         };
-        let fate = drive(
+        let outcome = drive(
             &mut radio(config, fallback.clone()),
             &burst(10, 48),
             10_000_000,
         );
-        let used: Vec<u64> = fate.blocks.iter().map(|block| block.slot.index).collect();
+        let used: Vec<u64> = outcome
+            .blocks
+            .iter()
+            .map(|block| block.slot.index)
+            .collect();
         assert_eq!(used, expected);
     }
 }
@@ -303,7 +314,7 @@ fn in_lte_a_block_comes_back_after_eight_subframes() {
     assert_eq!(slots().retransmission(3, &lte), 11);
 }
 
-/// Slot, process and attempt: what happened there.
+/// Transmissions by slot, process and attempt.
 fn verdicts(blocks: &[BlockRecord]) -> BTreeMap<(u64, u32, u32), bool> {
     blocks
         .iter()
@@ -354,12 +365,12 @@ fn saturating_treatments_meet_identical_errors_throughout() {
     let air = Air::constant(RATE_BPS, 0.2);
     let run = |size: u32| {
         let arrivals = burst(10, size);
-        let fate = drive(
+        let outcome = drive(
             &mut radio_with_seed(with_harq(harq()), air.clone(), 5),
             &arrivals,
             1000 * SLOT_NS,
         );
-        verdicts(&fate.blocks)
+        verdicts(&outcome.blocks)
     };
     let (one, other) = (run(20_000), run(9_000));
     assert_eq!(one, other);
@@ -368,8 +379,8 @@ fn saturating_treatments_meet_identical_errors_throughout() {
 
 #[test]
 fn a_repetition_waits_for_a_slot_as_large_as_its_block_needs() {
-    // DDDSU with 6 downlink symbols in S. The block of slot 6 (D) fails and may come back from slot 13 (S) on: it needs 14
-    // symbols, so slot 15. New data takes the special slot meanwhile. A short block would fit into it.
+    // DDDSU with 6 downlink symbols in S. The block of slot 6 (D) fails and may come back from slot 13 (S) on: it needs
+    // 14 symbols, so slot 15. New data takes the special slot meanwhile. A short block would fit into it.
     let frame = Slots {
         own_symbols: vec![14, 14, 14, 6, 0],
         other_symbols: vec![0, 0, 0, 4, 14],
@@ -393,12 +404,12 @@ fn a_repetition_waits_for_a_slot_as_large_as_its_block_needs() {
         "0.000875,768000000,0,los",
     ];
     let used = |arrivals: &[Run]| {
-        let fate = drive(
+        let outcome = drive(
             &mut radio(config.clone(), air("1", &rows)),
             arrivals,
             2_500_000,
         );
-        let blocks: Vec<(u64, u32)> = fate
+        let blocks: Vec<(u64, u32)> = outcome
             .blocks
             .iter()
             .map(|block| (block.slot.index, block.attempt))

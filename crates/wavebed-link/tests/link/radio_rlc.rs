@@ -33,31 +33,31 @@ fn sent_at(rows: &[(u64, u32)]) -> Vec<Run> {
 
 #[test]
 fn unacknowledged_mode_loses_the_block_and_nr_delivers_the_others_at_once() {
-    let fate = drive(
+    let outcome = drive(
         &mut radio(plain(), slot_two_fails()),
         &burst(10, 4),
         50_000_000,
     );
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(1)), (2, decoded(3)), (3, decoded(4))]
     );
-    assert_eq!(fate.lost, [(1, decoded(2))]);
+    assert_eq!(outcome.lost, [(1, decoded(2))]);
 }
 
 #[test]
 fn acknowledged_mode_sends_again_after_reassembly_and_status() {
-    // Packet 2 tells at decoded(3) that packet 1 is missing; 2 ms later the receiver says so; 0.3 ms later the sender
-    // knows. That is 2.825 ms, so slot 23, which begins at 2.875 ms.
+    // Packet 2 reveals at decoded(3) that packet 1 is missing; 2 ms later the receiver reports it; 0.3 ms later the
+    // sender knows. That is 2.825 ms, so slot 23, which begins at 2.875 ms.
     let config = RadioConfig { rlc: AM, ..plain() };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, slot_two_fails()),
         &burst(10, 4),
         50_000_000,
     );
     assert_eq!(decoded(3) + 2_300_000, 2_825_000);
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [
             (0, decoded(1)),
             (2, decoded(3)),
@@ -71,12 +71,12 @@ fn acknowledged_mode_sends_again_after_reassembly_and_status() {
 fn with_nothing_behind_it_the_poll_timer_finds_the_loss() {
     // The last block, sent in slot 2 at 0.25 ms: 5 ms until the poll, 0.3 ms for the answer, so slot 45 at 5.625 ms.
     let config = RadioConfig { rlc: AM, ..plain() };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, slot_two_fails()),
         &burst(10, 2),
         50_000_000,
     );
-    assert_eq!(fate.delivered, [(0, decoded(1)), (1, decoded(45))]);
+    assert_eq!(outcome.delivered, [(0, decoded(1)), (1, decoded(45))]);
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn pdcp_holds_back_what_follows_a_gap_until_it_is_filled() {
         reordering: Some(Some(20_000_000)),
         ..plain()
     };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, slot_two_fails()),
         &burst(10, 4),
         50_000_000,
     );
     let filled = decoded(23);
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(1)), (1, filled), (2, filled), (3, filled)]
     );
 }
@@ -105,18 +105,18 @@ fn t_reordering_ends_the_wait_and_what_comes_later_is_too_late() {
         reordering: Some(Some(1_000_000)),
         ..plain()
     };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, slot_two_fails()),
         &burst(10, 4),
         50_000_000,
     );
     let expired = decoded(3) + 1_000_000;
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(1)), (2, expired), (3, expired)]
     );
-    assert_eq!(fate.lost, [(1, decoded(23))]);
-    assert_eq!(fate.dropped(Reason::Late), 1);
+    assert_eq!(outcome.lost, [(1, decoded(23))]);
+    assert_eq!(outcome.dropped(Reason::Late), 1);
 }
 
 #[test]
@@ -137,10 +137,10 @@ fn t_reordering_starts_again_for_a_second_gap() {
         reordering: Some(Some(1_000_000)),
         ..plain()
     };
-    let fate = drive(&mut radio(config, air), &burst(10, 5), 50_000_000);
+    let outcome = drive(&mut radio(config, air), &burst(10, 5), 50_000_000);
     let expired = decoded(3) + 1_000_000;
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(1)), (2, expired), (4, expired + 1_000_000)]
     );
 }
@@ -168,11 +168,11 @@ fn lte_in_acknowledged_mode_waits_for_what_rlc_gives_up_on() {
         reordering: Some(None),
         ..plain()
     };
-    let fate = drive(&mut radio(config, air), &burst(10, 4), 50_000_000);
-    assert_eq!(fate.lost, [(1, decoded(23))]);
-    assert_eq!(fate.dropped(Reason::Block), 1);
+    let outcome = drive(&mut radio(config, air), &burst(10, 4), 50_000_000);
+    assert_eq!(outcome.lost, [(1, decoded(23))]);
+    assert_eq!(outcome.dropped(Reason::Block), 1);
     let freed = decoded(23);
-    assert_eq!(fate.delivered, [(0, decoded(1)), (2, freed), (3, freed)]);
+    assert_eq!(outcome.delivered, [(0, decoded(1)), (2, freed), (3, freed)]);
 }
 
 #[test]
@@ -180,21 +180,21 @@ fn rlc_sends_again_before_new_data() {
     let config = RadioConfig { rlc: AM, ..plain() };
     let mut arrivals = burst(10, 3);
     arrivals.extend(sent_at(&[(2_800_000, 3), (2_800_000, 4)]));
-    let fate = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
-    assert_eq!(fate.of(1), decoded(23));
-    assert_eq!(fate.of(3), decoded(24));
+    let outcome = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
+    assert_eq!(outcome.of(1), decoded(23));
+    assert_eq!(outcome.of(3), decoded(24));
 }
 
 #[test]
 fn new_data_does_not_wait_for_what_is_not_known_to_be_lost_yet() {
-    // The poll would find the loss of packet 1 after slot 44. Packet 2 comes in slot 8, takes slot 9 and tells of the
+    // The poll would find the loss of packet 1 after slot 44. Packet 2 comes in slot 8, takes slot 9 and reveals the
     // gap at decoded(9), 1.275 ms; 2.3 ms later, from 3.575 ms on, packet 1 is sent again: slot 29, at 3.625 ms.
     let config = RadioConfig { rlc: AM, ..plain() };
     let mut arrivals = burst(10, 2);
     arrivals.push(segment(8 * SLOT_NS + 10, 2));
-    let fate = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
+    let outcome = drive(&mut radio(config, slot_two_fails()), &arrivals, 50_000_000);
     assert_eq!(
-        fate.delivered,
+        outcome.delivered,
         [(0, decoded(1)), (2, decoded(9)), (1, decoded(29))]
     );
 }
@@ -211,8 +211,8 @@ fn what_is_sent_again_is_cut_to_a_smaller_slot() {
         ],
     );
     let config = RadioConfig { rlc: AM, ..plain() };
-    let fate = drive(&mut radio(config, air), &burst(10, 2), 50_000_000);
-    assert_eq!(fate.delivered, [(0, decoded(1)), (1, decoded(47))]);
+    let outcome = drive(&mut radio(config, air), &burst(10, 2), 50_000_000);
+    assert_eq!(outcome.delivered, [(0, decoded(1)), (1, decoded(47))]);
 }
 
 #[test]
@@ -223,10 +223,10 @@ fn discarding_ends_what_waits_too_long_in_an_outage() {
         ..plain()
     };
     let arrivals = sent_at(&[(10, 0), (450_000_000, 1)]);
-    let fate = drive(&mut radio(config, air), &arrivals, 900_000_000);
-    assert_eq!(fate.lost, [(0, 100_000_010)]);
-    assert_eq!(fate.dropped(Reason::Discard), 1);
-    assert_eq!(fate.delivered, [(1, 500_000_000 + SLOT_NS + DECODE_NS)]);
+    let outcome = drive(&mut radio(config, air), &arrivals, 900_000_000);
+    assert_eq!(outcome.lost, [(0, 100_000_010)]);
+    assert_eq!(outcome.dropped(Reason::Discard), 1);
+    assert_eq!(outcome.delivered, [(1, 500_000_000 + SLOT_NS + DECODE_NS)]);
 }
 
 /// A handover from 1 ms to 3 ms.
@@ -244,20 +244,20 @@ fn handover() -> Air {
 #[test]
 fn a_handover_forwards_the_buffer_and_acknowledged_mode_repeats_what_was_on_air() {
     let config = RadioConfig { rlc: AM, ..plain() };
-    let fate = drive(&mut radio(config, handover()), &burst(10, 9), 20_000_000);
+    let outcome = drive(&mut radio(config, handover()), &burst(10, 9), 20_000_000);
     // Slot 7 ends with the gap, so its block, packet 6, has not been decoded: it is sent again.
-    assert_eq!(fate.of(5), decoded(6));
-    assert_eq!(fate.of(6), 3_000_000 + SLOT_NS + DECODE_NS);
-    assert_eq!(fate.of(7), 3_000_000 + 2 * SLOT_NS + DECODE_NS);
-    assert!(fate.lost.is_empty());
+    assert_eq!(outcome.of(5), decoded(6));
+    assert_eq!(outcome.of(6), 3_000_000 + SLOT_NS + DECODE_NS);
+    assert_eq!(outcome.of(7), 3_000_000 + 2 * SLOT_NS + DECODE_NS);
+    assert!(outcome.lost.is_empty());
 }
 
 #[test]
 fn in_unacknowledged_mode_a_handover_loses_what_was_on_air() {
-    let fate = drive(&mut radio(plain(), handover()), &burst(10, 9), 20_000_000);
-    assert_eq!(fate.lost, [(6, 1_000_000)]);
-    assert_eq!(fate.dropped(Reason::Handover), 1);
-    assert_eq!(fate.of(7), 3_000_000 + SLOT_NS + DECODE_NS);
+    let outcome = drive(&mut radio(plain(), handover()), &burst(10, 9), 20_000_000);
+    assert_eq!(outcome.lost, [(6, 1_000_000)]);
+    assert_eq!(outcome.dropped(Reason::Handover), 1);
+    assert_eq!(outcome.of(7), 3_000_000 + SLOT_NS + DECODE_NS);
 }
 
 #[test]
@@ -269,17 +269,17 @@ fn without_forwarding_a_handover_loses_the_buffer() {
     };
     let mut arrivals = burst(10, 9);
     arrivals.extend(sent_at(&[(2_000_000, 9)]));
-    let fate = drive(&mut radio(config, handover()), &arrivals, 20_000_000);
-    assert_eq!(fate.dropped(Reason::Handover), 3);
+    let outcome = drive(&mut radio(config, handover()), &arrivals, 20_000_000);
+    assert_eq!(outcome.dropped(Reason::Handover), 3);
     assert_eq!(
-        fate.of(9),
+        outcome.of(9),
         3_000_000 + SLOT_NS + DECODE_NS,
         "what comes in the gap waits"
     );
 }
 
 #[test]
-fn harq_that_gives_up_hands_over_to_rlc() {
+fn rlc_retransmits_after_harq_gives_up() {
     let harq = Harq {
         processes: 8,
         feedback_slots: 2,
@@ -300,14 +300,14 @@ fn harq_that_gives_up_hands_over_to_rlc() {
         ..plain()
     };
     // Packet 1 fails in slot 2 for sure, and its repetition in slot 6 as well: its block was made for that channel.
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, slot_two_fails()),
         &burst(10, 4),
         50_000_000,
     );
-    // Packet 2 told of the gap at decoded(3), before HARQ gave up at decoded(6).
-    assert_eq!(fate.of(1), decoded(23));
-    let attempts: Vec<(u64, u32)> = fate
+    // Packet 2 revealed the gap at decoded(3), before HARQ gave up at decoded(6).
+    assert_eq!(outcome.of(1), decoded(23));
+    let attempts: Vec<(u64, u32)> = outcome
         .blocks
         .iter()
         .map(|block| (block.slot.index, block.attempt))
@@ -332,7 +332,7 @@ fn discarding_in_an_outage_of_many_rows_costs_little() {
         .map(|packet| segment(u64::from(packet) * 4000, packet))
         .collect();
     let begin = std::time::Instant::now();
-    let fate = drive(&mut radio(config, air("1", &rows)), &arrivals, 30_000_000);
-    assert_eq!(fate.dropped(Reason::Discard), 4000);
+    let outcome = drive(&mut radio(config, air("1", &rows)), &arrivals, 30_000_000);
+    assert_eq!(outcome.dropped(Reason::Discard), 4000);
     assert!(begin.elapsed().as_secs_f64() < 1.0, "{:?}", begin.elapsed());
 }

@@ -1,4 +1,4 @@
-//! What the tests of the radio share: a plain link of which each test changes one thing, and a way to drive it.
+//! Common code of the radio tests: a plain link of which each test changes one setting, and its driver.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use wavebed_link::queue::Infinite;
 use wavebed_link::radio::{
     Air, BlockRecord, Carriers, Direction, Handover, Harq, Radio, RadioConfig, Rlc, Slots,
 };
-use wavebed_link::{Books, Ecn, Outlet, RandomStream, Reason, Run, RunFlags, Stage, Unit};
+use wavebed_link::{Ecn, LinkCounters, Outlet, RandomStream, Reason, Run, RunFlags, Stage, Unit};
 
 pub const SLOT_NS: u64 = 125_000;
 pub const DECODE_NS: u64 = 25_000;
@@ -102,20 +102,20 @@ pub fn burst(at_ns: u64, count: u32) -> Vec<Run> {
     (0..count).map(|packet| segment(at_ns, packet)).collect()
 }
 
-/// What became of the segments.
+/// The outcome for the segments.
 #[derive(Debug, Default)]
-pub struct Fate {
+pub struct Outcome {
     /// Packet and time, in order.
     pub delivered: Vec<(u32, u64)>,
     /// Packet and time.
     pub lost: Vec<(u32, u64)>,
-    pub books: Books,
+    pub counters: LinkCounters,
     pub blocks: Vec<BlockRecord>,
 }
 
-impl Fate {
+impl Outcome {
     pub fn dropped(&self, reason: Reason) -> u64 {
-        self.books.total().dropped[reason as usize].segments
+        self.counters.total().dropped[reason as usize].segments
     }
 
     /// When `packet` was delivered.
@@ -128,20 +128,20 @@ impl Fate {
 }
 
 /// Drives `radio` through `arrivals` and on to `until_ns`.
-pub fn drive(radio: &mut Radio, arrivals: &[Run], until_ns: u64) -> Fate {
+pub fn drive(radio: &mut Radio, arrivals: &[Run], until_ns: u64) -> Outcome {
     let (mut delivered, mut lost, mut copied) = (Vec::new(), Vec::new(), Vec::new());
-    let mut books = Books::new(false);
-    let mut out = Outlet::new(&mut delivered, &mut lost, &mut copied, &mut books);
+    let mut counters = LinkCounters::new(false);
+    let mut out = Outlet::new(&mut delivered, &mut lost, &mut copied, &mut counters);
     for &run in arrivals {
         radio.poll(run.at_ns, &mut out);
         radio.accept(run, &mut out);
     }
     radio.poll(until_ns, &mut out);
     let times = |runs: &[Run]| runs.iter().map(|run| (run.packet, run.at_ns)).collect();
-    Fate {
+    Outcome {
         delivered: times(&delivered),
         lost: times(&lost),
-        books,
+        counters,
         blocks: radio.take_blocks(),
     }
 }

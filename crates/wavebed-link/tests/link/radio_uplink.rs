@@ -36,8 +36,9 @@ fn radio(config: RadioConfig, connection: Option<Arc<Connection>>) -> Radio {
     radio
 }
 
-fn used(fate: &crate::radio_support::Fate) -> Vec<(u64, u64)> {
-    fate.blocks
+fn used(outcome: &crate::radio_support::Outcome) -> Vec<(u64, u64)> {
+    outcome
+        .blocks
         .iter()
         .map(|block| (block.slot.index, block.bytes))
         .collect()
@@ -47,21 +48,21 @@ fn used(fate: &crate::radio_support::Fate) -> Vec<(u64, u64)> {
 fn a_packet_waits_for_request_grant_and_preparation() {
     // Slot  0 1 2 3 4 5 6 7 8
     //       a       R   g   D     a: arrival, R: request, g: grant, D: data
-    let fate = drive(
+    let outcome = drive(
         &mut radio(uplink(GRANTS), None),
         &[segment(10, 0)],
         10_000_000,
     );
-    assert_eq!(used(&fate), [(8, 1500)]);
-    assert_eq!(fate.delivered, [(0, decoded(8))]);
+    assert_eq!(used(&outcome), [(8, 1500)]);
+    assert_eq!(outcome.delivered, [(0, decoded(8))]);
 }
 
 #[test]
 fn the_first_grant_is_small_and_brings_a_report_that_brings_the_rest() {
     // The request in slot 4 is granted 2000 bytes in slot 8; the report in slot 8 brings grants from slot 12 on.
-    let fate = drive(&mut radio(uplink(GRANTS), None), &burst(10, 20), 10_000_000);
+    let outcome = drive(&mut radio(uplink(GRANTS), None), &burst(10, 20), 10_000_000);
     assert_eq!(
-        used(&fate),
+        used(&outcome),
         [(8, 2000), (12, 12_000), (13, 12_000), (14, 4000)]
     );
 }
@@ -71,9 +72,9 @@ fn data_that_comes_while_granted_slots_run_is_reported_in_them() {
     let mut arrivals = burst(10, 20);
     // It comes in slot 12, and is reported in slot 13: grants come four slots later.
     arrivals.push(segment(12 * SLOT_NS + 10, 20));
-    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    let outcome = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
     assert_eq!(
-        used(&fate),
+        used(&outcome),
         [
             (8, 2000),
             (12, 12_000),
@@ -85,11 +86,11 @@ fn data_that_comes_while_granted_slots_run_is_reported_in_them() {
 }
 
 #[test]
-fn what_is_left_of_a_grant_is_padding() {
+fn the_unused_rest_of_a_grant_is_padding() {
     // The answer to the request has room for 2000 bytes; the next packet asks again.
     let arrivals = [segment(10, 0), segment(9 * SLOT_NS + 10, 1)];
-    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
-    assert_eq!(used(&fate), [(8, 1500), (16, 1500)]);
+    let outcome = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    assert_eq!(used(&outcome), [(8, 1500), (16, 1500)]);
 }
 
 #[test]
@@ -104,8 +105,8 @@ fn preparation_does_not_delay_the_request() {
         },
         ..uplink(GRANTS)
     };
-    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
-    assert_eq!(used(&fate), [(8, 1500)]);
+    let outcome = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(used(&outcome), [(8, 1500)]);
 }
 
 #[test]
@@ -125,8 +126,8 @@ fn in_a_duplex_frame_requests_grants_and_data_wait_for_their_slots() {
         },
         ..uplink(GRANTS)
     };
-    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
-    assert_eq!(used(&fate), [(9, 1500)]);
+    let outcome = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(used(&outcome), [(9, 1500)]);
 }
 
 #[test]
@@ -156,9 +157,9 @@ fn at_120_khz_a_packet_waits_for_the_request_of_its_frame_or_of_the_next_but_one
     };
     for (at_ns, slot) in [(2 * SLOT_NS + 1, 8), (3 * SLOT_NS, 18)] {
         let arrivals = [crate::radio_support::sized(at_ns, 0, 94)];
-        let fate = drive(&mut radio(config.clone(), None), &arrivals, 10_000_000);
-        assert_eq!(used(&fate), [(slot, 94)]);
-        assert_eq!(fate.delivered, [(0, (slot + 1) * SLOT_NS + 100_000)]);
+        let outcome = drive(&mut radio(config.clone(), None), &arrivals, 10_000_000);
+        assert_eq!(used(&outcome), [(slot, 94)]);
+        assert_eq!(outcome.delivered, [(0, (slot + 1) * SLOT_NS + 100_000)]);
     }
 }
 
@@ -171,13 +172,13 @@ fn a_configured_grant_needs_no_request() {
         }),
         ..GRANTS
     };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(uplink(grants), None),
         &[segment(10, 0)],
         10_000_000,
     );
     // Slot 5 carries 1000 bytes; the request of slot 4 was answered for slot 8 at the latest.
-    assert_eq!(used(&fate), [(5, 1000), (8, 500)]);
+    assert_eq!(used(&outcome), [(5, 1000), (8, 500)]);
 }
 
 #[test]
@@ -186,19 +187,19 @@ fn without_grants_the_uplink_is_as_quick_as_the_downlink() {
         grants: None,
         ..uplink(GRANTS)
     };
-    let fate = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
-    assert_eq!(fate.delivered, [(0, decoded(1))]);
+    let outcome = drive(&mut radio(config, None), &[segment(10, 0)], 10_000_000);
+    assert_eq!(outcome.delivered, [(0, decoded(1))]);
 }
 
 #[test]
 fn reports_of_what_has_been_sent_do_not_keep_a_request_back() {
-    // The reports of slots 12 and 13 told of what slots 13 and 14 carried: they bring no grant, and a packet that comes
+    // The reports of slots 12 and 13 listed the data of slots 13 and 14: they yield no grant, and a packet that comes
     // in slot 15 has its request in slot 16, and its data in slot 20.
     let mut arrivals = burst(10, 20);
     arrivals.push(segment(15 * SLOT_NS + 10, 20));
-    let fate = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
+    let outcome = drive(&mut radio(uplink(GRANTS), None), &arrivals, 10_000_000);
     assert_eq!(
-        used(&fate),
+        used(&outcome),
         [
             (8, 2000),
             (12, 12_000),
@@ -221,8 +222,8 @@ fn data_must_be_prepared_for_a_slot_that_is_granted_in_advance() {
     config.carriers.primary.prepare_ns = 2 * SLOT_NS;
     // Slot 5 begins less than two slots later; the request of slot 4 is answered for slot 8.
     let arrivals = [segment(3 * SLOT_NS + 10, 0)];
-    let fate = drive(&mut radio(config, None), &arrivals, 10_000_000);
-    assert_eq!(used(&fate), [(8, 1500)]);
+    let outcome = drive(&mut radio(config, None), &arrivals, 10_000_000);
+    assert_eq!(used(&outcome), [(8, 1500)]);
 }
 
 #[test]
@@ -244,8 +245,8 @@ fn a_request_takes_the_slot_that_its_period_moved_into() {
         })
     };
     let arrivals = [segment(12 * SLOT_NS + 10, 0)];
-    let fate = drive(&mut radio(config, None), &arrivals, 10_000_000);
-    assert_eq!(used(&fate), [(19, 1500)]);
+    let outcome = drive(&mut radio(config, None), &arrivals, 10_000_000);
+    assert_eq!(used(&outcome), [(19, 1500)]);
 }
 
 const DRX: Drx = Drx {
@@ -270,12 +271,12 @@ fn delay_ns(connection: Arc<Connection>, direction: Direction, at_ns: u64) -> u6
         direction,
         ..plain()
     };
-    let fate = drive(
+    let outcome = drive(
         &mut radio(config, Some(connection)),
         &[segment(at_ns, 0)],
         1 << 45,
     );
-    fate.of(0) - at_ns
+    outcome.of(0) - at_ns
 }
 
 #[test]
@@ -347,8 +348,8 @@ fn the_uplink_wakes_the_downlink_too() {
 fn packets_that_come_while_it_wakes_wait_for_the_same_moment() {
     let connection = sleeper(None, Some(RRC));
     let arrivals = [segment(1_500_000_000, 0), segment(1_550_000_000, 1)];
-    let fate = drive(&mut radio(plain(), Some(connection)), &arrivals, 1 << 45);
-    assert_eq!(fate.of(0), fate.of(1));
+    let outcome = drive(&mut radio(plain(), Some(connection)), &arrivals, 1 << 45);
+    assert_eq!(outcome.of(0), outcome.of(1));
 }
 
 #[test]
@@ -359,6 +360,6 @@ fn the_uplink_does_not_wait_with_the_downlink_for_a_cycle() {
     drive(&mut down, &[segment(100_000_000, 0)], 101_000_000);
     let delay = delay_ns(Arc::clone(&connection), Direction::Up, 110_000_010);
     assert!(delay <= 2 * SLOT_NS + DECODE_NS, "{delay}");
-    let fate = drive(&mut down, &[], 1_000_000_000);
-    assert!(fate.of(0) > 160_000_000);
+    let outcome = drive(&mut down, &[], 1_000_000_000);
+    assert!(outcome.of(0) > 160_000_000);
 }

@@ -1,6 +1,6 @@
 //! Reordering: held segments are overtaken, nothing is lost.
 
-use crate::loss_support::{Bench, assert_share, control, groupings, run, segments};
+use crate::loss_support::{Bench, assert_fraction, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::reorder::Reorder;
 use wavebed_link::{RandomStream, Run};
@@ -11,7 +11,7 @@ fn each_segment_is_held_with_its_probability() {
     for packet in 0..25_000 {
         bench.accept(run(0, packet, 0, 40));
     }
-    assert_share(bench.stage.backlog().segments, 1_000_000, 0.05, 1.0);
+    assert_fraction(bench.stage.backlog().segments, 1_000_000, 0.05, 1.0);
     assert_eq!(
         bench.stage.backlog().bytes,
         1000 * bench.stage.backlog().segments
@@ -29,9 +29,9 @@ fn a_held_segment_leaves_at_its_time_behind_those_that_overtook_it() {
     bench.accept(control(run(5, 1, 0, 1)));
     assert_eq!(bench.stage.next_event_ns(), Some(1_000));
     bench.poll(999);
-    assert_eq!(segments(&bench.doors.forward), [(1, 0)]);
+    assert_eq!(segments(&bench.exits.forward), [(1, 0)]);
     bench.poll(1_500);
-    assert_eq!(bench.doors.forward[1], run(1_000, 0, 0, 40));
+    assert_eq!(bench.exits.forward[1], run(1_000, 0, 0, 40));
     bench.check();
 }
 
@@ -48,12 +48,12 @@ proptest! {
             }
             bench.poll(u64::MAX);
             bench.check();
-            let mut all = segments(&bench.doors.forward);
+            let mut all = segments(&bench.exits.forward);
             all.sort_unstable();
             let mut offered = segments(runs);
             offered.sort_unstable();
             assert_eq!(all, offered);
-            let late: std::collections::BTreeSet<_> = bench.doors.forward.iter().flat_map(|run| {
+            let late: std::collections::BTreeSet<_> = bench.exits.forward.iter().flat_map(|run| {
                 segments(&[*run]).into_iter().map(|segment| (segment, run.at_ns))
             }).filter(|(segment, at_ns)| {
                 let late = at_ns - arrivals[segment];

@@ -1,4 +1,4 @@
-//! What the wifi stage does, by numbers that a reader can check by hand.
+//! The rules of the wifi stage, with numbers that can be checked by hand.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn bursts(outcome: &Outcome) -> Vec<(u32, u16, u16, u64)> {
 fn the_timeline_of_the_documentation_holds_to_the_nanosecond() {
     let seed = 59;
     let unit = |microsecond| RandomStream::new(seed, 0).process(0).unit(microsecond);
-    // The frames end in these microseconds; two of them fail at a share of 0.3.
+    // The frames end in these microseconds; two of them fail with probability 0.3.
     let failing: Vec<u64> = [12, 15, 17, 20, 32, 35, 47, 50]
         .into_iter()
         .filter(|&microsecond| unit(microsecond) < 0.3)
@@ -84,7 +84,7 @@ fn the_timeline_of_the_documentation_holds_to_the_nanosecond() {
         [(0, 0, 1, 20_001), (0, 1, 3, 35_001), (1, 0, 2, 50_001),]
     );
     assert_eq!(outcome.lost, []);
-    let total = link.books().total();
+    let total = link.counters().total();
     assert_eq!((total.blocks_sent, total.blocks_failed), (8, 2));
 }
 
@@ -173,7 +173,7 @@ fn a_frame_is_given_up_after_its_retries() {
     assert_eq!(outcome.delivered, []);
     assert_eq!(outcome.losses(), [(0, 0, 1 + 3 * 12_500)]);
     assert_eq!(
-        link.books().total().dropped[Reason::Block as usize].segments,
+        link.counters().total().dropped[Reason::Block as usize].segments,
         1
     );
 }
@@ -195,7 +195,7 @@ fn what_follows_a_frame_that_is_given_up_is_delivered_then() {
         segment(30_000, 2, 1000),
     ]);
     let (outcome, _) = run(played(settings, &pattern, End::Hold), &arrivals);
-    // The share of failures is the one of the aggregate's start: 1 ns, 20 001 ns, 32 501 ns.
+    // The error probability is that of the aggregate's start: 1 ns, 20 001 ns, 32 501 ns.
     assert_eq!(
         outcome.departures()[..4],
         [0, 1, 2, 3].map(|index| (0, index, 20_001))
@@ -216,7 +216,7 @@ fn a_gap_stops_the_window() {
 }
 
 #[test]
-fn nothing_is_sent_at_rate_zero_and_what_an_outage_cuts_fails_as_a_whole() {
+fn nothing_is_sent_at_rate_zero_and_an_interrupted_aggregate_fails_as_a_whole() {
     let pattern = pattern(
         "time_s,rate_bps",
         "0,0\n0.0001,1600000000\n0.00015,0\n0.0002,1600000000",
@@ -228,7 +228,7 @@ fn nothing_is_sent_at_rate_zero_and_what_an_outage_cuts_fails_as_a_whole() {
         bursts(&outcome),
         [(0, 0, 1, 112_500), (1, 0, 4, 132_501), (1, 4, 4, 220_000)]
     );
-    let total = link.books().total();
+    let total = link.counters().total();
     assert_eq!((total.blocks_sent, total.blocks_failed), (13, 4));
 }
 
@@ -254,7 +254,7 @@ fn a_live_rate_holds_from_the_next_aggregate_and_a_live_outage_cuts_the_present_
 }
 
 #[test]
-fn a_live_pattern_brings_its_errors_unless_the_share_is_constant() {
+fn a_live_pattern_brings_its_errors_unless_the_probability_is_constant() {
     let bad = pattern("time_s,rate_bps,bler", "0,1600000000,1");
     let good = pattern("time_s,rate_bps", "0,1600000000");
     let settings = WifiSettings {
@@ -291,7 +291,7 @@ fn the_end_of_a_pattern_drops_everything() {
     let (outcome, link) = run(played(SMALL, &pattern, End::Stop), &arrivals);
     assert_eq!(outcome.delivered, []);
     assert_eq!(
-        link.books().total().dropped[Reason::Ended as usize].segments,
+        link.counters().total().dropped[Reason::Ended as usize].segments,
         6
     );
 }
@@ -310,7 +310,7 @@ fn a_rate_above_the_most_is_carried_as_the_most() {
 fn the_series_holds_the_queue_and_the_time_in_it() {
     let arrivals = arrive([super_packet(0, 0, 8, 1000, 1000)]);
     let (_, mut link) = run(constant(SMALL, RATE_BPS, 0.0, 1), &arrivals);
-    let row = link.books_mut().finished_rows(1_000_000)[0];
+    let row = link.counters_mut().finished_rows(1_000_000)[0];
     assert_eq!((row.queue_peak_bytes, row.queue_bytes), (8000, 0));
     assert_eq!((row.sojourn_count, row.sojourn_max_ns), (8, 20_001));
     assert_eq!(row.sojourn_sum_ns, 4 + 4 * 20_001);
@@ -334,14 +334,14 @@ fn codel_may_drop_on_the_way_to_an_aggregate() {
         RandomStream::new(1, 0),
     );
     let (outcome, link) = run(wifi, &arrive([super_packet(0, 0, 200, 1000, 1000)]));
-    let total = link.books().total();
+    let total = link.counters().total();
     let dropped = total.dropped[Reason::Aqm as usize].segments;
     assert!(dropped > 0);
     assert_eq!(outcome.departures().len() as u64 + dropped, 200);
 }
 
 #[test]
-fn the_share_of_failures_is_the_bler_also_for_many_frames_in_one_microsecond() {
+fn the_fraction_of_failures_is_the_bler_also_for_many_frames_in_one_microsecond() {
     // 100 bytes at 100 Gbit/s: 125 frames end in a microsecond.
     let settings = WifiSettings {
         aggregate_bytes: 100_000,
@@ -378,7 +378,7 @@ fn two_treatments_with_one_seed_meet_the_same_channel() {
         ..SMALL
     };
     // 1000 bytes at 0.4 Gbit/s take 20 µs and 500 bytes 15 µs: 10 µs of overhead and 10 ns for each byte.
-    let fates = |bytes: u16, lead_ns: u64, gap: usize| {
+    let outcomes = |bytes: u16, lead_ns: u64, gap: usize| {
         let arrivals: Vec<Run> = (0u32..1000)
             .step_by(gap)
             .map(|packet| segment(100_000 * u64::from(packet + 1) - lead_ns, packet, bytes))
@@ -387,13 +387,13 @@ fn two_treatments_with_one_seed_meet_the_same_channel() {
         let lost: Vec<u32> = outcome.lost.iter().map(|run| run.packet).collect();
         lost
     };
-    let all = fates(1000, 20_000, 1);
+    let all = outcomes(1000, 20_000, 1);
     assert!((200..400).contains(&all.len()), "{}", all.len());
     let thirds: Vec<u32> = all.into_iter().filter(|packet| packet % 3 == 0).collect();
-    assert_eq!(fates(500, 15_000, 3), thirds);
+    assert_eq!(outcomes(500, 15_000, 3), thirds);
 }
 
-/// What an aggregate holds, computed from the arrivals alone: segments, each with its bytes.
+/// The contents of an aggregate, computed from the arrivals: segments, each with its bytes.
 fn expected(settings: &WifiSettings, rate_bps: u64, arrivals: &[Run]) -> Vec<(u32, u16, u64)> {
     let mut waiting: Vec<(u32, u16, u64, u64)> = Vec::new();
     for run in arrivals {
@@ -491,6 +491,6 @@ proptest! {
         let order = |run: &Run| (run.packet, run.first);
         prop_assert!(outcome.delivered.is_sorted_by_key(order));
         let held = i128::from(link.backlog().segments);
-        prop_assert_eq!(link.books().total().unaccounted_segments(), held);
+        prop_assert_eq!(link.counters().total().unaccounted_segments(), held);
     }
 }

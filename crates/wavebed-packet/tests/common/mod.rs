@@ -1,4 +1,4 @@
-//! Random packets for the tests, and the plain second opinion on them.
+//! Random packets for the tests, and a plain reference for them.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(

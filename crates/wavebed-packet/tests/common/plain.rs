@@ -196,7 +196,7 @@ impl Recipe {
         pseudo
     }
 
-    /// What the wire carries as segment `index`.
+    /// Wire segment `index`.
     pub fn segment(&self, index: usize, ce: bool, sum: Sum) -> Vec<u8> {
         let last = index + 1 == self.segments();
         let from = index * self.size;
@@ -219,7 +219,7 @@ impl Recipe {
         )
     }
 
-    /// The packet as a TUN device with offloads hands it over.
+    /// The packet as read from a TUN device with offloads.
     pub fn packet(&self) -> (VnetHeader, Vec<u8>) {
         let packet = self.build(
             &self.payload,

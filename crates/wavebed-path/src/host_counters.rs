@@ -1,14 +1,14 @@
-//! The hosts' own counters: what the devices and sockets at the ends of a hop lost since the laboratory was made.
+//! The hosts' own counters: losses at the devices and sockets at the ends of a leg since the laboratory was made.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The counters of one host. The files belong to the network namespace in which they were opened, whoever reads
-/// them later. A host may be this machine, with devices of its own and counters that run since it was started: only the
-/// laboratory's devices count, and only differences.
-pub struct HostBooks {
+/// The counters of one host. The files belong to the network namespace in which they were opened, whichever thread
+/// reads them. With NAT a host is this machine, with other devices and with counters that run since boot: only the
+/// laboratory's devices are counted, as differences.
+pub struct HostCounters {
     name: String,
     device_names: Vec<String>,
     devices: File,
@@ -17,7 +17,7 @@ pub struct HostBooks {
     start: HostLosses,
 }
 
-/// What a host lost in the laboratory.
+/// Losses of a host in the laboratory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct HostLosses {
     /// Packets that the TUN devices dropped because the event loop had not read them yet (`tx_dropped`).
@@ -26,8 +26,9 @@ pub struct HostLosses {
     pub udp_receive_buffer_errors: u64,
 }
 
-impl HostBooks {
-    /// The counters of the network namespace of the calling thread, from now on, with those of these devices in it.
+impl HostCounters {
+    /// Opens the counters of the calling thread's network namespace and of these devices in it; losses count from now
+    /// on.
     ///
     /// # Errors
     /// When `/proc` is not there.
@@ -36,7 +37,7 @@ impl HostBooks {
     }
 
     fn in_folder(folder: &Path, name: &str, device_names: Vec<String>) -> io::Result<Self> {
-        let mut books = Self {
+        let mut counters = Self {
             name: name.to_owned(),
             device_names,
             devices: File::open(folder.join("dev"))?,
@@ -44,8 +45,8 @@ impl HostBooks {
             sockets6: File::open(folder.join("snmp6")).ok(),
             start: HostLosses::default(),
         };
-        books.start = books.counters()?;
-        Ok(books)
+        counters.start = counters.read()?;
+        Ok(counters)
     }
 
     /// The host's name.
@@ -54,12 +55,12 @@ impl HostBooks {
         &self.name
     }
 
-    /// What was lost since these books were opened.
+    /// Losses since these counters were opened.
     ///
     /// # Errors
     /// When the counters cannot be read.
     pub fn losses(&self) -> io::Result<HostLosses> {
-        let (now, start) = (self.counters()?, &self.start);
+        let (now, start) = (self.read()?, &self.start);
         let lost = |now: u64, start: u64| now.saturating_sub(start);
         Ok(HostLosses {
             device_dropped_packets: lost(now.device_dropped_packets, start.device_dropped_packets),
@@ -70,8 +71,8 @@ impl HostBooks {
         })
     }
 
-    /// The counters as they stand.
-    fn counters(&self) -> io::Result<HostLosses> {
+    /// The counters' current values.
+    fn read(&self) -> io::Result<HostLosses> {
         let udp4 = table_value(&text(&self.sockets)?, "Udp:", "RcvbufErrors").unwrap_or(0);
         let udp6 = match &self.sockets6 {
             Some(file) => line_value(&text(file)?, "Udp6RcvbufErrors").unwrap_or(0),
@@ -84,7 +85,7 @@ impl HostBooks {
     }
 }
 
-/// A file of `/proc` from its start; it is made anew at each read of offset 0.
+/// Reads a file of `/proc` from its start; the kernel generates it at each read of offset 0.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
     let mut filled = 0;
@@ -130,11 +131,11 @@ fn line_value(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostBooks, HostLosses, device_drops, line_value, table_value};
+    use super::{HostCounters, HostLosses, device_drops, line_value, table_value};
 
     #[test]
-    fn what_was_lost_before_and_at_other_devices_is_not_the_laboratorys() {
-        let folder = std::env::temp_dir().join(format!("wavebed-books-{}", std::process::id()));
+    fn earlier_losses_and_other_devices_are_not_counted() {
+        let folder = std::env::temp_dir().join(format!("wavebed-counters-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let write = |eth0: u64, ours: u64, udp: u64, udp6: u64| {
             let device = |name, drops| format!("{name}: 9 9 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
@@ -145,14 +146,14 @@ mod tests {
             std::fs::write(folder.join("snmp6"), format!("Udp6RcvbufErrors {udp6}\n")).unwrap();
         };
         write(1_000, 3, 498, 20);
-        let books = HostBooks::in_folder(&folder, "server", vec!["wavebed0".into()]).unwrap();
-        assert_eq!(books.losses().unwrap(), HostLosses::default());
+        let counters = HostCounters::in_folder(&folder, "server", vec!["wavebed0".into()]).unwrap();
+        assert_eq!(counters.losses().unwrap(), HostLosses::default());
         write(1_700, 8, 500, 21);
         let lost = HostLosses {
             device_dropped_packets: 5,
             udp_receive_buffer_errors: 3,
         };
-        assert_eq!(books.losses().unwrap(), lost);
+        assert_eq!(counters.losses().unwrap(), lost);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -179,12 +180,12 @@ mod tests {
 
     #[test]
     fn this_machine_has_the_counters() {
-        let books = HostBooks::of_this_thread("here", Vec::new()).unwrap();
+        let counters = HostCounters::of_this_thread("here", Vec::new()).unwrap();
         assert!(
-            super::text(&books.sockets)
+            super::text(&counters.sockets)
                 .unwrap()
                 .contains("RcvbufErrors")
         );
-        books.losses().unwrap();
+        counters.losses().unwrap();
     }
 }

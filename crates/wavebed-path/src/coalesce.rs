@@ -1,19 +1,19 @@
-//! Joining: segments of one packet that leave close together are handed over as one super-packet again.
+//! Coalescing: segments of one packet that leave close together are written as one GSO super-packet.
 //!
-//! A radio modem hands a transport block to the host at once, and a network card with GRO does the same, so a
-//! receiver sees bursts. Joining decides how long a burst may be; it never mixes packets, and never waits for a
-//! segment that was lost longer than the window.
+//! A radio modem delivers a transport block to the host at once, and a network card with GRO does the same, so a
+//! receiver sees bursts. The window bounds the duration of a burst. Coalescing never mixes packets, and waits for a
+//! missing segment no longer than the window.
 
 use serde::{Deserialize, Serialize};
 use wavebed_link::{Run, RunFlags};
 
-/// Which departures are joined.
+/// Which segments are coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Join {
-    /// None: every wire segment is handed over on its own.
+pub enum Coalesce {
+    /// None: every wire segment is written alone.
     Off,
-    /// Those of the same instant, as a slot makes them.
+    /// Those that leave at the same instant, as from one radio slot.
     Slot,
     /// Those within this time of the first.
     Time {
@@ -22,7 +22,7 @@ pub enum Join {
     },
 }
 
-impl Join {
+impl Coalesce {
     const fn window_ns(self) -> u64 {
         match self {
             Self::Off | Self::Slot => 0,
@@ -42,23 +42,26 @@ pub struct Group {
     pub due_ns: u64,
 }
 
-/// Makes groups of what a link delivers.
+/// Groups the segments that a link delivers.
 #[derive(Debug)]
-pub struct Joiner {
-    join: Join,
+pub struct Coalescer {
+    coalesce: Coalesce,
     open: Option<Group>,
 }
 
-impl Joiner {
-    /// A joiner with this rule.
+impl Coalescer {
+    /// A coalescer with this rule.
     #[must_use]
-    pub const fn new(join: Join) -> Self {
-        Self { join, open: None }
+    pub const fn new(coalesce: Coalesce) -> Self {
+        Self {
+            coalesce,
+            open: None,
+        }
     }
 
-    /// Takes a delivered run; `segments` is how many its packet has. Groups that are complete go to `emit`.
+    /// Adds a delivered run of a packet of `segments` segments. Complete groups go to `emit`.
     pub fn take(&mut self, run: Run, segments: u16, emit: &mut impl FnMut(Group)) {
-        if self.join == Join::Off {
+        if self.coalesce == Coalesce::Off {
             let mut rest = run;
             while rest.count > 1 {
                 emit(Group {
@@ -75,7 +78,7 @@ impl Joiner {
             return;
         }
         let group = match self.open.take() {
-            Some(group) if self.joins(&group, &run) => Group {
+            Some(group) if self.continues(&group, &run) => Group {
                 run: Run {
                     at_ns: run.at_ns,
                     count: group.run.count + run.count,
@@ -86,7 +89,7 @@ impl Joiner {
                 ..group
             },
             Some(group) => {
-                let closed_ns = run.at_ns.min(group.first_ns + self.join.window_ns());
+                let closed_ns = run.at_ns.min(group.first_ns + self.coalesce.window_ns());
                 emit(Group {
                     due_ns: closed_ns,
                     ..group
@@ -128,10 +131,10 @@ impl Joiner {
     pub fn next_event_ns(&self) -> Option<u64> {
         self.open
             .as_ref()
-            .map(|group| group.first_ns + self.join.window_ns())
+            .map(|group| group.first_ns + self.coalesce.window_ns())
     }
 
-    /// Segments and bytes that wait here.
+    /// Segments that wait in the open group.
     #[must_use]
     pub fn waiting_segments(&self) -> u64 {
         self.open
@@ -139,20 +142,20 @@ impl Joiner {
             .map_or(0, |group| u64::from(group.run.count))
     }
 
-    fn joins(&self, group: &Group, run: &Run) -> bool {
+    fn continues(&self, group: &Group, run: &Run) -> bool {
         let before = &group.run;
         run.packet == before.packet
             && run.first == before.end()
             && run.ecn == before.ecn
             && run.flip == 0
             && run.flags.has(RunFlags::COPY) == before.flags.has(RunFlags::COPY)
-            && run.at_ns <= group.first_ns + self.join.window_ns()
+            && run.at_ns <= group.first_ns + self.coalesce.window_ns()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Group, Join, Joiner};
+    use super::{Coalesce, Coalescer, Group};
     use wavebed_link::{Ecn, Run, RunFlags};
 
     fn run(packet: u32, first: u16, count: u16, at_ns: u64) -> Run {
@@ -170,23 +173,23 @@ mod tests {
         }
     }
 
-    fn groups(join: Join, runs: &[Run], until_ns: u64) -> Vec<Group> {
-        let mut joiner = Joiner::new(join);
+    fn groups(coalesce: Coalesce, runs: &[Run], until_ns: u64) -> Vec<Group> {
+        let mut coalescer = Coalescer::new(coalesce);
         let mut out = Vec::new();
         for &run in runs {
-            joiner.poll(run.at_ns.saturating_sub(1), &mut |g| out.push(g));
-            joiner.take(run, 10, &mut |g| out.push(g));
+            coalescer.poll(run.at_ns.saturating_sub(1), &mut |g| out.push(g));
+            coalescer.take(run, 10, &mut |g| out.push(g));
         }
-        joiner.poll(until_ns, &mut |g| out.push(g));
+        coalescer.poll(until_ns, &mut |g| out.push(g));
         out
     }
 
     #[test]
-    fn a_whole_packet_within_the_window_leaves_as_one_when_its_last_segment_does() {
+    fn a_packet_within_the_window_is_written_once_when_its_last_segment_leaves() {
         let runs: Vec<_> = (0..10)
             .map(|i| run(1, i, 1, 1_000 + u64::from(i) * 100))
             .collect();
-        let out = groups(Join::Time { time_ns: 5_000 }, &runs, u64::MAX);
+        let out = groups(Coalesce::Time { time_ns: 5_000 }, &runs, u64::MAX);
         assert_eq!(out.len(), 1);
         assert_eq!(
             (out[0].run.count, out[0].first_ns, out[0].due_ns),
@@ -195,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_parts_the_group_and_the_first_part_leaves_when_the_gap_shows() {
+    fn a_missing_segment_closes_the_group_when_the_next_one_arrives() {
         let runs = [run(1, 0, 3, 0), run(1, 4, 6, 700)];
-        let out = groups(Join::Time { time_ns: 5_000 }, &runs, u64::MAX);
+        let out = groups(Coalesce::Time { time_ns: 5_000 }, &runs, u64::MAX);
         assert_eq!(
             out.iter()
                 .map(|g| (g.run.first, g.run.count, g.due_ns))
@@ -207,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_longer_than_the_window() {
+    fn no_segment_waits_longer_than_the_window() {
         let runs: Vec<_> = (0..10)
             .map(|i| run(1, i, 1, u64::from(i) * 1_000))
             .collect();
-        let out = groups(Join::Time { time_ns: 3_000 }, &runs, u64::MAX);
+        let out = groups(Coalesce::Time { time_ns: 3_000 }, &runs, u64::MAX);
         assert_eq!(
             out.iter()
                 .map(|g| (g.run.first, g.run.count))
@@ -222,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn slot_joins_the_same_instant_only() {
+    fn slot_coalesces_segments_of_one_instant_only() {
         let runs = [run(1, 0, 2, 5), run(1, 2, 2, 5), run(1, 4, 6, 6)];
-        let out = groups(Join::Slot, &runs, u64::MAX);
+        let out = groups(Coalesce::Slot, &runs, u64::MAX);
         assert_eq!(out.iter().map(|g| g.run.count).collect::<Vec<_>>(), [4, 6]);
     }
 
     #[test]
-    fn off_hands_over_single_segments() {
-        let out = groups(Join::Off, &[run(1, 0, 10, 5)], u64::MAX);
+    fn off_emits_single_segments() {
+        let out = groups(Coalesce::Off, &[run(1, 0, 10, 5)], u64::MAX);
         assert_eq!(out.len(), 10);
         assert!(
             out.iter()
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn marked_corrupted_and_copied_segments_stay_apart() {
+    fn marked_corrupted_and_copied_segments_are_not_coalesced() {
         let marked = Run {
             ecn: Ecn::Ce,
             ..run(1, 1, 1, 5)
@@ -254,7 +257,7 @@ mod tests {
             ..run(1, 2, 1, 5)
         };
         let out = groups(
-            Join::Slot,
+            Coalesce::Slot,
             &[
                 run(1, 0, 1, 5),
                 marked,

@@ -1,17 +1,17 @@
-//! The books of a link: every segment is delivered, or dropped for a reason, and each millisecond has a row.
+//! The counters of a link: every segment is delivered, or dropped with a reason, in total and per millisecond.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::run::Run;
 use crate::stage::Backlog;
 
-/// Why a segment was dropped.
+/// Drop reason of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
     /// No room in the queue (tail or head, RFC 7567 terms).
     Overflow = 0,
-    /// `CoDel` or FQ-CoDel decided to (RFC 8289).
+    /// Dropped by `CoDel` or FQ-CoDel (RFC 8289).
     Aqm = 1,
     /// A loss model or pattern.
     Loss = 2,
@@ -19,19 +19,19 @@ pub enum Reason {
     Outage = 3,
     /// The pattern ended with `stop`.
     Ended = 4,
-    /// A block that the radio gave up on.
+    /// In a block that HARQ and RLC gave up on.
     Block = 5,
     /// It waited longer than the discard timer allows.
     Discard = 6,
-    /// It came after the receiver had stopped waiting for it.
+    /// It arrived after the receiver had stopped waiting for it.
     Late = 7,
     /// The buffer was lost in a handover.
     Handover = 8,
     /// A flipped bit left neither version of IP (see [`Run::is_unreadable`]).
     CorruptedHeader = 9,
-    /// A program sent what is no IP packet, or a super-packet whose headers do not add up.
+    /// A program sent no IP packet, or a super-packet with inconsistent headers.
     Malformed = 10,
-    /// The packets in flight had taken all the memory that they may.
+    /// The packets in flight had reached their memory limit.
     PacketMemory = 11,
 }
 
@@ -52,7 +52,7 @@ impl Reason {
         Self::PacketMemory,
     ];
 
-    /// How many there are.
+    /// Number of reasons.
     pub const COUNT: usize = 12;
 
     /// The name in logs and summaries.
@@ -75,16 +75,16 @@ impl Reason {
     }
 }
 
-/// Segments and bytes that went through one door.
+/// A counter of segments and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Door {
+pub struct Counter {
     /// Wire segments.
     pub segments: u64,
     /// Their IP bytes.
     pub bytes: u64,
 }
 
-impl Door {
+impl Counter {
     /// Counts `run`.
     pub fn count(&mut self, run: &Run) {
         self.segments += u64::from(run.count);
@@ -94,22 +94,22 @@ impl Door {
 
 /// Totals of a link, or of one millisecond of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// What entered.
-    pub offered: Door,
+pub struct Counts {
+    /// Segments that entered.
+    pub offered: Counter,
     /// Copies made by duplication.
-    pub duplicated: Door,
-    /// What left at the far end.
-    pub delivered: Door,
-    /// What was dropped, by [`Reason`] number.
-    pub dropped: [Door; Reason::COUNT],
-    /// What was marked CE.
-    pub marked: Door,
-    /// What was corrupted, whether it goes on or not.
-    pub corrupted: Door,
-    /// Transmissions of the radio's blocks, the first ones and those that repeat.
+    pub duplicated: Counter,
+    /// Segments that left at the far end.
+    pub delivered: Counter,
+    /// Segments dropped, by [`Reason`] number.
+    pub dropped: [Counter; Reason::COUNT],
+    /// Segments marked CE.
+    pub marked: Counter,
+    /// Segments corrupted, whether dropped or not.
+    pub corrupted: Counter,
+    /// Transmissions of radio blocks, repetitions included.
     pub blocks_sent: u64,
-    /// How many of them failed.
+    /// Failed transmissions.
     pub blocks_failed: u64,
 }
 
@@ -118,24 +118,24 @@ pub struct Tally {
 pub struct MillisecondRow {
     /// Milliseconds since the origin.
     pub at_ms: u64,
-    /// What went through each door during it.
-    pub tally: Tally,
+    /// Its counts.
+    pub counts: Counts,
     /// Queue at the end of the millisecond, bytes.
     pub queue_bytes: u64,
     /// Largest queue during the millisecond, bytes.
     pub queue_peak_bytes: u64,
     /// Sum of the sojourn times of the segments that left the queue, nanoseconds.
     pub sojourn_sum_ns: u64,
-    /// How many left the queue.
+    /// Number of segments that left the queue.
     pub sojourn_count: u64,
     /// Longest of those sojourn times, nanoseconds.
     pub sojourn_max_ns: u64,
 }
 
-/// Totals and, when asked for, the series of one link.
+/// Totals and optionally the series of one link.
 #[derive(Debug, Default)]
-pub struct Books {
-    total: Tally,
+pub struct LinkCounters {
+    total: Counts,
     series: Option<Series>,
 }
 
@@ -145,10 +145,10 @@ struct Series {
     /// `at_ms` of the first row.
     first_ms: u64,
     queue_bytes: u64,
-    /// What the queue of each stage holds, bytes.
+    /// Queue of each stage, bytes.
     levels: Vec<u64>,
-    /// Blocks sent and failed by millisecond: they are noted before their slot begins, when nothing else of that
-    /// millisecond is known.
+    /// Blocks sent and failed by millisecond: they are recorded before their slot begins, when that millisecond has no
+    /// row yet.
     blocks: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -173,60 +173,60 @@ impl Series {
     }
 }
 
-impl Books {
-    /// Books with totals only, or with a row for each millisecond too.
+impl LinkCounters {
+    /// Counters with totals only, or with a row for each millisecond too.
     #[must_use]
     pub fn new(with_series: bool) -> Self {
         Self {
-            total: Tally::default(),
+            total: Counts::default(),
             series: with_series.then(Series::default),
         }
     }
 
     /// The totals so far.
     #[must_use]
-    pub const fn total(&self) -> &Tally {
+    pub const fn total(&self) -> &Counts {
         &self.total
     }
 
-    fn note(&mut self, run: &Run, pick: impl Fn(&mut Tally) -> &mut Door) {
+    fn note(&mut self, run: &Run, pick: impl Fn(&mut Counts) -> &mut Counter) {
         pick(&mut self.total).count(run);
         if let Some(series) = &mut self.series {
-            pick(&mut series.row(run.at_ns).tally).count(run);
+            pick(&mut series.row(run.at_ns).counts).count(run);
         }
     }
 
     /// `run` entered the link.
     pub fn offered(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.offered);
+        self.note(run, |counts| &mut counts.offered);
     }
 
     /// `run` left at the far end.
     pub fn delivered(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.delivered);
+        self.note(run, |counts| &mut counts.delivered);
     }
 
     /// `run` is a copy.
     pub fn duplicated(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.duplicated);
+        self.note(run, |counts| &mut counts.duplicated);
     }
 
-    /// `run` ended here.
+    /// `run` was dropped.
     pub fn dropped(&mut self, run: &Run, reason: Reason) {
-        self.note(run, |tally| &mut tally.dropped[reason as usize]);
+        self.note(run, |counts| &mut counts.dropped[reason as usize]);
     }
 
     /// `run` now carries CE.
     pub fn marked(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.marked);
+        self.note(run, |counts| &mut counts.marked);
     }
 
     /// `run` now has a flipped bit.
     pub fn corrupted(&mut self, run: &Run) {
-        self.note(run, |tally| &mut tally.corrupted);
+        self.note(run, |counts| &mut counts.corrupted);
     }
 
-    /// A block of the radio was sent in the slot that begins at `at_ns`.
+    /// A radio block was sent in the slot that begins at `at_ns`.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
         self.total.blocks_sent += 1;
         self.total.blocks_failed += u64::from(failed);
@@ -238,7 +238,7 @@ impl Books {
         }
     }
 
-    /// The queue of the stage with this number holds this much since `at_ns`. A link's queue is that of all stages.
+    /// The queue of this stage holds `backlog` since `at_ns`. A link's queue is the sum over its stages.
     pub fn queue_level(&mut self, at_ns: u64, stage: usize, backlog: Backlog) {
         if let Some(series) = &mut self.series {
             if series.levels.len() <= stage {
@@ -263,7 +263,7 @@ impl Books {
     }
 
     /// Takes the rows of every millisecond that ended at or before `now_ns`; the link must have been polled to
-    /// `now_ns`, so that nothing can be added to them. Empty without a series.
+    /// `now_ns`, so that these rows are complete. Empty without a series.
     ///
     /// # Panics
     /// If there are more rows than addresses, which no memory holds.
@@ -282,8 +282,8 @@ impl Books {
         let blocks = std::mem::replace(&mut series.blocks, later);
         for row in &mut rows {
             let (sent, failed) = blocks.get(&row.at_ms).copied().unwrap_or_default();
-            row.tally.blocks_sent += sent;
-            row.tally.blocks_failed += failed;
+            row.counts.blocks_sent += sent;
+            row.counts.blocks_failed += failed;
         }
         series.queue_bytes = rows
             .last()
@@ -293,18 +293,20 @@ impl Books {
     }
 }
 
-impl Tally {
-    /// What was dropped for any reason.
+impl Counts {
+    /// Segments dropped for any reason.
     #[must_use]
-    pub fn dropped_total(&self) -> Door {
-        self.dropped.iter().fold(Door::default(), |sum, door| Door {
-            segments: sum.segments + door.segments,
-            bytes: sum.bytes + door.bytes,
-        })
+    pub fn dropped_total(&self) -> Counter {
+        self.dropped
+            .iter()
+            .fold(Counter::default(), |sum, counter| Counter {
+                segments: sum.segments + counter.segments,
+                bytes: sum.bytes + counter.bytes,
+            })
     }
 
-    /// Segments that are in no door: `offered + duplicated - delivered - dropped`. Equals what the link holds,
-    /// or the books are wrong.
+    /// Segments that are not accounted for: `offered + duplicated - delivered - dropped`. A difference to the link's
+    /// backlog is a bug.
     #[must_use]
     pub fn unaccounted_segments(&self) -> i128 {
         i128::from(self.offered.segments) + i128::from(self.duplicated.segments)

@@ -1,4 +1,4 @@
-//! A lane without a device or a clock: packets in lists, time as a number.
+//! A direction without a device or a clock: packets in lists, time as a number.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::Delay;
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::loss::Loss;
-use wavebed_link::{Link, RandomStream, Reason, Stage, Tally, Unit};
+use wavebed_link::{Counts, Link, RandomStream, Reason, Stage, Unit};
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
-use wavebed_path::direction::{Direction, NamedLink};
-use wavebed_path::join::Join;
-use wavebed_path::lane::Lane;
+use wavebed_path::coalesce::Coalesce;
+use wavebed_path::direction::Direction;
+use wavebed_path::link_chain::{LinkChain, NamedLink};
 use wavebed_path::packet_memory::PacketMemory;
 use wavebed_path::packets::Packets;
 use wavebed_path::port::Port;
@@ -108,26 +108,26 @@ fn segments(frame: &[u8]) -> Vec<Vec<u8>> {
 }
 
 struct Bench {
-    lane: Lane,
+    direction: Direction,
     input: List,
     output: List,
     now_ns: Cell<u64>,
 }
 
 impl Bench {
-    fn new(stages: Vec<Box<dyn Stage>>, join: Join) -> Self {
-        Self::with_memory(stages, join, usize::MAX)
+    fn new(stages: Vec<Box<dyn Stage>>, coalesce: Coalesce) -> Self {
+        Self::with_memory(stages, coalesce, usize::MAX)
     }
 
-    fn with_memory(stages: Vec<Box<dyn Stage>>, join: Join, memory_bytes: usize) -> Self {
+    fn with_memory(stages: Vec<Box<dyn Stage>>, coalesce: Coalesce, memory_bytes: usize) -> Self {
         let link = |name: &str, stages| NamedLink {
             name: name.into(),
             link: Link::new(stages, true),
             points: None,
         };
         Self {
-            lane: Lane {
-                direction: Direction::new(vec![link("a.down", stages)], join, true),
+            direction: Direction {
+                chain: LinkChain::new(vec![link("a.down", stages)], coalesce, true),
                 packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
                 empty_ns: 0,
                 capture: None,
@@ -142,14 +142,20 @@ impl Bench {
         self.now_ns.set(at_ns);
         let now_ns = &self.now_ns;
         let clock = || now_ns.get();
-        while self.lane.read(&mut self.input, &clock).unwrap().packets > 0 {}
-        self.lane.advance(&mut self.output, &clock);
+        while self
+            .direction
+            .read(&mut self.input, &clock)
+            .unwrap()
+            .packets
+            > 0
+        {}
+        self.direction.advance(&mut self.output, &clock);
     }
 
-    /// The packet accounting of the link, which has to be whole at any time.
-    fn total(&self) -> &Tally {
-        let link = &self.lane.direction.links[0].link;
-        let total = link.books().total();
+    /// The link's counters; the accounting must be complete at any time.
+    fn total(&self) -> &Counts {
+        let link = &self.direction.chain.links[0].link;
+        let total = link.counters().total();
         assert_eq!(
             total.unaccounted_segments(),
             i128::from(link.backlog().segments)
@@ -163,26 +169,26 @@ impl Bench {
 }
 
 #[test]
-fn a_super_packet_that_meets_nothing_leaves_as_it_came() {
+fn a_super_packet_without_impairment_leaves_unchanged() {
     let mut bench = Bench::new(
         vec![Box::new(Delay::constant(1_000_000, false))],
-        Join::Time { time_ns: 125_000 },
+        Coalesce::Time { time_ns: 125_000 },
     );
     let frame = tcp(1_000, 30_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
-    assert_eq!(bench.lane.next_event_ns(), Some(1_000_000));
+    assert_eq!(bench.direction.next_event_ns(), Some(1_000_000));
     bench.turn(999_999);
     assert!(bench.output.written.is_empty());
     bench.turn(1_000_000);
     assert_eq!(bench.output.written, [frame]);
-    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
-    assert_eq!(bench.lane.direction.lateness.percentile(1.0), Some(0));
+    assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.direction.chain.lateness.percentile(1.0), Some(0));
 }
 
 #[test]
-fn join_off_hands_over_the_plain_wire_segments() {
-    let mut bench = Bench::new(Vec::new(), Join::Off);
+fn coalesce_off_writes_single_wire_segments() {
+    let mut bench = Bench::new(Vec::new(), Coalesce::Off);
     let frame = tcp(1_000, 30_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
     bench.turn(5);
@@ -204,13 +210,13 @@ fn join_off_hands_over_the_plain_wire_segments() {
 }
 
 #[test]
-fn what_loss_leaves_is_the_same_bytes_in_order() {
+fn surviving_segments_keep_their_bytes_and_order() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Loss::independent(
         0.2,
         Unit::Packet,
         RandomStream::new(1, 1),
     ))];
-    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    let mut bench = Bench::new(stages, Coalesce::Time { time_ns: 125_000 });
     let mut expected = Vec::new();
     for index in 0..20 {
         let frame = tcp(index * 30_000, 30_000, 1_448);
@@ -225,7 +231,7 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
         .iter()
         .flat_map(|frame| segments(frame))
         .collect();
-    let total = bench.lane.direction.links[0].link.books().total();
+    let total = bench.direction.chain.links[0].link.counters().total();
     assert_eq!(written.len() as u64, total.delivered.segments);
     assert_eq!(total.offered.segments, 20 * 21);
     assert!(
@@ -237,19 +243,19 @@ fn what_loss_leaves_is_the_same_bytes_in_order() {
         written
             .iter()
             .all(|segment| rest.any(|other| other == segment)),
-        "a subsequence of what was sent"
+        "a subsequence of the sent segments"
     );
     assert_eq!(
-        bench.lane.packets.in_flight_bytes(),
+        bench.direction.packets.in_flight_bytes(),
         0,
-        "lost segments let their packet go"
+        "lost segments release their packet"
     );
 }
 
 #[test]
-fn copies_arrive_twice_and_let_their_packet_go() {
+fn copies_arrive_twice_and_release_their_packet() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Duplicate::new(1.0, RandomStream::new(1, 1)))];
-    let mut bench = Bench::new(stages, Join::Slot);
+    let mut bench = Bench::new(stages, Coalesce::Slot);
     let frame = tcp(0, 5_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
@@ -262,13 +268,13 @@ fn copies_arrive_twice_and_let_their_packet_go() {
     for segment in segments(&frame) {
         assert_eq!(written.iter().filter(|other| **other == segment).count(), 2);
     }
-    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
 }
 
 #[test]
 fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, RandomStream::new(3, 1)))];
-    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    let mut bench = Bench::new(stages, Coalesce::Time { time_ns: 125_000 });
     let frame = tcp(0, 5_000, 1_448);
     bench.input.incoming.push_back(frame.clone());
     bench.turn(0);
@@ -277,7 +283,7 @@ fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
         assert_eq!(
             written[..VnetHeader::LEN],
             [0; VnetHeader::LEN],
-            "no flag tells the receiver to trust it"
+            "no flag marks the checksum as valid"
         );
         let flipped: u32 = written[VnetHeader::LEN..]
             .iter()
@@ -289,7 +295,7 @@ fn a_flipped_bit_reaches_the_receiver_with_a_wrong_checksum() {
 }
 
 #[test]
-fn what_a_program_sends_that_is_no_packet_is_dropped_as_malformed() {
+fn invalid_packets_are_dropped_as_malformed() {
     let mut cut_short = tcp(0, 30_000, 1_448);
     cut_short.truncate(2_000);
     let mut version_nine = tcp(0, 100, 1_448);
@@ -298,22 +304,22 @@ fn what_a_program_sends_that_is_no_packet_is_dropped_as_malformed() {
     let nothing = vec![0; VnetHeader::LEN];
     for frame in [cut_short, version_nine, half_a_header, nothing] {
         let ip_bytes = frame.len() as u64 - VnetHeader::LEN as u64;
-        let mut bench = Bench::new(Vec::new(), Join::Off);
+        let mut bench = Bench::new(Vec::new(), Coalesce::Off);
         bench.input.incoming.push_back(frame);
         bench.turn(0);
         let total = bench.total();
         assert_eq!((total.offered.segments, total.offered.bytes), (1, ip_bytes));
         assert_eq!(bench.dropped(Reason::Malformed), 1);
-        assert_eq!(bench.lane.direction.devices.refused_segments, 0);
-        assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        assert_eq!(bench.direction.chain.devices.refused_segments, 0);
+        assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
         assert!(bench.output.written.is_empty());
     }
 }
 
 #[test]
-fn a_corrupted_segment_of_no_version_of_ip_is_dropped_and_the_others_reach_the_device() {
+fn a_corrupted_ip_version_is_dropped_and_other_corruption_is_delivered() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Corrupt::new(1.0, RandomStream::new(3, 1)))];
-    let mut bench = Bench::new(stages, Join::Time { time_ns: 125_000 });
+    let mut bench = Bench::new(stages, Coalesce::Time { time_ns: 125_000 });
     for round in 0..2_000 {
         bench.input.incoming.push_back(tcp(0, 1, 1_448));
         bench.turn(round * 1_000_000);
@@ -332,28 +338,28 @@ fn a_corrupted_segment_of_no_version_of_ip_is_dropped_and_the_others_reach_the_d
             .all(|frame| [4, 6].contains(&version(frame)))
     );
     assert!(bench.output.written.iter().any(|frame| version(frame) == 6));
-    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
 }
 
 #[test]
-fn packets_beyond_the_memory_limit_are_dropped_and_come_again_when_there_is_room() {
+fn packets_beyond_the_memory_limit_are_dropped_until_memory_is_free() {
     const LIMIT: usize = 16 << 20;
     for (payload, mss) in [(1, 1_448), (1_000, 1_448), (30_000, 88), (64_000, 1_448)] {
         let stages: Vec<Box<dyn Stage>> = vec![Box::new(Delay::constant(1_000_000, false))];
-        let mut bench = Bench::with_memory(stages, Join::Slot, LIMIT);
+        let mut bench = Bench::with_memory(stages, Coalesce::Slot, LIMIT);
         let mut sent = 0;
         while bench.dropped(Reason::PacketMemory) == 0 {
             bench.input.incoming.push_back(tcp(0, payload, mss));
             bench.turn(sent);
             sent += 1;
         }
-        let in_flight = bench.lane.packets.in_flight_bytes();
+        let in_flight = bench.direction.packets.in_flight_bytes();
         assert!(in_flight < LIMIT as u64);
-        assert!(bench.lane.packets.pool.memory_bytes() <= LIMIT);
+        assert!(bench.direction.packets.pool.memory_bytes() <= LIMIT);
         let written = bench.output.written.len();
         bench.turn(10_000_000);
         assert!(bench.output.written.len() > written);
-        assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
         let dropped = bench.dropped(Reason::PacketMemory);
         bench.input.incoming.push_back(tcp(0, payload, mss));
         bench.turn(10_000_000);
@@ -367,23 +373,26 @@ fn packets_beyond_the_memory_limit_are_dropped_and_come_again_when_there_is_room
 }
 
 #[test]
-fn what_a_device_refuses_is_in_the_books() {
-    let mut bench = Bench::new(Vec::new(), Join::Slot);
+fn segments_that_a_device_refuses_are_counted() {
+    let mut bench = Bench::new(Vec::new(), Coalesce::Slot);
     bench.output.refuses = true;
     bench.input.incoming.push_back(tcp(0, 30_000, 1_448));
     bench.turn(0);
-    assert_eq!(bench.lane.direction.devices.refused_segments, 21);
-    assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+    assert_eq!(bench.direction.chain.devices.refused_segments, 21);
+    assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
 }
 
 #[test]
-fn lateness_is_the_time_after_the_due_departure() {
-    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000, false))], Join::Slot);
+fn lateness_is_the_time_after_the_due_time() {
+    let mut bench = Bench::new(
+        vec![Box::new(Delay::constant(1_000, false))],
+        Coalesce::Slot,
+    );
     bench.input.incoming.push_back(tcp(0, 100, 1_448));
     bench.turn(0);
     bench.turn(31_000);
-    assert_eq!(bench.lane.direction.lateness.worst_ns(), 30_000);
-    let rows = bench.lane.direction.take_departures(true);
+    assert_eq!(bench.direction.chain.lateness.worst_ns(), 30_000);
+    let rows = bench.direction.chain.take_departures(true);
     assert_eq!(
         (rows.len(), rows[0].segments, rows[0].late_max_ns),
         (1, 1, 30_000)
@@ -394,7 +403,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn every_segment_is_accounted_for_whatever_comes_and_whatever_the_memory(
+    fn every_segment_is_accounted_for_with_any_input_and_memory_limit(
         frames in prop::collection::vec((1usize..64_000, 20u16..1_500, 0u8..8, 0u64..300_000), 1..120),
         memory_kib in 1_400usize..4_000,
         refuses: bool,
@@ -406,7 +415,7 @@ proptest! {
             Box::new(Duplicate::new(0.05, RandomStream::new(seed, 2))),
             Box::new(Corrupt::new(0.3, RandomStream::new(seed, 3))),
         ];
-        let mut bench = Bench::with_memory(stages, Join::Slot, memory_kib << 10);
+        let mut bench = Bench::with_memory(stages, Coalesce::Slot, memory_kib << 10);
         bench.output.refuses = refuses;
         let (mut at_ns, mut malformed) = (0, 0);
         for (payload, mss, version, gap_ns) in frames {
@@ -419,16 +428,16 @@ proptest! {
             at_ns += gap_ns;
             bench.turn(at_ns);
             bench.total();
-            prop_assert!(bench.lane.packets.pool.memory_bytes() <= memory_kib << 10);
+            prop_assert!(bench.direction.packets.pool.memory_bytes() <= memory_kib << 10);
         }
         bench.turn(at_ns + 1_000_000);
         bench.turn(at_ns + 2_000_000);
         prop_assert_eq!(bench.total().unaccounted_segments(), 0);
         prop_assert_eq!(bench.dropped(Reason::Malformed), malformed);
-        prop_assert_eq!(bench.lane.packets.in_flight_bytes(), 0);
+        prop_assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
         let delivered = bench.total().delivered.segments;
         let written: u64 = bench.output.written.iter().map(|frame| segments_of(frame)).sum();
-        let refused = bench.lane.direction.devices.refused_segments;
+        let refused = bench.direction.chain.devices.refused_segments;
         prop_assert_eq!(delivered, written + refused);
     }
 }
@@ -444,23 +453,29 @@ fn segments_of(frame: &[u8]) -> u64 {
 }
 
 #[test]
-fn waiting_in_the_device_makes_a_packet_late_at_most_by_that_time() {
-    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000_000, false))], Join::Off);
-    bench.lane.empty_ns = 2_000_000;
+fn a_wait_in_the_device_makes_a_packet_late_by_at_most_that_time() {
+    let mut bench = Bench::new(
+        vec![Box::new(Delay::constant(1_000_000, false))],
+        Coalesce::Off,
+    );
+    bench.direction.empty_ns = 2_000_000;
     bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
     bench.turn(12_000_000);
     bench.turn(13_000_000);
-    let direction = &bench.lane.direction;
-    assert_eq!(direction.lateness.worst_ns(), 10_000_000);
-    assert_eq!(direction.surely_late.worst_ns(), 0);
+    let chain = &bench.direction.chain;
+    assert_eq!(chain.lateness.worst_ns(), 10_000_000);
+    assert_eq!(chain.surely_late.worst_ns(), 0);
 }
 
 #[test]
-fn a_packet_that_comes_while_the_loop_looks_has_not_waited() {
-    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000_000, false))], Join::Off);
+fn a_packet_that_arrives_between_polls_has_not_waited() {
+    let mut bench = Bench::new(
+        vec![Box::new(Delay::constant(1_000_000, false))],
+        Coalesce::Off,
+    );
     bench.turn(12_000_000);
     bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
     bench.turn(12_000_100);
     bench.turn(13_000_100);
-    assert_eq!(bench.lane.direction.lateness.worst_ns(), 100);
+    assert_eq!(bench.direction.chain.lateness.worst_ns(), 100);
 }

@@ -1,4 +1,4 @@
-//! What the stages that decide at random have in common: a probability, and the cutting of runs where fates differ.
+//! Random decisions of stages: a probability, and the split of runs where outcomes differ.
 
 use crate::random_stream::RandomStream;
 use crate::run::Run;
@@ -8,7 +8,7 @@ const STEPS: f64 = 9_007_199_254_740_992.0; // 2^53
 /// A probability, ready to be compared with the random number of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chance {
-    /// Of the 2^53 equally likely values of [`RandomStream::unit`], how many hit.
+    /// Number of hits among the 2^53 equally likely values of [`RandomStream::unit`].
     hits_of_steps: u64,
 }
 
@@ -20,13 +20,13 @@ impl Chance {
     /// The chance of `probability`.
     ///
     /// # Panics
-    /// If it is not within 0 to 1; whoever reads it from outside checks it there.
+    /// If it is not within 0 to 1; the reader of the configuration checks it.
     pub(crate) fn new(probability: f64) -> Self {
         assert!(
             (0.0..=1.0).contains(&probability),
             "{probability} is not a probability"
         );
-        // Scaling by a power of two is exact: this hits exactly where `random.unit(index) < probability`.
+        // Scaling by a power of two is exact: an index is hit if and only if `random.unit(index) < probability`.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -51,16 +51,16 @@ impl Chance {
     }
 }
 
-/// Asks `fate` for each segment of `run` in order, and gives `emit` the stretches of segments with equal fates.
+/// Calls `outcome` for each segment of `run` in order, and `emit` for each stretch of segments with equal outcomes.
 pub(crate) fn stretches<F: PartialEq + Copy>(
     mut run: Run,
-    mut fate: impl FnMut() -> F,
+    mut outcome: impl FnMut() -> F,
     mut emit: impl FnMut(Run, F),
 ) {
-    let mut current = fate();
+    let mut current = outcome();
     let mut length = 1;
     for _ in 1..run.count {
-        let next = fate();
+        let next = outcome();
         if next == current {
             length += 1;
         } else {
@@ -85,7 +85,7 @@ mod tests {
             let chance = Chance::new(probability);
             assert!((0..20_000).all(|i| chance.hits(random, i) == (random.unit(i) < probability)));
         }
-        // The edge itself: a probability equal to a unit must not hit it.
+        // A probability equal to the unit must not hit it.
         for index in 0..1000 {
             assert!(!Chance::new(random.unit(index)).hits(random, index));
         }
@@ -105,12 +105,12 @@ mod tests {
             ecn: Ecn::NotEct,
             flags: RunFlags::default(),
         };
-        let mut fates = [0, 0, 1, 1, 1, 0, 2].into_iter();
+        let mut outcomes = [0, 0, 1, 1, 1, 0, 2].into_iter();
         let mut seen = Vec::new();
         stretches(
             run,
-            || fates.next().unwrap(),
-            |run, fate| seen.push((run.first, run.count, run.bytes(), fate)),
+            || outcomes.next().unwrap(),
+            |run, outcome| seen.push((run.first, run.count, run.bytes(), outcome)),
         );
         assert_eq!(
             seen,
