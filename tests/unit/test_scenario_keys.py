@@ -270,7 +270,7 @@ def test_a_key_for_one_direction_wins(laboratory: Any) -> None:
 
 TWO_SEGMENTS = """[path]
 congestion-control = 'cubic'
-join = 'slot'
+coalesce = 'slot'
 seed = 7
 mtu = 9000
 [[path.segment]]

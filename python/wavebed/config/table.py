@@ -61,6 +61,8 @@ class Key(Struct, frozen=True):
         What to write, for people, where the reader is too general.
     needs : str
         What the key has no meaning without: ``rate``, ``trace``, ``pattern``, ``loss`` or nothing.
+    was : str
+        Its old name, which `wavebed.config.renamed` reads for one release; help, pages and schemas do not show it.
     """
 
     reader: Reader[Any]
@@ -69,6 +71,7 @@ class Key(Struct, frozen=True):
     absent: str = ""
     write: str = ""
     needs: str = ""
+    was: str = ""
 
 
 class Field(Struct, frozen=True):
@@ -191,7 +194,12 @@ def raw_values(options: Struct) -> dict[str, Json]:
 
 def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Table]:
     """Make a reader of a table, whose form is for the message if it is none."""
-    return Reader(lambda given: read_table(model, given, form), write, lambda: table_schema(model))
+    return Reader(
+        lambda given: read_table(model, given, form),
+        write,
+        lambda: table_schema(model),
+        keys=lambda: fields(model),
+    )
 
 
 def markdown_table(model: type[Struct], *, defaults: bool = True) -> str:

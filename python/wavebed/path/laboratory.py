@@ -21,14 +21,14 @@ from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
 from wavebed.spec import link as stages
-from wavebed.spec.network import CoalesceOff, CoalesceSlot, CoalesceTime, Hop, Host, Leg, Network, Stage
+from wavebed.spec.network import Hop, Host, Leg, Network, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, Join, Link, Loss, PathModel, Rate
+    from wavebed.path.model import Delay, Link, Loss, PathModel, Rate
     from wavebed.path.model import Segment as PathSegment
     from wavebed.path.traces import Traces
     from wavebed.spec.radio import AirRate
@@ -105,7 +105,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
     return Network(
         mtu=path.mtu,
         nat=path.nat,
-        coalesce=_join(path.join),
+        coalesce=path.coalesce,
         packet_memory_bytes=path.packet_memory_bytes,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(
@@ -171,12 +171,6 @@ def _round_trip_ns(path: PathModel) -> int:
             elif isinstance(link.delay, DistributedDelay):
                 total += link.delay.mean_ns
     return total
-
-
-def _join(join: Join) -> CoalesceOff | CoalesceSlot | CoalesceTime:
-    if join.time_ns is not None:
-        return CoalesceTime(join.time_ns)
-    return CoalesceSlot() if join.kind == "slot" else CoalesceOff()
 
 
 def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:

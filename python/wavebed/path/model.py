@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from wavebed.config.queue import Queue
     from wavebed.radio.model import DeviceSettings, MacSettings
     from wavebed.scene.model import Mode, Scene
+    from wavebed.spec.network import Coalesce
 
 __all__ = [
     "Delay",
     "DistributedDelay",
     "Host",
-    "Join",
     "Link",
     "Loss",
     "PathModel",
@@ -140,13 +140,6 @@ class Host(Struct, frozen=True):
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
-class Join(Struct, frozen=True):
-    """Which departures leave as one super-packet: ``off``, ``slot`` or within a ``time``."""
-
-    kind: str
-    time_ns: int | None = None
-
-
 class PathModel(Struct, frozen=True):
     """Hosts and segments in a row, server first.
 
@@ -158,8 +151,8 @@ class PathModel(Struct, frozen=True):
         In the order from the server to the client.
     edge_after : int or None
         How many segments lie between the server and the edge host; ``None`` without an edge.
-    join : Join
-        Which departures are joined into super-packets.
+    coalesce : Coalesce
+        Which packets leave as one GSO packet.
     seed : int
         Seed of all random processes.
     mtu : int
@@ -173,7 +166,7 @@ class PathModel(Struct, frozen=True):
     hosts: tuple[Host, ...]
     segments: tuple[Segment, ...]
     edge_after: int | None
-    join: Join
+    coalesce: Coalesce
     seed: int
     mtu: int
     nat: bool

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, at, described, unknown_key
+from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields, read_present, read_table
 from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
@@ -26,6 +27,7 @@ from wavebed.path.tables import (
     PathTable,
     SegmentTable,
     link_key,
+    path_keys,
 )
 
 if TYPE_CHECKING:
@@ -56,13 +58,12 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     UserError
         If the file or an option is wrong.
     """
-    if scenario is None:
-        return _read({}, options, None, "", traces)
-    return read_path_of(read_document(scenario), scenario, options, traces)
+    document = {"path": {}} if scenario is None else read_document(scenario)
+    return read_path_of(document, scenario, options, traces)
 
 
 def read_path_of(
-    document: Mapping[str, object], scenario: FilePath, options: Mapping[str, object], traces: Traces
+    document: Mapping[str, object], scenario: FilePath | None, options: Mapping[str, object], traces: Traces
 ) -> PathModel:
     """Return the path of a scenario that was read before, with options laid above it.
 
@@ -70,7 +71,7 @@ def read_path_of(
     ----------
     document : mapping
         What `read_document` returned, perhaps changed since.
-    scenario : pathlib.Path
+    scenario : pathlib.Path or None
         The file that it is from: names of files are relative to its folder, and messages name it.
     options, traces
         As those of `read_path`.
@@ -80,20 +81,16 @@ def read_path_of(
     UserError
         If the path or an option is wrong.
     """
-    return _read(cast("Mapping[str, object]", document["path"]), options, scenario.parent, str(scenario), traces)
-
-
-def _read(
-    given: Mapping[str, object], options: Mapping[str, object], base: FilePath | None, file: str, traces: Traces
-) -> PathModel:
+    given = cast("Mapping[str, object]", document["path"])
+    base, file = (None, "") if scenario is None else (scenario.parent, str(scenario))
     try:
-        return _Reader(given, options, base, file, traces).read()
+        return _Reader(given, with_new_names(options, path_keys(), "", "--"), base, file, traces).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
 
 def read_document(file: FilePath) -> dict[str, object]:
-    """Return a scenario as TOML gives it; its top keys are checked, and that it has a path.
+    """Return a scenario as TOML gives it, with the new names of keys; its top keys are checked, and that it has a path.
 
     Raises
     ------
@@ -103,6 +100,8 @@ def read_document(file: FilePath) -> dict[str, object]:
     document = read_toml(file, "name a scenario file")
     try:
         _check_top(document)
+        given = cast("Mapping[str, object]", document["path"])
+        document["path"] = at("path", lambda path: with_new_names(path, path_keys(), f"{file}: path."), given)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     return document
@@ -155,7 +154,7 @@ class _Reader:
             hosts=tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None),
             segments=segments,
             edge_after=edge_after,
-            join=table.join,
+            coalesce=table.coalesce,
             seed=table.seed,
             mtu=table.mtu,
             nat=table.nat,

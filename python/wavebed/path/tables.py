@@ -18,13 +18,13 @@ from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
-from wavebed.path.model import Delay, Join, Loss, Rate, TraceEnd
+from wavebed.path.model import Delay, Loss, Rate, TraceEnd
 from wavebed.radio.model import DeviceSettings
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.read import device_settings, preset
 from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
 from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
-from wavebed.spec.network import MOST_SEED
+from wavebed.spec.network import MOST_SEED, Coalesce, CoalesceTime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ __all__ = [
     "RadioChoice",
     "SegmentTable",
     "link_key",
+    "path_keys",
     "path_schema",
 ]
 
@@ -283,13 +284,14 @@ class AirTable(Struct, frozen=True, kw_only=True):
 class PathTable(Struct, frozen=True, kw_only=True):
     """The keys of the whole path."""
 
-    join: Annotated[
-        Join,
+    coalesce: Annotated[
+        Coalesce,
         Key(
-            link_values.join,
+            link_values.coalesce,
             "which packets are coalesced into GSO packets: none, those that leave at one instant, or within a time",
+            was="join",
         ),
-    ] = Join("time", 125_000)
+    ] = CoalesceTime(125_000)
     seed: Annotated[
         int,
         Key(
@@ -365,6 +367,12 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
         return found, DIRECTIONS
     direction, _, key = name.partition("-")
     return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
+
+
+@functools.cache
+def path_keys() -> dict[str, Field]:
+    """Return the keys of ``[path]``, with those of the links and the radio of a path that names no hops."""
+    return fields(PathTable) | fields(LinkTable) | fields(AirTable) | DIRECTED
 
 
 def path_schema() -> tuple[Schema, Schema]:

@@ -26,11 +26,18 @@ from wavebed.config.values import (
     time_ns,
     word,
 )
-from wavebed.path.model import DistributedDelay, Join, PatternFile, Rate, TraceEnd
+from wavebed.path.model import DistributedDelay, PatternFile, Rate, TraceEnd
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
-from wavebed.spec.network import LEAST_PACKET_MEMORY_BYTES, MOST_COALESCE_NS
+from wavebed.spec.network import (
+    LEAST_PACKET_MEMORY_BYTES,
+    MOST_COALESCE_NS,
+    Coalesce,
+    CoalesceOff,
+    CoalesceSlot,
+    CoalesceTime,
+)
 
-__all__ = ["TRACE_END", "delay", "join", "loss", "packet_memory", "pattern", "rate", "reorder"]
+__all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder"]
 
 TRACE_END = word("repeat", "hold", "stop")
 _MODELS = ("gilbert-elliott", "four-state")
@@ -151,18 +158,20 @@ def reorder(value: object) -> Reorder:
     return Reorder(given.share, given.delay_ns)
 
 
-def _show_join(join: Join) -> str:
-    return join.kind if join.time_ns is None else format_time(join.time_ns)
+def _show_coalesce(given: Coalesce) -> str:
+    if isinstance(given, CoalesceTime):
+        return format_time(given.time_ns)
+    return "slot" if isinstance(given, CoalesceSlot) else "off"
 
 
-@reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_join)
-def join(value: object) -> Join:
+@reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_coalesce)
+def coalesce(value: object) -> Coalesce:
     """Read ``off``, ``slot`` or a time."""
     if value in ("off", "slot"):
-        return Join(str(value))
+        return CoalesceOff() if value == "off" else CoalesceSlot()
     if not isinstance(value, str) or not value[:1].isdigit():
-        raise Problem(f"{described(value)} is not a way to join: write off, slot or a time such as 125us")
+        raise Problem(f"{described(value)} is not a choice: write off, slot or a time such as 125us")
     window_ns = parse_time(value)
     if not 1 <= window_ns <= MOST_COALESCE_NS:
-        raise Problem(f"{value!r} is out of range: join within 1ns to 10ms, or write off")
-    return Join("time", window_ns)
+        raise Problem(f"{value!r} is out of range: write 1ns to 10ms, or off")
+    return CoalesceTime(window_ns)

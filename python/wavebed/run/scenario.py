@@ -21,7 +21,7 @@ from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.run.change import changed, key_parts
+from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.secret import HIDDEN
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
@@ -144,9 +144,9 @@ def read_plan(
         If anything in it is wrong.
     """
     document = read_document(scenario)
-    overrides = dict(overrides or {})
     traces = Traces()
     try:
+        overrides = at("--set", lambda given: with_new_keys(given, "--set: "), overrides or {})
         document = changed(document, overrides)
         run = at("run", _read_run, document.get("run", {}))
         arms = _arms(document, overrides, scenario, only, traces)
@@ -244,6 +244,8 @@ def _arms(
         changes = table.get("set", {})
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
+        source = f"{scenario}: "
+        changes = at(f"{where}.set", lambda given: with_new_keys(given, source), changes)  # noqa: B023 - called at once
         for key in changes:
             parts = at(f"{where}.set", key_parts, key)
             if parts[0] == _OF_THE_RUN or parts == _SEED:

@@ -23,8 +23,8 @@ from wavebed.spec.radio import Radio, Wifi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["MOST_SEED", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network", "Stage"]
-__all__ += ["pattern_files", "with_pattern_files"]
+__all__ = ["MOST_SEED", "Coalesce", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network"]
+__all__ += ["Stage", "pattern_files", "with_pattern_files"]
 
 Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
 Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
@@ -52,6 +52,9 @@ class CoalesceTime(Kind, frozen=True, tag="time"):
     """Wire segments that leave within a time of the first are coalesced into GSO packets."""
 
     time_ns: Annotated[int, Meta(ge=1, le=MOST_COALESCE_NS)]
+
+
+Coalesce: TypeAlias = CoalesceOff | CoalesceSlot | CoalesceTime
 
 
 class Host(Part, frozen=True):
@@ -102,7 +105,7 @@ class Network(Part, frozen=True):
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
     nat: bool
-    coalesce: CoalesceOff | CoalesceSlot | CoalesceTime
+    coalesce: Coalesce
     packet_memory_bytes: Annotated[int, Meta(ge=LEAST_PACKET_MEMORY_BYTES)] | None
     hosts: tuple[Host, ...]
     legs: tuple[Leg, ...]

@@ -1,0 +1,170 @@
+"""Old names of keys and options: read for one release, with a note, and as if the new name had been written."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import TYPE_CHECKING, Annotated
+
+import pytest
+from msgspec import Struct
+
+from wavebed.cli import main
+from wavebed.config.problems import Problem
+from wavebed.config.reader import unread
+from wavebed.config.renamed import with_new_names
+from wavebed.config.table import Key, fields, table
+from wavebed.config.values import number
+from wavebed.errors import RenamedWarning, UserError
+from wavebed.path.api import Path as WavebedPath
+from wavebed.run.change import changed, with_new_keys
+from wavebed.run.scenario import read_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Inner(Struct, frozen=True):
+    new: Annotated[int, Key(number(0, 9), "a number", was="old")] = 0
+
+
+_INNER_KEYS = functools.partial(fields, Inner)
+
+
+class Outer(Struct, frozen=True):
+    inner: Annotated[Inner, Key(table(Inner, "{ … }"), "a table", was="within")] = Inner()
+    part: Annotated[object, Key(unread("[[part]]", {}, each=_INNER_KEYS), "tables")] = ()
+    plain: Annotated[int, Key(number(0, 9), "a number")] = 0
+
+
+def renamed(given: dict[str, object], prefix: str = "") -> tuple[dict[str, object], list[str]]:
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("default", RenamedWarning)
+        found = with_new_names(given, fields(Outer), "file.toml: " if not prefix else "", prefix)
+    return found, [str(note.message) for note in notes]
+
+
+def test_new_names_stay_and_say_nothing() -> None:
+    given = {"plain": 1, "inner": {"new": 2}, "part": [{"new": 3}], "unknown": {"old": 4}}
+    assert renamed(given) == (given, [])
+
+
+def test_old_names_become_new_ones_at_every_depth() -> None:
+    found, notes = renamed({"within": {"old": 1}, "plain": 2, "part": [{"old": 3}, {"old": 4}]})
+    assert list(found.items()) == [("inner", {"new": 1}), ("plain", 2), ("part", [{"new": 3}, {"new": 4}])]
+    after = "write the new name, since the next release refuses the old one"
+    assert notes == [
+        f"file.toml: within: is now called inner: {after}",
+        f"file.toml: within.old: is now called new: {after}",
+        f"file.toml: part.old: is now called new: {after}",
+    ]
+
+
+def test_a_table_of_an_option_is_read_too() -> None:
+    found, notes = renamed({"within": "{ old = 1 }"}, "--")
+    assert found == {"inner": {"new": 1}}
+    assert [note.rpartition(":")[0] for note in notes] == [
+        "--within: is now called --inner",
+        "--within.old: is now called new",
+    ]
+
+
+@pytest.mark.parametrize("value", ["{ old", "text", 3, [1, "x"], None])
+def test_what_is_no_table_is_left_to_its_reader(value: object) -> None:
+    assert renamed({"inner": value, "part": value}) == ({"inner": value, "part": value}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"within": {}, "inner": {}}, "within"),
+        ({"inner": {"new": 1, "old": 1}}, "inner.old"),
+        ({"part": [{}, {"new": 1, "old": 1}]}, r"part\[2\].old"),
+    ],
+)
+def test_both_names_are_refused(given: dict[str, object], place: str) -> None:
+    new = "inner" if place == "within" else "new"
+    with pytest.raises(Problem, match=f"^{place}: is the old name of {new!r}, which is given too: remove the old one$"):
+        renamed(given)
+
+
+SCENARIO = '[path]\n{line}\n[[workload]]\nkind = "download"\nsize = "1mb"\n'
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "old.toml"
+    file.write_text(SCENARIO.format(line='join = "off"'))
+    return file
+
+
+def test_an_old_key_of_a_scenario_means_what_the_new_one_means(scenario: Path) -> None:
+    with pytest.warns(RenamedWarning, match=r"old\.toml: path\.join: is now called coalesce"):
+        assert WavebedPath.load(scenario).laboratory()["coalesce"] == {"kind": "off"}
+
+
+def test_an_old_option_means_what_the_new_one_means() -> None:
+    with pytest.warns(RenamedWarning, match=r"^--join: is now called --coalesce"):
+        assert WavebedPath.of(join="slot").laboratory()["coalesce"] == {"kind": "slot"}
+
+
+def test_a_new_option_overrides_an_old_key(scenario: Path) -> None:
+    with pytest.warns(RenamedWarning, match=r"path\.join"):
+        assert WavebedPath.load(scenario, coalesce="slot").laboratory()["coalesce"] == {"kind": "slot"}
+
+
+@pytest.mark.parametrize("options", [{"join": "off", "coalesce": "off"}, {}])
+def test_both_names_of_a_key_are_told_by_file_and_option(tmp_path: Path, options: dict[str, object]) -> None:
+    if options:
+        with pytest.raises(UserError, match=r"^--join: is the old name of '--coalesce', which is given too"):
+            WavebedPath.of(**options)
+    else:
+        (tmp_path / "both.toml").write_text(SCENARIO.format(line='join = "off"\ncoalesce = "off"'))
+        with pytest.raises(UserError, match=r"both\.toml: path\.join: is the old name of 'coalesce'"):
+            WavebedPath.load(tmp_path / "both.toml")
+
+
+def test_a_command_tells_each_old_name_once(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # one command does not silence the next
+        assert main(["shell", "--scenario", str(scenario), "--join", "off", "--print-laboratory"]) == 0
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.partition(": is now called")[0] for line in lines] == [
+            f"wavebed: note: {scenario}: path.join",
+            "wavebed: note: --join",
+        ]
+
+
+def test_help_does_not_show_old_names(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["shell", "--help"])
+    shown = capsys.readouterr().out
+    assert "--coalesce" in shown
+    assert "--join" not in shown
+
+
+def test_a_change_by_an_old_key_changes_the_new_one() -> None:
+    with pytest.warns(RenamedWarning, match=r"^--set: path\.join: is now called coalesce"):
+        changes = with_new_keys({"path.join": "off", 'path.server.sysctl."a.b"': 1, "run.trials": 2}, "--set: ")
+    assert changes == {"path.coalesce": "off", 'path.server.sysctl."a.b"': 1, "run.trials": 2}
+    assert changed({"path": {"coalesce": "slot"}}, changes)["path"] == {
+        "coalesce": "off",
+        "server": {"sysctl": {"a.b": 1}},
+    }
+
+
+def test_treatments_by_old_keys_are_recorded_under_the_new_ones(scenario: Path) -> None:
+    treatments = '[[treatment]]\nname = "{0}"\nset = {{ "path.join" = "{0}" }}\n'
+    scenario.write_text(scenario.read_text() + treatments.format("off") + treatments.format("slot"))
+    with pytest.warns(RenamedWarning) as notes:
+        plan = read_plan(scenario)
+    assert [dict(arm.changes) for arm in plan.arms] == [{"path.coalesce": "off"}, {"path.coalesce": "slot"}]
+    assert {str(note.message).partition(": is now")[0] for note in notes} == {f"{scenario}: path.join"}
+
+
+def test_set_and_a_treatment_collide_under_either_name(scenario: Path) -> None:
+    scenario.write_text(scenario.read_text() + '[[treatment]]\nname = "a"\nset = { "path.join" = "off" }\n')
+    with (
+        pytest.warns(RenamedWarning, match="join"),
+        pytest.raises(UserError, match=r"--set changes path\.coalesce too"),
+    ):
+        read_plan(scenario, overrides={"path.coalesce": "slot"})
