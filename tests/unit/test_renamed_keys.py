@@ -17,8 +17,10 @@ from wavebed.config.table import Key, fields, table
 from wavebed.config.values import number
 from wavebed.errors import RenamedWarning, UserError
 from wavebed.path.api import Path as WavebedPath
+from wavebed.path.model import PathModel
 from wavebed.run.change import changed, with_new_keys
 from wavebed.run.scenario import read_plan
+from wavebed.spec.link import Constant, ConstantDelay
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +170,41 @@ def test_set_and_a_treatment_collide_under_either_name(scenario: Path) -> None:
         pytest.raises(UserError, match=r"--set changes path\.coalesce too"),
     ):
         read_plan(scenario, overrides={"path.coalesce": "slot"})
+
+
+HOPS = """[[path.segment]]
+name = "internet"
+kind = "wired"
+delay = "5ms"
+[[path.segment]]
+name = "radio"
+kind = "radio"
+rate = "1mbit"
+[[workload]]
+kind = "download"
+size = "1mb"
+"""
+
+
+def test_segments_of_a_path_are_its_hops(tmp_path: Path) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text(HOPS)
+    with pytest.warns(RenamedWarning, match=r"old\.toml: path\.segment: is now called hop"):
+        model = WavebedPath.load(file).model
+    assert [hop.name for hop in model.hops] == ["internet", "radio"]
+
+
+@pytest.mark.parametrize("key", ["segment", "hop"])
+def test_a_hop_is_changed_by_its_old_and_its_new_key(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text(f"{HOPS}[[treatment]]\nname = 'a'\nset = {{ 'path.{key}.radio.rate' = '3mbit' }}\n")
+    with pytest.warns(RenamedWarning):
+        plan = read_plan(file, overrides={f"path.{key}.internet.delay": "7ms"})
+    (arm,) = plan.arms
+    assert (dict(plan.overrides), dict(arm.changes)) == (
+        {"path.hop.internet.delay": "7ms"},
+        {"path.hop.radio.rate": "3mbit"},
+    )
+    assert isinstance(arm.path, PathModel)
+    internet, radio = arm.path.hops
+    assert (internet.down.delay, radio.up.rate) == (ConstantDelay(7_000_000), Constant(3_000_000))

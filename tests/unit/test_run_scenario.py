@@ -40,7 +40,7 @@ def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Pa
         tmp_path, PATH + DOWNLOAD + treatments, overrides={"workload.download.limit": "3s", "run.trials": 7}, seed=5
     )
     assert (found.trials, found.seed) == (7, 5)
-    rates = [arm.path.segments[0].down.rate for arm in found.arms]
+    rates = [arm.path.hops[0].down.rate for arm in found.arms]
     assert rates == [Constant(10_000_000), Constant(20_000_000)]
     assert [arm.workloads[0].common.limit_s for arm in found.arms] == [3.0, 3.0]
 

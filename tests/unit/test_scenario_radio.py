@@ -42,8 +42,8 @@ def laboratory(tmp_path: FilePath) -> Callable[..., dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    segment = laboratory["legs"][0]["hops"][0]
-    return segment["down"], segment["up"]
+    hop = laboratory["legs"][0]["hops"][0]
+    return hop["down"], hop["up"]
 
 
 def stages(link: list[Any]) -> list[str]:

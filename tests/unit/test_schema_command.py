@@ -14,7 +14,7 @@ from wavebed.cli import main
 from wavebed.cli.schema import NAMES, schema_text
 from wavebed.config.table import fields
 from wavebed.errors import UserError
-from wavebed.path.tables import AirTable, EdgeTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.path.tables import AirTable, EdgeTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.run.scenario import RunTable
 from wavebed.scene.tables import (
     Array,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
-    *(LinkTable, AirTable, PathTable, SegmentTable, HostTable, EdgeTable, RunTable, Common),
+    *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
     *(SceneTable, CarrierTable, Array, StationTable, HandsetTable, ObstacleTable, FallbackTable, Timers),
     *(ReferenceChain, SiteTable, GroupTable),
     *(kind_of(kind).options_type for kind in KINDS),

@@ -28,7 +28,7 @@ _DESCRIPTION = "Run the workloads of a scenario on its path, and write results a
 _EPILOG = (
     "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
     " the results holds run.json, the trials and report.html; docs/reference/results.md describes them. KEY is a dotted"
-    " path: path.rate, path.segment.radio.queue, workload.download.size, run.trials. The exit status is 1 if no trial"
+    " path: path.rate, path.hop.radio.queue, workload.download.size, run.trials. The exit status is 1 if no trial"
     " of a treatment counts."
 )
 

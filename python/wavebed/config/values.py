@@ -149,7 +149,7 @@ def text(value: object) -> str:
 
 @reader("NAME", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"})
 def name(value: object) -> str:
-    """Read the name of a segment or a laboratory."""
+    """Read the name of a hop or a laboratory."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", value, re.ASCII):
         raise Problem(
             f"{described(value)} is not a name: write 1 to 32 small letters, digits, '-' or '_',"

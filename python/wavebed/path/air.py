@@ -1,4 +1,4 @@
-"""Scene, radio and device of a segment: what acts on both of its links.
+"""Scene, radio and device of a hop: what acts on both of its links.
 
 As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
 the radio that is below it: that of an earlier source, of the scene, or of the trace.
@@ -43,7 +43,7 @@ class SceneChoice(Struct, frozen=True):
 
 
 class Air(Struct):
-    """The keys of `AirTable` while the values of one segment are collected."""
+    """The keys of `AirTable` while the values of one hop are collected."""
 
     scene: SceneChoice | None = None
     mode: tuple[str, str] | None = None
@@ -85,7 +85,7 @@ class Air(Struct):
         return self.device if self.device_given or self.scene is None else self.scene.scene.device
 
     def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
-        """Return the radio of the segment; ``None``: it has none.
+        """Return the radio of the hop; ``None``: it has none.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ def with_link_keys(
     Parameters
     ----------
     settings : MacSettings
-        The radio of the segment.
+        The radio of the hop.
     direction : str
         ``down`` or ``up``.
     queue, overhead_bytes

@@ -37,7 +37,7 @@ class Path:
     Parameters
     ----------
     model : PathModel
-        Hosts, segments and links.
+        Hosts, hops and links.
     """
 
     def __init__(self, model: PathModel) -> None:
@@ -64,7 +64,7 @@ class Path:
 
     @classmethod
     def of(cls, **options: object) -> Path:
-        """Make a path of one radio segment from options alone, as in `load`.
+        """Make a path of one radio hop from options alone, as in `load`.
 
         Raises
         ------

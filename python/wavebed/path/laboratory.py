@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.path.model import Delay, Link, Loss, PathModel, Rate
-    from wavebed.path.model import Segment as PathSegment
+    from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
     from wavebed.spec.radio import AirRate
 
@@ -98,8 +98,8 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
 
 
 def _network(path: PathModel, traces: Traces) -> Network:
-    cut = len(path.segments) if path.edge_after is None else path.edge_after
-    parts = [part for part in (path.segments[:cut], path.segments[cut:]) if part]
+    cut = len(path.hops) if path.edge_after is None else path.edge_after
+    parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
     rtt_ns = _round_trip_ns(path)
     names = [host.name for host in path.hosts]
     return Network(
@@ -109,7 +109,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
         packet_memory_bytes=path.packet_memory_bytes,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(
-            Leg(start, end, tuple(_segment(segment, path, rtt_ns, traces) for segment in part))
+            Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
             for (start, end), part in zip(pairwise(names), parts, strict=True)
         ),
     )
@@ -164,8 +164,8 @@ def _absolute(path: FilePath | None) -> str | None:
 
 def _round_trip_ns(path: PathModel) -> int:
     total = 0
-    for segment in path.segments:
-        for link in (segment.down, segment.up):
+    for hop in path.hops:
+        for link in (hop.down, hop.up):
             if isinstance(link.delay, stages.ConstantDelay):
                 total += link.delay.delay_ns
             elif isinstance(link.delay, DistributedDelay):
@@ -173,12 +173,12 @@ def _round_trip_ns(path: PathModel) -> int:
     return total
 
 
-def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
+def _hop(hop: PathHop, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
     return Hop(
-        name=segment.name,
-        kind="radio" if segment.kind == "radio" else "wired",
-        down=_stages(segment.down, "down", path, rtt_ns, traces),
-        up=_stages(segment.up, "up", path, rtt_ns, traces),
+        name=hop.name,
+        kind="radio" if hop.kind == "radio" else "wired",
+        down=_stages(hop.down, "down", path, rtt_ns, traces),
+        up=_stages(hop.up, "up", path, rtt_ns, traces),
     )
 
 

@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True):
 
 
 class Links:
-    """The two links of one segment while their values are collected."""
+    """The two links of one hop while their values are collected."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}

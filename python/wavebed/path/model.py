@@ -1,4 +1,4 @@
-"""What a path is, in types that cannot be wrong: hosts, segments, and the two links of each segment.
+"""What a path is, in types that cannot be wrong: hosts, hops, and the two links of each hop.
 
 Times are nanoseconds, sizes bytes, rates bits of IP packets per second, shares numbers from 0 to 1. A value of
 ``None`` means that the link has no such stage.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Delay",
     "DistributedDelay",
+    "Hop",
     "Host",
     "Link",
     "Loss",
@@ -31,7 +32,6 @@ __all__ = [
     "PatternFile",
     "Rate",
     "ScenePattern",
-    "Segment",
 ]
 
 TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
@@ -84,7 +84,7 @@ Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern
 
 
 class DistributedDelay(Struct, frozen=True):
-    """A random delay for every segment, never below zero."""
+    """A random delay for every wire segment, never below zero."""
 
     shape: str
     mean_ns: int
@@ -100,7 +100,7 @@ Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile
 
 
 class Link(Struct, frozen=True):
-    """One direction of a segment; the fields stand in the order in which packets meet the stages.
+    """One direction of a hop; the fields stand in the order in which packets meet the stages.
 
     With a `radio` the rate drives the radio stage, and `overhead_bytes` and `queue` are those in its settings. The
     stage of the `device` comes after the radio in a downlink, and before it in an uplink.
@@ -123,8 +123,8 @@ class Link(Struct, frozen=True):
     corrupt: float | None = None
 
 
-class Segment(Struct, frozen=True):
-    """One hop: a downlink (towards the client) and an uplink."""
+class Hop(Struct, frozen=True):
+    """A downlink (towards the client) and an uplink."""
 
     name: str
     kind: str
@@ -141,16 +141,16 @@ class Host(Struct, frozen=True):
 
 
 class PathModel(Struct, frozen=True):
-    """Hosts and segments in a row, server first.
+    """Hosts and hops in a row, server first.
 
     Parameters
     ----------
     hosts : tuple of Host
         Server, perhaps edge, client.
-    segments : tuple of Segment
+    hops : tuple of Hop
         In the order from the server to the client.
     edge_after : int or None
-        How many segments lie between the server and the edge host; ``None`` without an edge.
+        How many hops lie between the server and the edge host; ``None`` without an edge.
     coalesce : Coalesce
         Which packets leave as one GSO packet.
     seed : int
@@ -164,7 +164,7 @@ class PathModel(Struct, frozen=True):
     """
 
     hosts: tuple[Host, ...]
-    segments: tuple[Segment, ...]
+    hops: tuple[Hop, ...]
     edge_after: int | None
     coalesce: Coalesce
     seed: int

@@ -15,17 +15,17 @@ from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
 from wavebed.path.layers import Links
-from wavebed.path.model import Host, PathModel, Segment
+from wavebed.path.model import Hop, Host, PathModel
 from wavebed.path.tables import (
     DEFAULT_SYSCTLS,
     DIRECTED,
     HOSTS,
     AirTable,
     EdgeTable,
+    HopTable,
     HostTable,
     LinkTable,
     PathTable,
-    SegmentTable,
     link_key,
     path_keys,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.path.traces import Traces
 
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
-MAX_SEGMENTS = 64
+MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
 
 
@@ -47,9 +47,9 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     Parameters
     ----------
     scenario : pathlib.Path or None
-        A scenario file; without one the path is a single radio segment.
+        A scenario file; without one the path is a single radio hop.
     options : mapping
-        Values by key, as typed, for the radio segment (or the last one) and the whole path.
+        Values by key, as typed, for the radio hop (or the last one) and the whole path.
     traces : Traces
         Reads the patterns that the path names.
 
@@ -148,11 +148,11 @@ class _Reader:
             {**self.given, **self.options},
             lambda key: f"--{key}" if key in self.options else self.place(key),
         )
-        segments = self._segments(table.mtu)
-        edge_after = self._edge_after([segment.name for segment in segments])
+        hops = self._hops(table.mtu)
+        edge_after = self._edge_after([hop.name for hop in hops])
         return PathModel(
             hosts=tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None),
-            segments=segments,
+            hops=hops,
             edge_after=edge_after,
             coalesce=table.coalesce,
             seed=table.seed,
@@ -162,13 +162,13 @@ class _Reader:
         )
 
     def _check_keys(self) -> None:
-        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "segment", *HOSTS)
+        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "hop", *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place())
 
-    def _segments(self, mtu: int) -> tuple[Segment, ...]:
-        if "segment" not in self.given:
+    def _hops(self, mtu: int) -> tuple[Hop, ...]:
+        if "hop" not in self.given:
             links = Links()
             links.lay(self.given, self.place, self.base)
             sketches = [("radio", "radio", links)]
@@ -177,40 +177,40 @@ class _Reader:
         radio = [links for _, kind, links in sketches if kind == "radio"]
         target = (radio or [sketches[-1][2]])[-1]
         target.lay(self.options, lambda key: f"--{key}")
-        segments = []
+        hops = []
         for name, kind, links in sketches:
             down, up = links.build(self.traces, mtu)
-            segments.append(Segment(name, kind, down, up))
-        return tuple(segments)
+            hops.append(Hop(name, kind, down, up))
+        return tuple(hops)
 
     def _sketches(self) -> list[tuple[str, str, Links]]:
-        tables = self.given["segment"]
+        tables = self.given["hop"]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise Problem("is not an array of tables: write [[path.segment]] above each one", self.place("segment"))
-        if not 1 <= len(tables) <= MAX_SEGMENTS:
-            raise Problem(f"there are {len(tables)}: write 1 to {MAX_SEGMENTS}", self.place("segment"))
+            raise Problem("is not an array of tables: write [[path.hop]] above each one", self.place("hop"))
+        if not 1 <= len(tables) <= MAX_HOPS:
+            raise Problem(f"there are {len(tables)}: write 1 to {MAX_HOPS}", self.place("hop"))
         for key in self.given:
             if link_key(key) is not None or key in fields(AirTable):
-                raise Problem("belongs to a segment when there are [[path.segment]]: move it there", self.place(key))
+                raise Problem("belongs to a hop when there are [[path.hop]]: move it there", self.place(key))
         sketches: list[tuple[str, str, Links]] = []
         for index, table in enumerate(tables, 1):
             sketches.append(self._sketch(index, table, [name for name, _, _ in sketches]))
         return sketches
 
     def _sketch(self, index: int, table: Mapping[str, object], taken: list[str]) -> tuple[str, str, Links]:
-        where = f"segment[{index}]"
-        keys = fields(SegmentTable)
+        where = f"hop[{index}]"
+        keys = fields(HopTable)
         own = {key: value for key, value in table.items() if key in keys}
         known = (*keys, *fields(LinkTable), *fields(AirTable))
         for key in table:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place(where))
-        segment = at(self.place(where), lambda given: read_table(SegmentTable, given, "[[path.segment]]"), own)
-        if segment.name in taken:
-            raise Problem(f"{segment.name!r} is taken by another segment: choose another", self.place(where, "name"))
+        hop = at(self.place(where), lambda given: read_table(HopTable, given, "[[path.hop]]"), own)
+        if hop.name in taken:
+            raise Problem(f"{hop.name!r} is taken by another hop: choose another", self.place(where, "name"))
         links = Links()
         links.lay(table, lambda key: self.place(where, key), self.base)
-        return segment.name, segment.kind, links
+        return hop.name, hop.kind, links
 
     def _edge_after(self, names: list[str]) -> int | None:
         if "edge" not in self.given:
@@ -219,13 +219,13 @@ class _Reader:
         if not isinstance(edge, dict):
             raise Problem(f"{described(edge)} is not a table: write [path.edge]", self.place("edge"))
         if "after" not in edge:
-            raise Problem("is missing: name the segment that leads to the edge", self.place("edge", "after"))
+            raise Problem("is missing: name the hop that leads to the edge", self.place("edge", "after"))
         after = edge["after"]
         if len(names) < 2:
-            raise Problem("an edge needs a segment on each side: add [[path.segment]]", self.place("edge"))
+            raise Problem("an edge needs a hop on each side: add [[path.hop]]", self.place("edge"))
         if after not in names[:-1]:
             raise Problem(
-                f"{described(after)} is no segment with another after it: write one of {', '.join(names[:-1])}",
+                f"{described(after)} is no hop with another after it: write one of {', '.join(names[:-1])}",
                 self.place("edge", "after"),
             )
         return names.index(cast("str", after)) + 1

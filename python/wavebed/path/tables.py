@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.queue import QUEUE, Queue
-from wavebed.config.reader import Reader
+from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
 from wavebed.path.model import Delay, Loss, Rate, TraceEnd
@@ -40,11 +40,11 @@ __all__ = [
     "HOSTS",
     "AirTable",
     "EdgeTable",
+    "HopTable",
     "HostTable",
     "LinkTable",
     "PathTable",
     "RadioChoice",
-    "SegmentTable",
     "link_key",
     "path_keys",
     "path_schema",
@@ -187,7 +187,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         int,
         Key(
             values.number(0, MOST_OVERHEAD_BYTES),
-            "bytes that a lower layer adds to every segment",
+            "bytes that a lower layer adds to every packet",
             write="BYTES",
             absent="0, or that of the radio",
             needs="rate",
@@ -237,15 +237,15 @@ class LinkTable(Struct, frozen=True, kw_only=True):
             needs="loss",
         ),
     ] = "exit"
-    duplicate: Annotated[float | None, Key(values.share, "share of the segments that arrive twice")] = None
+    duplicate: Annotated[float | None, Key(values.share, "share of the packets that arrive twice")] = None
     reorder: Annotated[
-        Reorder | None, Key(link_values.reorder, "share of the segments that are held back, and for how long")
+        Reorder | None, Key(link_values.reorder, "share of the packets that are held back, and for how long")
     ] = None
-    corrupt: Annotated[float | None, Key(values.share, "share of the segments in which one bit is flipped")] = None
+    corrupt: Annotated[float | None, Key(values.share, "share of the packets in which one bit is flipped")] = None
 
 
 class AirTable(Struct, frozen=True, kw_only=True):
-    """The keys of a segment that act on both its links at once."""
+    """The keys of a hop that act on both its links at once."""
 
     scene: Annotated[
         str | None,
@@ -320,17 +320,31 @@ class PathTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class SegmentTable(Struct, frozen=True, kw_only=True):
-    """The keys of a ``[[path.segment]]`` beside those of its links."""
+class HopTable(Struct, frozen=True, kw_only=True):
+    """The keys of a ``[[path.hop]]`` beside those of its links."""
 
-    name: Annotated[str, Key(values.name, "name of the segment; its links are NAME.down and NAME.up")]
+    name: Annotated[str, Key(values.name, "name of the hop; its links are NAME.down and NAME.up")]
     kind: Annotated[
         Literal["wired", "radio"],
         Key(
             values.word("wired", "radio"),
-            "what the segment stands for; options of `wavebed shell` go to the radio segment",
+            "which kind of hop it is; options of `wavebed shell` go to the radio hop",
         ),
     ]
+
+
+class HopsTable(Struct, frozen=True, kw_only=True):
+    """The key of ``[path]`` that has the hops; without it the path is one hop, whose keys stand in ``[path]``."""
+
+    hop: Annotated[
+        object,
+        Key(
+            unread("[[path.hop]]", _hops_schema, each=_hop_keys),
+            "the hops, the one nearest to the server first",
+            absent="one hop, whose keys stand in [path]",
+            was="segment",
+        ),
+    ] = ()
 
 
 class HostTable(Struct, frozen=True, kw_only=True):
@@ -349,7 +363,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
 class EdgeTable(HostTable, frozen=True, kw_only=True):
     """``[path.edge]``."""
 
-    after: Annotated[str, Key(values.name, "name of the segment that leads to the edge from the server")]
+    after: Annotated[str, Key(values.name, "name of the hop that leads to the edge from the server")]
 
 
 DIRECTED = {
@@ -369,22 +383,34 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
     return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
 
 
+def _hop_keys() -> dict[str, Field]:
+    return fields(HopTable) | fields(LinkTable) | fields(AirTable) | DIRECTED
+
+
 @functools.cache
 def path_keys() -> dict[str, Field]:
     """Return the keys of ``[path]``, with those of the links and the radio of a path that names no hops."""
-    return fields(PathTable) | fields(LinkTable) | fields(AirTable) | DIRECTED
+    return fields(PathTable) | fields(HopsTable) | _hop_keys()
 
 
 def path_schema() -> tuple[Schema, Schema]:
     """Return the JSON Schema of ``[path]``, and the definitions that it refers to."""
     definitions = properties_of((fields(LinkTable) | fields(AirTable)).values())
-    on_links: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in definitions}
-    on_links |= {name: {"$ref": f"#/$defs/{name.partition('-')[2]}"} for name in DIRECTED}
-    segment = dict(table_schema(SegmentTable))
     hosts: dict[str, Json] = {name: dict(table_schema(EdgeTable if name == "edge" else HostTable)) for name in HOSTS}
-    segments: Json = {"type": "array", "items": segment | {"properties": _all(segment, on_links)}}
+    hops = properties_of(fields(HopsTable).values())
     path = dict(table_schema(PathTable))
-    return path | {"properties": _all(path, on_links) | hosts | {"segment": segments}}, definitions
+    return path | {"properties": _all(path, _on_links()) | hosts | hops}, definitions
+
+
+def _hops_schema() -> Schema:
+    hop = dict(table_schema(HopTable))
+    return {"type": "array", "items": hop | {"properties": _all(hop, _on_links())}}
+
+
+def _on_links() -> dict[str, Json]:
+    """Return the keys of links and of radios, each a reference to its definition."""
+    both: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in fields(LinkTable) | fields(AirTable)}
+    return both | {name: {"$ref": f"#/$defs/{name.partition('-')[2]}"} for name in DIRECTED}
 
 
 def _all(schema: Schema, further: Mapping[str, Json]) -> dict[str, Json]:

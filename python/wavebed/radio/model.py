@@ -36,7 +36,7 @@ class DirectionSettings(Struct, frozen=True):
 
 
 class RadioSettings(Struct, frozen=True):
-    """The radio stage of both directions of a segment (NR, LTE)."""
+    """The radio stage of both directions of a hop (NR, LTE)."""
 
     preset: str
     slots: Slots

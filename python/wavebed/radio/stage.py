@@ -33,7 +33,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
     Parameters
     ----------
     settings : RadioSettings
-        The radio of the segment.
+        The radio of the hop.
     direction : str
         ``down`` or ``up``.
     rate : Constant or PatternRate

@@ -1,6 +1,6 @@
 """Changes of a scenario by key: ``--set path.radio.rate=50mbit`` and the tables ``set`` of treatments.
 
-A key is a dotted path through the document: ``path.rate``, ``run.trials``, ``path.segment.NAME.queue`` (a segment by
+A key is a dotted path through the document: ``path.rate``, ``run.trials``, ``path.hop.NAME.queue`` (a hop by
 its name), ``workload.NAME.size`` (a workload by its name); parts with dots are quoted, as in TOML.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["changed", "key_parts", "parse_change", "with_new_keys"]
 
-_NAMED = ("segment", "workload")
+_NAMED = ("hop", "workload")
 _PATH = "path"
 _ROOTS = (_PATH, "run", "workload")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
