@@ -1,4 +1,4 @@
-"""Settings of the radio, Wi-Fi and device stages: presets, tables that change them, and the stages they become."""
+"""Settings of the radio, Wi-Fi and UE stages: presets, tables that change them, and the stages they become."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wavebed.config.problems import Problem
 from wavebed.config.units import Limit
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
-from wavebed.radio.read import carrier_slots, change_settings, device_settings, mac_settings
-from wavebed.radio.stage import device_stage, radio_stage, wifi_stage
+from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
+from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec.link import Constant, PacketRate
 from wavebed.spec.radio import Configured, Reordering, RlcUm
 
@@ -156,8 +156,8 @@ def test_a_fallback_carrier_has_slots_of_its_own() -> None:
 
 
 def test_a_device_limits_packets_in_one_or_both_directions() -> None:
-    device = device_settings({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
-    down, up = (device_stage(device, direction) for direction in ("down", "up"))
+    limit = ue_limit({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
+    down, up = (ue_limit_stage(limit, direction) for direction in ("down", "up"))
     assert msgspec.to_builtins(down) == {
         "stage": "bottleneck",
         "rate": {"kind": "packets", "packets_per_s": 60_000},
@@ -168,7 +168,7 @@ def test_a_device_limits_packets_in_one_or_both_directions() -> None:
     }
     assert up is not None
     assert up.rate == PacketRate(20_000)
-    assert device_stage(device_settings({"down-packets-per-second": 1000}), "up") is None
+    assert ue_limit_stage(ue_limit({"down-packets-per-second": 1000}), "up") is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_wrong_table_gives_the_key_and_the_rule(preset: str, table: dict[str, 
 
 
 def test_a_device_without_a_number_is_refused() -> None:
-    with pytest.raises(Problem, match=r"^device\.packets-per-second: is missing"):
-        device_settings({"queue": "droptail:50p"}, "device")
-    with pytest.raises(Problem, match=r"^device\.packets-per-second: 0 is out of range"):
-        device_settings({"packets-per-second": 0}, "device")
+    with pytest.raises(Problem, match=r"^ue-limit\.packets-per-second: is missing"):
+        ue_limit({"queue": "droptail:50p"}, "ue-limit")
+    with pytest.raises(Problem, match=r"^ue-limit\.packets-per-second: 0 is out of range"):
+        ue_limit({"packets-per-second": 0}, "ue-limit")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
@@ -20,6 +22,7 @@ from wavebed.path.api import Path as WavebedPath
 from wavebed.path.model import PathModel
 from wavebed.run.change import changed, with_new_keys
 from wavebed.run.scenario import read_plan
+from wavebed.scene import load
 from wavebed.spec.link import Constant, ConstantDelay
 
 if TYPE_CHECKING:
@@ -208,3 +211,69 @@ def test_a_hop_is_changed_by_its_old_and_its_new_key(tmp_path: Path, key: str) -
     assert isinstance(arm.path, PathModel)
     internet, radio = arm.path.hops
     assert (internet.down.delay, radio.up.rate) == (ConstantDelay(7_000_000), Constant(3_000_000))
+
+
+SCENE = """title = "t"
+anchor = "illustrative"
+duration = "10s"
+others = "30%"
+[carrier]
+technology = "nr"
+frequency = "28ghz"
+bandwidth = "100mhz"
+[[station]]
+name = "mast"
+at = [0, 0, 10]
+power = "30dbm"
+[handset]
+start = [50, 0, 1.5]
+way = [{ stay = "1s" }]
+[[obstacle]]
+name = "bus"
+kind = "bus"
+at = [20, 0]
+way = [{ stay = "2s" }]
+[device]
+packets-per-second = 5
+[fallback]
+propagation = "uma"
+others = "40%"
+[fallback.carrier]
+technology = "lte"
+frequency = "2ghz"
+bandwidth = "20mhz"
+[fallback.station]
+name = "roof"
+at = [0, 50, 20]
+power = "40dbm"
+"""
+NEW_SCENE_NAMES = {
+    "others": "cell-load",
+    "station": "base-station",
+    "handset": "ue",
+    "handset.way": "trajectory",
+    "obstacle.way": "trajectory",
+    "device": "ue-limit",
+    "fallback.others": "cell-load",
+    "fallback.station": "base-station",
+}
+
+
+def test_an_old_scene_is_the_new_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(SCENE)
+    keys = {name.rpartition(".")[2]: key for name, key in NEW_SCENE_NAMES.items()}
+    new.write_text(re.sub(r"\w+", lambda word: keys.get(word[0], word[0]), SCENE))
+    with pytest.warns(RenamedWarning) as notes:
+        scene = load(old)
+    assert {str(note.message).partition(": write")[0] for note in notes} == {
+        f"{old}: {name}: is now called {key}" for name, key in NEW_SCENE_NAMES.items()
+    }
+    assert replace(scene, name="new", source=new) == load(new)
+
+
+def test_a_limit_of_the_ue_is_read_by_its_old_key_and_option() -> None:
+    with pytest.warns(RenamedWarning, match=r"^--device: is now called --ue-limit"):
+        (hop,) = WavebedPath.of(device="{ packets-per-second = 5 }").model.hops
+    assert hop.down.ue_limit is not None
+    assert hop.down.ue_limit.down_packets_per_s == 5

@@ -18,14 +18,14 @@ from wavebed.path.tables import AirTable, EdgeTable, HopTable, HostTable, LinkTa
 from wavebed.run.scenario import RunTable
 from wavebed.scene.tables import (
     Array,
+    BaseStationTable,
     CarrierTable,
     FallbackTable,
-    HandsetTable,
     ObstacleTable,
     ReferenceChain,
     SceneTable,
-    StationTable,
     Timers,
+    UeTable,
 )
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
@@ -38,11 +38,11 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
     *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
-    *(SceneTable, CarrierTable, Array, StationTable, HandsetTable, ObstacleTable, FallbackTable, Timers),
+    *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
     *(ReferenceChain, SiteTable, GroupTable),
     *(kind_of(kind).options_type for kind in KINDS),
 )
-READ_LATER = {"radio", "device", "station", "obstacle", "way", "objects"}
+READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
 """Tables that the key passes on to another reader, which knows the rest of the file."""
 SAMPLES = (
     *("10ms", "2s", "0s", "125us", "100mbit", "0.5gbit", "1500b", "64kib", "64mib", "1000p", "1%", "100%", "0.01%"),
@@ -59,7 +59,7 @@ SAMPLES = (
     {
         "propagation": "uma",
         "carrier": {"technology": "lte", "frequency": "2ghz", "bandwidth": "20mhz"},
-        "station": {"name": "mast", "at": [0, 0, 10], "power": "30dbm"},
+        "base-station": {"name": "mast", "at": [0, 0, 10], "power": "30dbm"},
     },
     {"net.ipv4.tcp_syn_retries": 3},
     {"packets-per-second": 5},

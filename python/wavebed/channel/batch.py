@@ -145,7 +145,7 @@ def _reciprocal(budget: Budget) -> bool:
 def _faded(
     budget: Budget, place: int, signals: Sequence[Signal], station: NDArray[np.int16], seeds: Sequence[int], way: str
 ) -> Floats:
-    """Fading of one station, where it serves anyone."""
+    """Fading of one base station, where it serves anyone."""
     if not (station == place).any():
         return np.zeros((1, station.shape[1]))
     return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{way}")
@@ -180,10 +180,10 @@ def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_s
 
 
 def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], air: _Air) -> None:
-    """Put the fall-back carrier's values where it serves; its reflected path, if any, is as good as a beam."""
+    """Put the fallback carrier's values where it serves; its reflected path, if any, is as good as a beam."""
     fallback, sight = budget.scene.fallback, budget.fallback
-    assert fallback is not None, "only a scene with a fall-back carrier falls back"
-    assert sight is not None, "it has a station"
+    assert fallback is not None, "only a scene with a fallback carrier falls back"
+    assert sight is not None, "it has a base station"
     rows = np.flatnonzero(fallen.any(axis=1))
     some = [seeds[row] for row in rows.tolist()]
     received = signal(budget, sight, some, "fallback")
@@ -191,7 +191,7 @@ def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], 
     ways = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
     down_db, up_db = (large_db + fading(budget, sight, received.los, some, way) for way in ways)
     up_db = up_db + uplink_offset_db(budget, sight)
-    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.share))
+    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load))
 
 
 def _states(

@@ -27,7 +27,7 @@ class Realisation:
     time_s : (n,) float64
         Beginning of each step.
     position_m : (n, 3) float64
-        Where the handset is.
+        Where the UE is.
     serving : (n,) int16
         Index of the serving base station.
     los : (n,) bool

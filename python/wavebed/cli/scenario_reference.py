@@ -12,13 +12,13 @@ from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.radio.tables import (
     ConfiguredTable,
-    DeviceTable,
     DrxTable,
     GrantsTable,
     HarqTable,
     RadioTable,
     RlcTable,
     RrcTable,
+    UeLimitTable,
     WifiTable,
 )
 from wavebed.run.scenario import RunTable
@@ -50,7 +50,7 @@ def reference_page() -> str:
         "radio keys": markdown_table(RadioTable, defaults=False),
         "radio parts": "\n".join(_part(name, model) for name, model in _RADIO_PARTS.items()),
         "wifi keys": markdown_table(WifiTable, defaults=False),
-        "device keys": markdown_table(DeviceTable),
+        "ue-limit keys": markdown_table(UeLimitTable),
         "path keys": markdown_table(PathTable),
         "hop keys": markdown_table(HopTable),
         "host keys": markdown_table(HostTable),

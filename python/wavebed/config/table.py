@@ -41,7 +41,7 @@ __all__ = [
 
 _Table = TypeVar("_Table", bound=Struct)
 _UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes|slots)$")
-_HEADER = re.compile(r"\[+[a-z.]+\]+")
+_HEADER = re.compile(r"\[+[a-z.-]+\]+")
 
 
 class Key(Struct, frozen=True):

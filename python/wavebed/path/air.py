@@ -1,4 +1,4 @@
-"""Scene, radio and device of a hop: what acts on both of its links.
+"""Scene, radio and UE limit of a hop: what acts on both of its links.
 
 As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
 the radio that is below it: that of an earlier source, of the scene, or of the trace.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.config.queue import Queue
     from wavebed.path.model import Link
     from wavebed.path.traces import Traces
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Scene
 
 __all__ = ["Air", "SceneChoice", "check_link", "with_link_keys"]
@@ -48,22 +48,22 @@ class Air(Struct):
     scene: SceneChoice | None = None
     mode: tuple[str, str] | None = None
     radio: list[tuple[RadioChoice, str]] = field(default_factory=list)
-    device: DeviceSettings | None = None
-    device_given: bool = False
+    ue_limit: UeLimit | None = None
+    limit_given: bool = False
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None) -> None:
         """Lay one source's values above those that are there; see `wavebed.path.layers.Links.lay`."""
         read = read_present(AirTable, given, place)
         if read.scene is not None:
             self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), read.scene)
-            self.mode, self.radio, self.device, self.device_given = None, [], None, False
+            self.mode, self.radio, self.ue_limit, self.limit_given = None, [], None, False
         if "mode" in given:
             self.mode = (read.mode, place("mode"))
         if read.radio is not None:
             replaces = read.radio.off or read.radio.preset is not None
             self.radio = [*([] if replaces else self.radio), (read.radio, place("radio"))]
-        if "device" in given:
-            self.device, self.device_given = read.device, True
+        if "ue-limit" in given:
+            self.ue_limit, self.limit_given = read.ue_limit, True
 
     def pattern(self, direction: str) -> ScenePattern | None:
         """Return what drives a link of the scene; ``None`` without a scene."""
@@ -80,9 +80,9 @@ class Air(Struct):
             self.scene.scene, "reference" if mode == "reference" else "3gpp", "down" if direction == "down" else "up"
         )
 
-    def of_device(self) -> DeviceSettings | None:
-        """Return the device's own stage."""
-        return self.device if self.device_given or self.scene is None else self.scene.scene.device
+    def of_ue(self) -> UeLimit | None:
+        """Return the packet-rate limit of the UE."""
+        return self.ue_limit if self.limit_given or self.scene is None else self.scene.scene.ue_limit
 
     def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
         """Return the radio of the hop; ``None``: it has none.

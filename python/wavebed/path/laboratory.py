@@ -1,8 +1,8 @@
 """Resolve a path into the laboratory file, which ``wavebed-core`` reads: every value explicit, every unit in its key.
 
-Stages of a link stand in this order: bottleneck or radio, device, delay, loss, duplication, reordering, corruption; in
-an uplink the device stands before the radio. So what the radio loses has waited and used its time on air, as on a real
-radio; ``loss-at = "entry"`` puts the loss first.
+Stages of a link stand in this order: bottleneck or radio, limit of the UE, delay, loss, duplication, reordering,
+corruption; in an uplink the limit of the UE stands before the radio. So a packet that the radio loses has waited and
+used its time on air, as on a real radio; ``loss-at = "entry"`` puts the loss first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wavebed.config.units import Limit
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
-from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
+from wavebed.radio.stage import queue_of, radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec import link as stages
 from wavebed.spec.network import Hop, Host, Leg, Network, Stage
 
@@ -186,9 +186,9 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
     found: list[Stage] = []
     if link.rate is not None:
         found.append(_server(link, link.rate, direction, path, rtt_ns, traces))
-    device = None if link.device is None else device_stage(link.device, direction)
-    if device is not None:
-        found.insert(0 if direction == "up" else len(found), device)
+    limit = None if link.ue_limit is None else ue_limit_stage(link.ue_limit, direction)
+    if limit is not None:
+        found.insert(0 if direction == "up" else len(found), limit)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
         found.append(stages.Delay(_delay(link.delay, traces), reorder))

@@ -137,7 +137,7 @@ class Links:
                 overhead_bytes = link.overhead_bytes if "overhead" in entries else None
                 queue_place = entries["queue"].place if "queue" in entries else ""
                 settings = with_link_keys(radio, direction, link.queue, overhead_bytes, queue_place)
-            links[direction] = replace(link, radio=settings, device=self._air.of_device())
+            links[direction] = replace(link, radio=settings, ue_limit=self._air.of_ue())
         return links["down"], links["up"]
 
     def _check_needs(self, links: Mapping[str, Link]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.queue import Queue
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Mode, Scene
     from wavebed.spec.network import Coalesce
 
@@ -103,12 +103,12 @@ class Link(Struct, frozen=True):
     """One direction of a hop; the fields stand in the order in which packets meet the stages.
 
     With a `radio` the rate drives the radio stage, and `overhead_bytes` and `queue` are those in its settings. The
-    stage of the `device` comes after the radio in a downlink, and before it in an uplink.
+    stage of `ue_limit` comes after the radio in a downlink, and before it in an uplink.
     """
 
     rate: Rate | None = None
     radio: MacSettings | None = None
-    device: DeviceSettings | None = None
+    ue_limit: UeLimit | None = None
     sampled: bool = False
     overhead_bytes: int = 0
     outage: str = "hold"

@@ -19,10 +19,10 @@ from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
 from wavebed.path.model import Delay, Loss, Rate, TraceEnd
-from wavebed.radio.model import DeviceSettings
+from wavebed.radio.model import UeLimit
 from wavebed.radio.presets import PRESETS
-from wavebed.radio.read import device_settings, preset
-from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.radio.read import preset, ue_limit
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
 from wavebed.spec.network import MOST_SEED, Coalesce, CoalesceTime
 
@@ -96,13 +96,13 @@ def _radio(value: object) -> RadioChoice:
     raise Problem(f"{described(value)} is not a choice: write one of {', '.join(PRESETS)}, off, or a table")
 
 
-def _device(value: object) -> DeviceSettings | None:
+def _ue_limit(value: object) -> UeLimit | None:
     value = values.table_of(value)
     if value == "off":
         return None
     if not isinstance(value, dict):
         raise Problem(f"{described(value)} is not a table: write {{packets-per-second = …}}, or off")
-    return device_settings(value)
+    return ue_limit(value)
 
 
 def _sysctls(value: object) -> dict[str, str]:
@@ -122,10 +122,10 @@ def _sysctl(key: str, value: object) -> str:
 
 
 _RADIO = Reader(_radio, "PRESET|{…}|off", _radio_schema)
-_DEVICE = Reader(
-    _device,
+_UE_LIMIT = Reader(
+    _ue_limit,
     "{packets-per-second = N}|off",
-    lambda: {"anyOf": [{"const": "off"}, dict(table_schema(DeviceTable))]},
+    lambda: {"anyOf": [{"const": "off"}, dict(table_schema(UeLimitTable))]},
 )
 _SYSCTLS = Reader(
     _sysctls,
@@ -252,7 +252,7 @@ class AirTable(Struct, frozen=True, kw_only=True):
         Key(
             values.text,
             "a scene, a file or one that is shipped; realised with the path's seed, it gives both links their rate,"
-            " the radio and the device, where these are not given",
+            " the radio and the limit of the UE, where these are not given",
             write="SCENE",
         ),
     ] = None
@@ -271,12 +271,13 @@ class AirTable(Struct, frozen=True, kw_only=True):
             absent="that of the scene or of the trace's header, else off",
         ),
     ] = None
-    device: Annotated[
-        DeviceSettings | None,
+    ue_limit: Annotated[
+        UeLimit | None,
         Key(
-            _DEVICE,
+            _UE_LIMIT,
             "packet-rate limit of the UE, behind a shallow queue of its own",
             absent="that of the scene, else off",
+            was="device",
         ),
     ] = None
 

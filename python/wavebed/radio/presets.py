@@ -23,9 +23,9 @@ from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, R
 from wavebed.spec.radio import Drx, Grants, Harq, Reordering, Rrc, Slots
 
 __all__ = [
-    "DEVICE_QUEUE",
     "PRESETS",
     "SLEEP",
+    "UE_QUEUE",
     "preset_name",
     "technology_of",
 ]
@@ -36,8 +36,8 @@ _MIB: Final = 1 << 20
 SPECIAL_SYMBOLS: Final = (10, 2, 2)
 """TS 38.101-4 Table A.1.3-2, FR2.120-1."""
 
-DEVICE_QUEUE: Final = Queue("droptail", Limit(packets=100))
-"""Packets that wait in the device: an assumption, shallow against every radio buffer here."""
+UE_QUEUE: Final = Queue("droptail", Limit(packets=100))
+"""Packets that wait in the UE: an assumption, shallow against every radio buffer here."""
 
 SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
     # Derived from the public probe of a 5G NSA mmWave network (Narayanan et al., SIGCOMM 2021): RTT after an idle gap

@@ -1,4 +1,4 @@
-"""Every key of a radio and of a device: how it is written and what it means; the bounds are those of the engine.
+"""Every key of a radio and of a UE's limit: how it is written and what it means; the bounds are those of the engine.
 
 ``None`` means that a table does not say it: the value of the preset, or of what the table changes, holds.
 """
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfiguredTable",
-    "DeviceTable",
     "DrxTable",
     "FallbackTable",
     "GrantsTable",
@@ -43,6 +42,7 @@ __all__ = [
     "RadioTable",
     "RlcTable",
     "RrcTable",
+    "UeLimitTable",
     "WifiTable",
 ]
 
@@ -346,11 +346,11 @@ class WifiTable(Struct, frozen=True, kw_only=True):
     bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
 
 
-class DeviceTable(Struct, frozen=True, kw_only=True):
-    """``device``: the device's own stage."""
+class UeLimitTable(Struct, frozen=True, kw_only=True):
+    """``ue-limit``: the packet-rate limit of the UE."""
 
     packets_per_second: Annotated[
-        int | None, Key(number(1, _MOST_PACKETS_PER_S), "what the device handles in each direction")
+        int | None, Key(number(1, _MOST_PACKETS_PER_S), "what the UE handles in each direction")
     ] = None
     down_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the downlink")] = None
     up_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the uplink")] = None

@@ -13,26 +13,26 @@ from msgspec import Struct
 
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader, Schema, unread
-from wavebed.config.table import Key, array_schema, read_table, table, table_schema
+from wavebed.config.table import Key, array_schema, fields, read_table, table, table_schema
 from wavebed.config.values import name, number, seconds, share, size_bytes, word
 from wavebed.radio.model import Technology
-from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
-from wavebed.scene.values import Share
+from wavebed.scene.values import CellLoad
 
 __all__ = [
     "LEG_FORMS",
     "Array",
+    "BaseStationTable",
     "CarrierTable",
     "FallbackTable",
-    "HandsetTable",
     "ObstacleTable",
     "Propagation",
     "ReferenceChain",
     "SceneTable",
-    "StationTable",
     "Timers",
+    "UeTable",
     "Vector",
 ]
 
@@ -49,7 +49,7 @@ LEG_FORMS = (
     ('{ go-to = [75, 44.8], speed = "1.5m/s" }', "go straight to a place at a speed"),
     ('{ go-to = [75, 44.8], until = "32s" }', "go straight to a place, evenly, so as to be there at a moment"),
 )
-"""The legs of a way and what they mean; `wavebed.scene.way` reads them."""
+"""The legs of a trajectory and what they mean; `wavebed.scene.trajectory` reads them."""
 
 _FOREIGN = {
     "nr": (),
@@ -162,8 +162,8 @@ def _carrier(header: str) -> Reader[CarrierTable]:
 _ARRAY = table(Array, "array = { rows = 8, columns = 8 }")
 
 
-class StationTable(Struct, frozen=True, kw_only=True):
-    """``[[station]]`` and ``[fallback.station]``."""
+class BaseStationTable(Struct, frozen=True, kw_only=True):
+    """``[[base-station]]`` and ``[fallback.base-station]``."""
 
     name: Annotated[str, Key(name, "what it is called")]
     position_m: Annotated[Vector, Key(values.vector(3), "where its antenna is", name="at")]
@@ -174,11 +174,11 @@ class StationTable(Struct, frozen=True, kw_only=True):
     array: Annotated[Array, Key(_ARRAY, "its antennas: keys below", absent="one isotropic element")] = Array()
 
 
-class HandsetTable(Struct, frozen=True, kw_only=True):
-    """``[handset]``."""
+class UeTable(Struct, frozen=True, kw_only=True):
+    """``[ue]``."""
 
     start_m: Annotated[Vector, Key(values.vector(3), "where it is at the beginning")]
-    way: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays")] = ()
+    trajectory: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays", was="way")] = ()
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power (power class 3, TS 38.101-1 Table 6.2.1-1)")] = (
         23.0
     )
@@ -222,7 +222,7 @@ class ObstacleTable(Struct, frozen=True, kw_only=True):
             absent="it turns with the ray and always shows its full width",
         ),
     ] = None
-    way: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`")] = ()
+    trajectory: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`", was="way")] = ()
     present_s: Annotated[tuple[tuple[float, float], ...], Key(values.periods, "when it is there", absent="always")] = ()
     transmission_loss_db: Annotated[
         float | None, Key(values.gain_db, "loss of what goes through it", absent="that of the kind")
@@ -233,17 +233,14 @@ class FallbackTable(Struct, frozen=True, kw_only=True):
     """``[fallback]``."""
 
     propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
-    share: Annotated[float, Key(share, "share of that cell that others use", name="others")] = 0.0
+    cell_load: Annotated[float, Key(share, "fraction of that cell that other users have", was="others")] = 0.0
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[fallback.carrier]"), "the carrier: keys above"),
     ]
-    station: Annotated[
-        StationTable,
-        Key(
-            _sub(StationTable, "[fallback.station]"),
-            "the base station: keys above",
-        ),
+    base_station: Annotated[
+        BaseStationTable,
+        Key(_sub(BaseStationTable, "[fallback.base-station]"), "the base station: keys above", was="station"),
     ]
 
 
@@ -274,10 +271,10 @@ class Timers(Struct, frozen=True):
     ] = 0.2
     handover_offset_db: Annotated[
         float,
-        Key(values.gain_db, "event A3: how much stronger another station has to be (TS 38.331 5.5.4.4)"),
+        Key(values.gain_db, "event A3: how much stronger another base station has to be (TS 38.331 5.5.4.4)"),
     ] = 3.0
     time_to_trigger_s: Annotated[float, Key(seconds(), "and for how long")] = 0.16
-    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between stations")] = 0.05
+    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between base stations")] = 0.05
     fallback_s: Annotated[float, Key(seconds(), "interruption when the link moves to the fallback carrier")] = 0.07
     return_s: Annotated[float, Key(seconds(), "interruption when it comes back")] = 0.076
     return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
@@ -299,15 +296,15 @@ class ReferenceChain(Struct, frozen=True):
         float | None,
         Key(
             values.metres,
-            "an obstacle in the way that the handset passes nearer than this takes the link away (`OUTAGE`)",
+            "an obstacle between base station and UE within this distance of the UE takes the link away (`OUTAGE`)",
             absent="never",
         ),
     ] = None
 
 
-_STATIONS_SCHEMA = functools.partial(array_schema, StationTable)
+_BASE_STATIONS_SCHEMA = functools.partial(array_schema, BaseStationTable)
 _OBSTACLES_SCHEMA = functools.partial(array_schema, ObstacleTable)
-_DEVICE_SCHEMA = functools.partial(table_schema, DeviceTable)
+_UE_LIMIT_SCHEMA = functools.partial(table_schema, UeLimitTable)
 
 
 class SceneTable(Struct, frozen=True, kw_only=True):
@@ -341,21 +338,33 @@ class SceneTable(Struct, frozen=True, kw_only=True):
             absent="no such path",
         ),
     ] = None
-    others: Annotated[
-        tuple[Share, ...], Key(values.others, "share of the cell that others use, once or from given times on")
-    ] = (Share(0.0, 0.0),)
+    cell_load: Annotated[
+        tuple[CellLoad, ...],
+        Key(values.cell_load, "fraction of the cell that other users have, once or from given times on", was="others"),
+    ] = (CellLoad(0.0, 0.0),)
     fitted: Annotated[tuple[str, ...], Key(values.texts, "values that were fitted to a measurement, and to which")] = ()
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[carrier]"), "the carrier: keys below"),
     ]
-    station: Annotated[object, Key(unread("[[station]]", _STATIONS_SCHEMA), "the base stations, 1 to 16: keys below")]
-    handset: Annotated[
-        HandsetTable,
-        Key(_sub(HandsetTable, "[handset]"), "the user's device: keys below"),
+    base_station: Annotated[
+        object,
+        Key(
+            unread("[[base-station]]", _BASE_STATIONS_SCHEMA, each=functools.partial(fields, BaseStationTable)),
+            "the base stations, 1 to 16: keys below",
+            was="station",
+        ),
+    ]
+    ue: Annotated[
+        UeTable,
+        Key(_sub(UeTable, "[ue]"), "the phone or modem (UE): keys below", was="handset"),
     ]
     obstacle: Annotated[
-        object, Key(unread("[[obstacle]]", _OBSTACLES_SCHEMA), "what stands or moves in the way: keys below")
+        object,
+        Key(
+            unread("[[obstacle]]", _OBSTACLES_SCHEMA, each=functools.partial(fields, ObstacleTable)),
+            "what stands or moves between them: keys below",
+        ),
     ] = []
     fallback: Annotated[
         FallbackTable | None,
@@ -379,4 +388,6 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         object,
         Key(unread("[radio]", _radio_schema), "settings of the radio stage: keys below"),
     ] = None
-    device: Annotated[object, Key(unread("[device]", _DEVICE_SCHEMA), "packet-rate limit of the UE: keys below")] = None
+    ue_limit: Annotated[
+        object, Key(unread("[ue-limit]", _UE_LIMIT_SCHEMA), "packet-rate limit of the UE: keys below", was="device")
+    ] = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Obstacle, Track
+    from wavebed.scene.model import Obstacle, Trajectory
     from wavebed.scene.tables import Vector
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -222,7 +222,7 @@ def _centre(obstacle: Obstacle, time_s: Floats) -> Floats:
     """Return where the middle of the lower edge is: (3,) if it stands still, otherwise (n, 3)."""
     shape = obstacle.shape
     place = np.array(_middle(shape) if isinstance(shape, Box) else shape.centre_m, dtype=np.float64)
-    return place if obstacle.track is None else place + displacement(obstacle.track, time_s)
+    return place if obstacle.trajectory is None else place + displacement(obstacle.trajectory, time_s)
 
 
 def _middle(box: Box) -> Vector:
@@ -264,8 +264,8 @@ class _Stretches:
         middle = _centre(obstacle, self.time_s) + np.array((0.0, 0.0, height / 2))
         distance = _distance_to_ray(np.array(tx_m), self.rx_m, middle)
         travel = self.travel_m
-        if obstacle.track is not None:
-            travel = travel + np.diff(_travelled(obstacle.track, self.time_s))
+        if obstacle.trajectory is not None:
+            travel = travel + np.diff(_travelled(obstacle.trajectory, self.time_s))
         clearance = (distance[:-1] + distance[1:] - travel) / 2 - math.hypot(width, height) / 2
         blocked = 1 - 10 ** (-NEGLIGIBLE_DB / 20)
         least = wavelength_m / math.pi * (2 / (math.pi * math.tan(math.pi * blocked))) ** 2
@@ -283,10 +283,10 @@ def _largest(obstacle: Obstacle) -> tuple[float, float]:
     return math.hypot(size[0], size[1]), size[2]
 
 
-def _travelled(track: Track, time_s: Floats) -> Floats:
+def _travelled(trajectory: Trajectory, time_s: Floats) -> Floats:
     """Return how far a track has gone until each time."""
-    steps = np.sqrt((np.diff(np.array(track.position_m), axis=0) ** 2).sum(axis=1))
-    return np.asarray(np.interp(time_s, track.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
+    steps = np.sqrt((np.diff(np.array(trajectory.position_m), axis=0) ** 2).sum(axis=1))
+    return np.asarray(np.interp(time_s, trajectory.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
 
 
 def _distance_to_ray(tx_m: Floats, rx_m: Floats, point_m: Floats) -> Floats:

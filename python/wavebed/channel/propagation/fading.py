@@ -22,9 +22,9 @@ __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelength
 Number = TypeVar("Number", np.float64, np.bool_)
 
 WAVES = 24
-"""Waves that arrive, evenly around the handset: the correlation is that of J0 within 10⁻³ over six wavelengths."""
+"""Waves that arrive, evenly around the UE: the correlation is that of J0 within 10⁻³ over six wavelengths."""
 SURROUNDINGS_M_PER_S = 0.089 / 3.6
-"""What moves around a handset that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
+"""What moves around a UE that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
 MOST_SUBBANDS = 12
 """Above this, each further subband costs time and takes less than 0.1 dB from the spread of the fading."""
 SINR_OVER_BETA = 1.0

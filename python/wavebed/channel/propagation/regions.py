@@ -1,6 +1,6 @@
 """Blockage by the user and by others who are not described: regions of angles (TR 38.901 7.6.4.1, model A).
 
-Azimuths are counted from +x towards +y; zenith angles from straight up. Both say where the handset's signal comes from.
+Azimuths are counted from +x towards +y; zenith angles from straight up. Both say where the UE's signal comes from.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def self_blocking_db(
 ) -> NDArray[np.float64]:
     """Return 30 dB where the user's own body is in the way, otherwise 0.
 
-    The handset is held before the user, who looks at it along the heading: the middle of the region (260° in portrait,
-    40° in landscape, in the handset's own coordinates) lies opposite to the heading.
+    The UE is held before the user, who looks at it along the heading: the middle of the region (260° in portrait,
+    40° in landscape, in the UE's own coordinates) lies opposite to the heading.
 
     Parameters
     ----------

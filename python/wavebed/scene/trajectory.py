@@ -1,4 +1,4 @@
-"""Ways: legs such as ``{ stay = "2s" }`` and ``{ go-to = [75, 44.8], speed = "1.5m/s" }`` become a `Track`."""
+"""Trajectories: legs such as ``{ stay = "2s" }`` and ``{ go-to = [75, 44.8], speed = "1.5m/s" }`` become a `Track`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.values import seconds, table
 from wavebed.scene import values
-from wavebed.scene.model import Track
+from wavebed.scene.model import Trajectory
 from wavebed.scene.tables import LEG_FORMS
 
 if TYPE_CHECKING:
     from wavebed.scene.tables import Vector
 
-__all__ = ["read_way"]
+__all__ = ["read_trajectory"]
 
 MAX_LEGS = 1000
 _SLACK_S = 1e-9
 
 
-def read_way(value: object, start_m: Vector, duration_s: float) -> Track:
+def read_trajectory(value: object, start_m: Vector, duration_s: float) -> Trajectory:
     """Return the movement that the legs in `value` make from `start_m` on.
 
     Parameters
@@ -47,13 +47,13 @@ def read_way(value: object, start_m: Vector, duration_s: float) -> Track:
         if end_s > duration_s + _SLACK_S:
             raise Problem(
                 f"ends at {end_s:.6g} s, beyond the duration of {duration_s:g} s:"
-                " shorten the way, or lengthen the scene",
+                " shorten the trajectory, or lengthen the scene",
                 str(index),
             )
         if end_s > times[-1]:
             times.append(end_s)
             places.append(place)
-    return Track(tuple(times), tuple(places))
+    return Trajectory(tuple(times), tuple(places))
 
 
 def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
