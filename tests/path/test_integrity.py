@@ -56,7 +56,7 @@ def test_a_large_file_arrives_intact(family: str, coalesce: str, large_file: tup
     path, expected = large_file
     emulated = Path.of(
         rate="2gbit", delay="1ms", queue="droptail:2mb", coalesce=coalesce,
-        loss="0.2%", duplicate="0.5%", reorder={"share": "0.5%", "delay": "200us"}, corrupt="0.1%",
+        loss="0.2%", duplicate="0.5%", reorder={"probability": "0.5%", "delay": "200us"}, corrupt="0.1%",
     )  # fmt: skip
     with emulated.up() as lab:
         server = lab.server.start(python(_SEND_FILE, file=path), stdout=-1)

@@ -80,7 +80,7 @@ def test_loss_by_packet_index_is_exact(tmp_path: FilePath) -> None:
 def test_duplicates_and_stragglers_arrive_as_commanded() -> None:
     with Path.of(up_duplicate="100%").up() as lab:
         assert arrivals(lab, 5) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    with Path.of(up_reorder={"share": "30%", "delay": "5ms"}).up() as lab:
+    with Path.of(up_reorder={"probability": "30%", "delay": "5ms"}).up() as lab:
         order = arrivals(lab, 100)
     assert sorted(order) == list(range(100)) != order
 

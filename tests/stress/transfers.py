@@ -66,7 +66,7 @@ CASES: Sequence[Case] = (
     Case("MTU 9000", path={"mtu": "9000"}),
     Case("corruption", 1_000_000, path={"corrupt": "0.5%"}, counted="corrupted_segments"),
     Case("duplication", path={"duplicate": "5%"}, counted="duplicated_segments"),
-    Case("reordering", path={"reorder": {"share": "2%", "delay": "500us"}}),
+    Case("reordering", path={"reorder": {"probability": "2%", "delay": "500us"}}),
     Case("loss", 1_000_000, path={"loss": "0.5%"}, counted="dropped_segments"),
 )
 COALESCE = ("125us", "off", "slot")

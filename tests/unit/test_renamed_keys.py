@@ -20,10 +20,12 @@ from wavebed.config.values import number
 from wavebed.errors import RenamedWarning, UserError
 from wavebed.path.api import Path as WavebedPath
 from wavebed.path.model import PathModel
+from wavebed.pattern.files import read_trace
+from wavebed.pattern.formats.base import ReadOptions
 from wavebed.run.change import changed, with_new_keys
 from wavebed.run.scenario import read_plan
 from wavebed.scene import load
-from wavebed.spec.link import Constant, ConstantDelay
+from wavebed.spec.link import Constant, ConstantDelay, Reorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -277,3 +279,24 @@ def test_a_limit_of_the_ue_is_read_by_its_old_key_and_option() -> None:
         (hop,) = WavebedPath.of(device="{ packets-per-second = 5 }").model.hops
     assert hop.down.ue_limit is not None
     assert hop.down.ue_limit.down_packets_per_s == 5
+
+
+@pytest.mark.parametrize("key", ["reorder", "up-reorder"])
+def test_a_share_of_reordered_packets_is_a_probability(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text(f'[path]\n{key} = {{ share = "1%", delay = "2ms" }}\n')
+    with pytest.warns(RenamedWarning, match=rf"old\.toml: path\.{key}\.share: is now called probability"):
+        (hop,) = WavebedPath.load(file).model.hops
+    assert hop.up.reorder == Reorder(0.01, 2_000_000)
+
+
+def test_a_column_of_loss_may_still_be_in_shares(tmp_path: Path) -> None:
+    file = tmp_path / "old.csv"
+    file.write_text("time,rate,loss\n0,1,0.5\n1,1,0\n")
+    columns = ("time=time:s", "rate=rate:mbit", "loss=loss:{}")
+    with pytest.warns(RenamedWarning, match=r"^--columns loss=loss:share: share: is now called probability"):
+        old = read_trace(file, "table", ReadOptions(columns=tuple(column.format("share") for column in columns)))
+    new = read_trace(file, "table", ReadOptions(columns=tuple(column.format("probability") for column in columns)))
+    assert old.loss is not None
+    assert new.loss is not None
+    assert old.loss.tolist() == new.loss.tolist()

@@ -242,7 +242,7 @@ rate = '1mbit'
 delay = '1ms'
 loss = '1%'
 duplicate = '2%'
-reorder = {share = '3%', delay = '4ms'}
+reorder = {probability = '3%', delay = '4ms'}
 corrupt = '5%'
 """
 

@@ -67,7 +67,7 @@ SAMPLES = (
     {"model": "gilbert-elliott", "p": "1%", "r": "10%"},
     {"distribution": "normal", "mean": "10ms", "spread": "1ms"},
     {"pattern": "a.csv", "end": "hold"},
-    {"share": "1%", "delay": "1ms"},
+    {"probability": "1%", "delay": "1ms"},
     {"preset": "lte", "harq": "off"},
     {"kind": "fq_codel", "flows": 16},
 )

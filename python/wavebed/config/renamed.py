@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Reader
     from wavebed.config.table import Field
 
-__all__ = ["both_given", "with_new_names"]
+__all__ = ["both_given", "warn_old_name", "with_new_names"]
 
 
 def with_new_names(
@@ -44,7 +44,6 @@ def with_new_names(
     Problem
         If both names of a key are given.
     """
-    after = "write the new name, since the next release refuses the old one"
     new_names = {field.key.was: name for name, field in keys.items() if field.key.was}
     found = {}
     for key, value in given.items():
@@ -52,12 +51,18 @@ def with_new_names(
         if name != key:
             if name in given:
                 raise both_given(prefix + key, prefix + name)
-            warnings.warn(f"{source}{prefix}{key}: is now called {prefix}{name}: {after}", RenamedWarning, stacklevel=2)
+            warn_old_name(f"{source}{prefix}{key}", prefix + name)
         try:
             found[name] = _within(value, keys[name].key.reader, f"{source}{prefix}{key}.") if name in keys else value
         except Problem as problem:
             raise Problem(problem.rule, f"{prefix}{key}{problem.key}") from None
     return found
+
+
+def warn_old_name(place: str, name: str) -> None:
+    """Warn that the old name at `place` is now `name`."""
+    rule = "write the new name, since the next release refuses the old one"
+    warnings.warn(f"{place}: is now called {name}: {rule}", RenamedWarning, stacklevel=3)
 
 
 def both_given(old: str, new: str) -> Problem:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Schema
 
 __all__ = [
+    "PERCENTAGE_SCHEMA",
     "RATE_SCHEMA",
-    "SHARE_SCHEMA",
     "SIZE_SCHEMA",
     "TIME_SCHEMA",
     "Table",
@@ -31,11 +31,11 @@ __all__ = [
     "file_path",
     "name",
     "number",
+    "percentage",
     "quantity",
     "quantity_schema",
     "rate_bps",
     "seconds",
-    "share",
     "size_bytes",
     "table",
     "table_of",
@@ -84,12 +84,12 @@ def quantity_schema(names: Iterable[str], *, signed: bool = False) -> Schema:
 RATE_SCHEMA = quantity_schema(units.RATE_UNITS)
 TIME_SCHEMA = quantity_schema(units.TIME_UNITS)
 SIZE_SCHEMA = quantity_schema(units.SIZE_UNITS)
-SHARE_SCHEMA = quantity_schema("%")
+PERCENTAGE_SCHEMA = quantity_schema("%")
 
 rate_bps = quantity(units.parse_rate, '"100mbit"', "RATE", RATE_SCHEMA, units.format_rate)
 time_ns = quantity(units.parse_time, '"10ms"', "TIME", TIME_SCHEMA, units.format_time)
 size_bytes = quantity(units.parse_size, '"64kb"', "SIZE", SIZE_SCHEMA, units.format_size)
-share = quantity(units.parse_share, '"0.01%"', "SHARE", SHARE_SCHEMA, units.format_share)
+percentage = quantity(units.parse_percentage, '"0.01%"', "PERCENT", PERCENTAGE_SCHEMA, units.format_percentage)
 
 
 def seconds(least_s: float = 0.0, most_s: float = math.inf) -> Reader[float]:

@@ -49,7 +49,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
         if what == "delay":
             return request | {"key": "delay_ns", "value": at(key, values.time_ns, value)}
         if what == "loss":
-            return request | {"key": "loss", "value": at(key, values.share, value)}
+            return request | {"key": "loss", "value": at(key, values.percentage, value)}
         return _pattern(request, key, value)
     except Problem as problem:
         raise UserError(str(problem)) from None

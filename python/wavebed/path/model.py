@@ -1,6 +1,6 @@
 """What a path is, in types that cannot be wrong: hosts, hops, and the two links of each hop.
 
-Times are nanoseconds, sizes bytes, rates bits of IP packets per second, shares numbers from 0 to 1. A value of
+Times are nanoseconds, sizes bytes, rates bits of IP packets per second, probabilities numbers from 0 to 1. A value of
 ``None`` means that the link has no such stage.
 """
 

@@ -237,11 +237,11 @@ class LinkTable(Struct, frozen=True, kw_only=True):
             needs="loss",
         ),
     ] = "exit"
-    duplicate: Annotated[float | None, Key(values.share, "share of the packets that arrive twice")] = None
+    duplicate: Annotated[float | None, Key(values.percentage, "probability that a packet arrives twice")] = None
     reorder: Annotated[
-        Reorder | None, Key(link_values.reorder, "share of the packets that are held back, and for how long")
+        Reorder | None, Key(link_values.reorder, "probability that a packet is held back, and for how long")
     ] = None
-    corrupt: Annotated[float | None, Key(values.share, "share of the packets in which one bit is flipped")] = None
+    corrupt: Annotated[float | None, Key(values.percentage, "probability that one bit of a packet is flipped")] = None
 
 
 class AirTable(Struct, frozen=True, kw_only=True):

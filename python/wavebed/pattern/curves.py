@@ -55,7 +55,7 @@ class Drawing:
     Parameters
     ----------
     panels : dict of str to Curve
-        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (shares).
+        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (fractions).
     outages : list of (float, float)
         Start and end in seconds.
     states : dict of str to list of (float, float)

@@ -14,7 +14,7 @@ from wavebed.config.problems import Problem, choose, described
 from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table_schema
-from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, share, size_bytes, table_of, time_ns, word
+from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, percentage, size_bytes, table_of, time_ns, word
 from wavebed.radio.presets import PRESETS
 from wavebed.spec.link import MOST_OVERHEAD_BYTES
 from wavebed.spec.radio import (
@@ -327,7 +327,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
             " `special-symbols`, `prepare`, `decode`, `harq`",
         ),
     ] = None
-    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+    bler: Annotated[float | None, Key(percentage, "block errors, instead of the trace's column")] = None
 
 
 class WifiTable(Struct, frozen=True, kw_only=True):
@@ -343,7 +343,7 @@ class WifiTable(Struct, frozen=True, kw_only=True):
     overhead_bytes: Annotated[
         int | None, Key(number(0, MOST_OVERHEAD_BYTES), "header bytes of each packet", write="BYTES")
     ] = None
-    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+    bler: Annotated[float | None, Key(percentage, "block errors, instead of the trace's column")] = None
 
 
 class UeLimitTable(Struct, frozen=True, kw_only=True):

@@ -214,12 +214,12 @@ def _at_ends(values: Floats) -> Floats:
     return values.reshape(-1, 2, values.shape[-1])
 
 
-def _between(ends: Floats, share: Floats) -> Floats:
-    return np.asarray(ends[:, :1] + share * (ends[:, 1:] - ends[:, :1]))
+def _between(ends: Floats, fraction: Floats) -> Floats:
+    return np.asarray(ends[:, :1] + fraction * (ends[:, 1:] - ends[:, :1]))
 
 
 def _changes(mast: Floats, phone: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the moments at which a separating plane may begin or cease to part, in order, as shares of each piece.
+    """Return the moments at which a separating plane may begin or cease to part, in order, as fractions of each piece.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def _roots(square: Floats, slope: Floats, constant: Floats) -> Floats:
 
 
 def _slabs(start: Floats, end: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return from which to which share of each straight line it is inside a box; empty where from ≥ to."""
+    """Return the first and the last fraction of each straight line inside a box; empty where from ≥ to."""
     way = end - start
     with np.errstate(divide="ignore", invalid="ignore"):
         one, other = (low - start) / way, (high - start) / way

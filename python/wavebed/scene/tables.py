@@ -14,7 +14,7 @@ from msgspec import Struct
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader, Schema, unread
 from wavebed.config.table import Key, array_schema, fields, read_table, table, table_schema
-from wavebed.config.values import name, number, seconds, share, size_bytes, word
+from wavebed.config.values import name, number, percentage, seconds, size_bytes, word
 from wavebed.radio.model import Technology
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.scene import values
@@ -233,7 +233,7 @@ class FallbackTable(Struct, frozen=True, kw_only=True):
     """``[fallback]``."""
 
     propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
-    cell_load: Annotated[float, Key(share, "fraction of that cell that other users have", was="others")] = 0.0
+    cell_load: Annotated[float, Key(percentage, "fraction of that cell that other users have", was="others")] = 0.0
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[fallback.carrier]"), "the carrier: keys above"),

@@ -15,14 +15,14 @@ from wavebed.config import units
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import Reader, reader
 from wavebed.config.values import (
+    PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
-    SHARE_SCHEMA,
     TIME_SCHEMA,
     number,
+    percentage,
     quantity,
     quantity_schema,
     seconds,
-    share,
     text,
 )
 from wavebed.config.values import rate_bps as _rate_bps
@@ -206,7 +206,10 @@ def _array(value: object, example: str) -> list[object]:
 
 
 _TIMES: Schema = {"type": "array", "items": {"type": "array", "items": dict(TIME_SCHEMA), "minItems": 2, "maxItems": 2}}
-_SHARES: Schema = {"type": "array", "items": {"type": "array", "prefixItems": [dict(TIME_SCHEMA), dict(SHARE_SCHEMA)]}}
+_STEPS: Schema = {
+    "type": "array",
+    "items": {"type": "array", "prefixItems": [dict(TIME_SCHEMA), dict(PERCENTAGE_SCHEMA)]},
+}
 
 
 @reader('[["7s", "8s"], …]', _TIMES)
@@ -230,21 +233,21 @@ def periods(value: object) -> tuple[tuple[float, float], ...]:
 
 
 @reader(
-    'SHARE or [["0s", SHARE], …]',
-    {"anyOf": [dict(SHARE_SCHEMA), dict(_SHARES)]},
-    lambda steps: units.format_share(steps[0].fraction),
+    'PERCENT or [["0s", PERCENT], …]',
+    {"anyOf": [dict(PERCENTAGE_SCHEMA), dict(_STEPS)]},
+    lambda steps: units.format_percentage(steps[0].fraction),
 )
 def cell_load(value: object) -> tuple[CellLoad, ...]:
     """Read the load of a cell: one fraction, or pairs of time and fraction."""
     if isinstance(value, str):
-        return (CellLoad(0.0, share(value)),)
+        return (CellLoad(0.0, percentage(value)),)
     example = '"30%", or times and fractions such as [["0s", "30%"], ["10s", "60%"]]'
     read: list[CellLoad] = []
     for index, pair in enumerate(_array(value, example)):
         key = str(index)
         if not isinstance(pair, list) or len(pair) != 2:
             raise Problem(f"{described(pair)} is not a pair: write {example}", key)
-        step = CellLoad(at(key, seconds(), pair[0]), at(key, share, pair[1]))
+        step = CellLoad(at(key, seconds(), pair[0]), at(key, percentage, pair[1]))
         if read and step.time_s <= read[-1].time_s:
             raise Problem(f"begins at {step.time_s:g} s, not after the one above: write them in order", key)
         read.append(step)
