@@ -146,7 +146,7 @@ def test_a_wrong_change_is_refused(key: str, value: str, message: str) -> None:
     ("arguments", "message"),
     [
         (["ctl", "nobody", "show"], "'nobody' is no running laboratory"),
-        (["ctl", "nobody", "set"], "set: nothing to change"),
+        (["ctl", "nobody", "set"], "set: requires a change"),
         (["ctl", "nobody", "set", "rate"], "'rate': has no '='"),
         (["ctl", "nobody", "show", "rate=1mbit"], "show takes no more arguments"),
     ],

@@ -35,7 +35,7 @@ BLOCKED_DB = 3.0
 
 
 class _Air(NamedTuple):
-    """What a carrier offers, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
+    """The series of a carrier, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
 
     sinr_db: Floats
     mcs: NDArray[np.int16]
@@ -60,12 +60,12 @@ class _Air(NamedTuple):
 
 
 def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
-    """Realise a scene for some seeds at once; each result is what that seed alone gives.
+    """Realise a scene for some seeds at once; each result equals that of its seed alone.
 
     Parameters
     ----------
     budget : Budget
-        What the seeds share.
+        The parts that all seeds have in common.
     seeds : sequence of int
         Not negative.
     """
@@ -197,7 +197,7 @@ def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], 
 def _states(
     link: NDArray[np.uint8], los: NDArray[np.bool_], blockage_db: Floats, mcs: NDArray[np.int16]
 ) -> NDArray[np.uint8]:
-    """Name what the radio does at each step."""
+    """Return the state of the radio at each step."""
     code = {name: np.uint8(STATES.index(name)) for name in STATES}
     state = np.where(los, np.where(blockage_db > BLOCKED_DB, code["blocked"], code["los"]), code["nlos"])
     state[link == Link.FALLBACK] = code["fallback"]

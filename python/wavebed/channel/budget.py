@@ -1,4 +1,4 @@
-"""What of a link budget is the same for every seed: places, path loss, edges of buildings, described obstacles.
+"""The part of a link budget that all seeds have in common: places, path loss, edges of buildings, obstacles.
 
 Buildings decide between LOS and NLOS. At a building's edge the direct path does not end at once: it is diffracted, and
 its loss grows over the Fresnel zone (model B of TR 38.901 7.6.4.2 with the building as the screen) until it reaches the
@@ -44,7 +44,7 @@ class Sight:
     station : BaseStation
         The base station.
     carrier, propagation
-        What it transmits, and the scenario of TR 38.901.
+        Its carrier, and the scenario of TR 38.901.
     los : (n,) bool
         Whether no building stands in the direct path; all true where LOS is drawn.
     intervals : tuple of Interval
@@ -54,11 +54,11 @@ class Sight:
     los_loss_db : (n,) float64
         Path loss, had the direct path been free.
     behind_db : (n,) float64
-        What NLOS loses beyond that, at least 0.
+        Loss of NLOS beyond that, at least 0.
     edge_db : (n,) float64
-        What buildings cost beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
+        Loss of buildings beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
     blockage_db : (n,) float64
-        What the other obstacles cost the direct path.
+        Loss of the direct path by the other obstacles.
     """
 
     station: BaseStation
@@ -74,7 +74,7 @@ class Sight:
 
 
 class Budget:
-    """All that the realisations of a scene share; each part is worked out when it is first needed."""
+    """The part that all realisations of a scene have in common; each value is computed at its first use."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

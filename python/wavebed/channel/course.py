@@ -1,4 +1,4 @@
-"""What serves each seed of a batch at each step: the state machines' phases, laid over the steps."""
+"""The serving beam of each seed of a batch at each step: the phases of the state machines, by step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SWEEP_PERIOD_S = 0.002
 
 
 class Course(NamedTuple):
-    """What serves one seed: phases, and for each step the link, the base station and the beam."""
+    """The serving beam of one seed: phases, and for each step the link, the base station and the beam."""
 
     phases: tuple[Phase, ...]
     link: NDArray[np.uint8]
@@ -73,7 +73,7 @@ def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
 
 
 def _cells(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
-    """Radio link monitoring of NR and LTE; after T311 the way back is that from idle, where the scene names it."""
+    """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
     timers = replace(scene.timers, indication_s=period_s)
     connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
     setup_s = connection.rrc.promotion_ns / 1e9 if connection is not None and connection.rrc is not None else None

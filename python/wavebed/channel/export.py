@@ -27,7 +27,7 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
     Parameters
     ----------
     realisation : Realisation
-        What the channel did.
+        The realisation.
     direction : {"down", "up"}
         Towards the UE or away from it.
     """

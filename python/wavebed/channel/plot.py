@@ -264,7 +264,7 @@ class MapPicture(NamedTuple):
     region : Region
         What it shows, in metres.
     box : (float, float, float, float)
-        Where the region lies in the drawing: left, top, width and height as shares of its width and height.
+        Where the region lies in the drawing: left, top, width and height as fractions of its width and height.
     """
 
     svg: str

@@ -1,4 +1,4 @@
-"""What a picture of realisations shows: curves, states and the walk, of one seed or over many."""
+"""The data of a picture: curves, states and the walk, of one seed or over many."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Album:
 
     @property
     def warnings(self) -> list[str]:
-        """What was warned of, each once."""
+        """The warnings, each once."""
         return list(self._warnings)
 
     def summary(self) -> Summary:

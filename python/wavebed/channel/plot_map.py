@@ -31,23 +31,23 @@ BUILDING_EDGE = "#8b97a3"
 THING = "#4d3b63"
 STATION = "#1d2733"
 FALLBACK = "#00704f"
-#: Obstacles widen the map by at most this share of what the base stations and the walk need.
+#: Obstacles widen the map by at most this fraction of the extent of the base stations and the walk.
 WIDEN = 0.35
-#: No side of the map is shorter than this share of the other.
+#: No side of the map is shorter than this fraction of the other.
 NARROWEST = 0.16
 MOST_TICKS = 9
-#: A stop of less than this share of the time is not written at the walk.
+#: A stop of less than this fraction of the time is not written at the walk.
 SHORT_STOP = 0.04
 #: Obstacles of fewer pixels than this get a mark, so that they are seen.
 TINY = 7.0
-#: What a UE is called that never moves.
+#: The label of a UE that never moves.
 STANDING = "UE"
 #: The beam of a 3GPP element is 65° wide (TR 38.901 Table 7.3-1).
 BEAM_DEG = 65.0
 
 
 class Region(NamedTuple):
-    """What the map shows, in metres."""
+    """The region of the map, in metres."""
 
     left: float
     bottom: float
@@ -155,7 +155,7 @@ def _screen_ends(screen: Screen, station: BaseStation, shift: Place) -> tuple[Pl
 
 
 def _clipped(start: Place, end: Place, region: Region) -> tuple[Place, Place] | None:
-    """Return the part of a line that is on the map (Liang and Barsky's way)."""
+    """Return the part of a line that is on the map (Liang and Barsky)."""
     first, last = 0.0, 1.0
     step = (end[0] - start[0], end[1] - start[1])
     for axis, (low, high) in enumerate(((region.left, region.right), (region.bottom, region.top))):
@@ -303,7 +303,7 @@ def _mark_base_stations(axes: Axes, scene: Scene, region: Region, labels: Labels
 
 
 def _draw_walk(axes: Axes, walk: Walk, labels: Labels) -> None:
-    """Draw the way in the colours of the states; outages lie above the rest."""
+    """Draw the walk in the colours of the states, outages on top."""
     from matplotlib.collections import LineCollection
 
     xy = walk.position_m[:, :2]

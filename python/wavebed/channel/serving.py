@@ -1,4 +1,4 @@
-"""Which base station and beam serve, and when nothing does: handover, failure, recovery, fallback and the way back.
+"""The serving base station and beam: handover, failure, recovery, fallback and return.
 
 A state machine over indication periods. It is told the SINR of each base station's beams and answers with phases.
 """
@@ -26,7 +26,7 @@ BEAM_HYSTERESIS_DB = 3.0
 
 
 class Link(IntEnum):
-    """What the link does in a phase."""
+    """The state of the link in a phase."""
 
     CONNECTED = 0
     OUTAGE = 1
@@ -35,7 +35,7 @@ class Link(IntEnum):
 
 
 class Phase(NamedTuple):
-    """From `start_s` to the next phase: what the link does, and by which base station and beam."""
+    """From `start_s` to the next phase: the state of the link, its base station and its beam."""
 
     start_s: float
     link: Link

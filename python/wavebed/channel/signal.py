@@ -1,4 +1,4 @@
-"""What is random in a link budget: LOS where it is drawn, shadowing, pointing errors, fading; one row for each seed."""
+"""The random part of a link budget: LOS where it is drawn, shadowing, pointing errors, fading; one row per seed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Signal:
     path_loss_db, shadowing_db, gain_db : float64
         Parts of the budget that both beams share; the path loss includes the edges of buildings.
     blockage_db : float64
-        What obstacles, the user's body and a crowd that is not described cost the direct path.
+        Loss of the direct path by obstacles, the user's body and a crowd that is not described.
     direct_db, reflected_db : float64
         SINR of the two beams without fading; ``None`` where the scene has no second beam.
     """
@@ -62,7 +62,7 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     Parameters
     ----------
     budget, sight
-        What does not depend on the seed.
+        The part that does not depend on the seed.
     seeds : sequence of int
         One row each.
     role : str

@@ -67,7 +67,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a scene's realisations come to.
+    """The summary of a scene's realisations.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ class Summary:
     rows : tuple of Figures
         One for each state of the geometry, in their order.
     rule : str
-        What decides the states of the geometry.
+        The source of the states of the geometry.
     whole : Figures
         The whole time.
     radio_shares : dict of str to Spread
-        Share of time in each state of the radio that occurs.
+        Fraction of time in each state of the radio that occurs.
     rate_percentiles_bps, up_rate_percentiles_bps : dict of int to Spread
         The capacity that is not exceeded in that share of the time.
     """
@@ -132,7 +132,7 @@ class Gathering:
         self._up_rates.append(_percentiles(realisation.up_rate_bps, times_s))
 
     def summary(self) -> Summary:
-        """Work out what all that was taken in comes to."""
+        """Return the summary of all realisations so far."""
         first = self._states[0]
         differ = any(states != first for states in self._states)
         if differ:
@@ -190,7 +190,7 @@ class _Columns:
 
 
 def _rule(scene: Scene) -> str:
-    """Say what decides the states of the geometry."""
+    """Return the source of the states of the geometry."""
     if scene.reference is not None:
         return "every box, in the plan, as in the study; mode 3gpp lets people and trees attenuate instead"
     return "drawn from its probability" if scene.draws_los else "buildings, in space"

@@ -27,7 +27,7 @@ fractions and probabilities `0.01%`.
 |---|---|
 | 0 | success; `shell` has the status of its command |
 | 1 | the experiment failed |
-| 2 | the arguments or a file are wrong: one line says which, what is wrong, and what would be right |
+| 2 | the arguments or a file are wrong: one line names the argument or file, the rule and the remedy |
 | 3 | the machine cannot do it: `wavebed doctor` explains |
 | 130 | interrupted |
 """

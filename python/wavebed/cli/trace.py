@@ -35,7 +35,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Read, convert, plot, cut and scale traces and patterns. The format is found from the content.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    info = actions.add_parser("info", help="duration, rates, outages", description="Print what a trace holds.")
+    info = actions.add_parser(
+        "info", help="duration, rates, outages", description="Print the duration, rates and outages of a trace."
+    )
     _add_input(info)
     _add_outage(info)
     info.add_argument(
@@ -46,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     convert = actions.add_parser(
         "convert",
         help="write a trace in another format",
-        description="Write a trace in another format. What the format cannot hold is said on standard error.",
+        description="Write a trace in another format. A note on standard error names the data that it cannot hold.",
     )
     _add_input(convert)
     _add_output(convert)
@@ -127,7 +129,7 @@ def _factor(text: str) -> Fraction:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked.
+    """Run the action.
 
     Raises
     ------

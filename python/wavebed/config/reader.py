@@ -31,9 +31,9 @@ class Reader(Generic[_Value]):
     read : callable
         Returns the value, or raises `wavebed.config.problems.Problem` with the rule and the remedy.
     write : str
-        What to write, for people: ``TIME``, ``live|sampled``.
+        The form of the value, for people: ``TIME``, ``live|sampled``.
     schema : mapping or callable
-        Its JSON Schema (draft 2020-12), or what returns it.
+        Its JSON Schema (draft 2020-12), or a function that returns it.
     raw : callable
         Gives the value back as TOML gives it, so that `read` reads the same one; by default the value itself.
     keys, each : callable, optional
@@ -59,7 +59,7 @@ class Reader(Generic[_Value]):
         self._schema = schema
 
     def __call__(self, value: object) -> _Value:
-        """Return what `value` says."""
+        """Return the value that `value` describes."""
         return self.read(value)
 
     def text(self, value: _Value) -> str:
@@ -70,7 +70,7 @@ class Reader(Generic[_Value]):
         return f"{raw:g}" if isinstance(raw, float) else json.dumps(raw)
 
     def schema(self) -> Schema:
-        """Return the JSON Schema of what can be written."""
+        """Return the JSON Schema of the value."""
         return self._schema() if callable(self._schema) else self._schema
 
 

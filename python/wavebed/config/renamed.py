@@ -37,7 +37,7 @@ def with_new_names(
     source : str
         The start of a note: the file and the keys above, such as ``"file.toml: path."``.
     prefix : str
-        What stands before a key of this table: ``"--"`` for options.
+        The prefix of a key of this table: ``"--"`` for options.
 
     Raises
     ------

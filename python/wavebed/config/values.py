@@ -1,6 +1,6 @@
-"""Read one value of a file or an option: text, number or table in; a number with its unit, or what was asked for, out.
+"""Read one value of a file or an option: text, number or table in; a number in its base unit, or a type, out.
 
-Every function takes what TOML or the command line gave, and raises `Problem` with the rule and the remedy. On the
+Every function takes a value of TOML or of the command line, and raises `Problem` with the rule and the remedy. On the
 command line a table is written as TOML writes it inline: ``--loss '{model = "gilbert-elliott", p = "1%", r = "9%"}'``.
 """
 
@@ -65,7 +65,7 @@ def table_of(text: object) -> object:
 def quantity(
     parse: Callable[[str], _Value], example: str, write: str, schema: Schema, raw: Callable[[_Value], Json]
 ) -> Reader[_Value]:
-    """Make a parser of quantities accept anything, and refuse what is not text."""
+    """Make a parser of quantities accept any value, and refuse those that are no text."""
 
     def read(value: object) -> _Value:
         if not isinstance(value, str):

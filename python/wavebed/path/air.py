@@ -1,4 +1,4 @@
-"""Scene, radio and UE limit of a hop: what acts on both of its links.
+"""Scene, radio and UE limit of a hop, which act on both of its links.
 
 As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
 the radio that is below it: that of an earlier source, of the scene, or of the trace.
@@ -66,7 +66,7 @@ class Air(Struct):
             self.ue_limit, self.limit_given = read.ue_limit, True
 
     def pattern(self, direction: str) -> ScenePattern | None:
-        """Return what drives a link of the scene; ``None`` without a scene."""
+        """Return the pattern of a link of the scene; ``None`` without a scene."""
         if self.scene is None:
             if self.mode is not None:
                 raise Problem("requires scene: add it", self.mode[1])
@@ -178,15 +178,15 @@ def check_link(link: Link, traces: Traces, place: str) -> None:
     if isinstance(rate, PatternFile) and "rate_bps" not in traces.columns(rate):
         raise Problem(f"cannot serve opportunities: use a trace of rates, {_OFF_REMEDY}", place)
     if link.outage != "hold":
-        raise Problem(f"holds its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
+        raise Problem(f"keeps its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
     if link.queue_unit != "packet":
-        raise Problem(f"holds wire segments: remove queue-unit, {_OFF_REMEDY}", place)
+        raise Problem(f"queues wire segments: remove queue-unit, {_OFF_REMEDY}", place)
 
 
 def with_link_keys(
     settings: MacSettings, direction: str, queue: Queue | None, overhead_bytes: int | None, place: str
 ) -> MacSettings:
-    """Return the settings with what the keys of one link say: `queue` is the per-UE buffer.
+    """Return the settings with the values of one link: `queue` is the per-UE buffer.
 
     Parameters
     ----------
@@ -217,5 +217,6 @@ def with_link_keys(
         overhead_bytes=side.overhead_bytes if overhead_bytes is None else overhead_bytes,
     )
     if side.discard_ns is not None and side.queue.kind == "fq_codel":
-        raise Problem("has no single order, which the radio's discard timer needs: use codel, or turn that off", place)
+        rule = "has no single order, which the discard timer of the radio requires"
+        raise Problem(f'{rule}: use codel, or write discard = "off" in the table radio', place)
     return replace(settings, down=side) if direction == "down" else replace(settings, up=side)

@@ -45,7 +45,7 @@ LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_co
 
 
 class LabPlan(Struct, frozen=True):
-    """What a laboratory does beside its path.
+    """The options of a laboratory beside its path.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class LabPlan(Struct, frozen=True):
     seed : int
         Of all random processes.
     command : sequence of str or None
-        What runs on the client; ``None`` for a laboratory that is driven through its socket.
+        The command on the client; ``None`` for a laboratory that is driven through its socket.
     background : sequence of (str, sequence of str)
-        Host and command of what runs beside.
+        Host and command of each program that runs beside it.
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
     wait : bool
@@ -116,7 +116,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
 
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
-    """Return what ``wavebed-core lab`` reads: a network whose hosts stand in a row, and what is done in it."""
+    """Return the laboratory file of ``wavebed-core lab``: a network whose hosts stand in a row, and its programs."""
     known = stages.plain(network)
     legs = cast("list[dict[str, Json]]", known.pop("legs"))
     return {
@@ -205,7 +205,7 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
 
 
 def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> Stage:
-    """Return what serves the link at its rate: its radio, or a bottleneck."""
+    """Return the stage that serves the link at its rate: a radio or a bottleneck."""
     served = _rate(rate, link.sampled, path.seed, traces)
     if link.radio is not None:
         air = cast("AirRate", served)  # `wavebed.path.air.check_link` has refused the others

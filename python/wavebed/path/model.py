@@ -1,4 +1,4 @@
-"""What a path is, in types that cannot be wrong: hosts, hops, and the two links of each hop.
+"""The path, in types that cannot be wrong: hosts, hops, and the two links of each hop.
 
 Times are nanoseconds, sizes bytes, rates bits of IP packets per second, probabilities numbers from 0 to 1. A value of
 ``None`` means that the link has no such stage.
@@ -47,7 +47,7 @@ class PatternFile(Struct, frozen=True):
     format : str or None
         The name of its format, where the content fits several.
     end : str
-        ``repeat``, ``hold`` or ``stop``: what follows the end of the pattern.
+        ``repeat``, ``hold`` or ``stop``: repeat it, hold its last value, or stop the link.
     start_ns : int
         Where in the pattern the laboratory's time begins.
     """

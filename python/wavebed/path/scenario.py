@@ -1,7 +1,7 @@
 """Read a path from a scenario file and from options.
 
 A scenario is a TOML file with a table ``[path]``. Everything is checked here: unknown keys fail with the file, the
-key, the rule and the remedy. What comes out is a `PathModel`, whose values are all valid.
+key, the rule and the remedy. The result is a `PathModel`, whose values are all valid.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_path_of(
     Parameters
     ----------
     document : mapping
-        What `read_document` returned, perhaps changed since.
+        The result of `read_document`, perhaps changed since.
     scenario : pathlib.Path or None
         The file that it is from: names of files are relative to its folder, and messages name it.
     options, traces
@@ -236,7 +236,7 @@ class _Reader:
         table = at(self.place(name), lambda host: read_table(model, host, f"[path.{name}]"), given)
         if path.nat and name == "server":
             if given:
-                raise Problem("with nat the server is this machine: remove what would change it", self.place(name))
+                raise Problem("with nat the server is this machine and has no keys: remove them", self.place(name))
             return Host(name)
         own = None if "congestion-control" in self.options else table.congestion_control
         return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl)

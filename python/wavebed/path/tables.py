@@ -58,13 +58,13 @@ DEFAULT_SYSCTLS = {
     "net.ipv4.tcp_wmem": "4096 16384 536870912",
     "net.ipv4.tcp_no_metrics_save": "1",
 }
-"""What every host starts with: buffers that do not limit a flow, and no memory of earlier connections."""
+"""The settings of every host at its start: buffers that do not limit a flow, and no metrics of earlier connections."""
 
 _UNIT = values.word("packet", "superpacket")
 
 
 class RadioChoice(Struct, frozen=True):
-    """What a key ``radio`` says: off, or a preset (``None``: that which is below) and a table that changes it."""
+    """The value of a key ``radio``: off, or a preset (``None``: the lower one) and a table that changes it."""
 
     off: bool = False
     preset: str | None = None
@@ -215,7 +215,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["packet", "superpacket"],
         Key(
             _UNIT,
-            "what a limit in packets counts: wire segments, or what an offloading host hands over at once",
+            "unit of a limit in packets: wire segments, or GSO packets of an offloading host",
             needs="rate",
         ),
     ] = "packet"
@@ -225,7 +225,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["packet", "superpacket"],
         Key(
             _UNIT,
-            "what is lost at once: a wire segment, or what an offloading host hands over at once",
+            "unit of a loss: a wire segment, or a GSO packet of an offloading host",
             needs="loss",
         ),
     ] = "packet"
@@ -233,7 +233,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["exit", "entry"],
         Key(
             values.word("exit", "entry"),
-            "whether what is lost has used the bottleneck (`exit`, as on a radio) or never reaches it (`entry`)",
+            "`exit`: a lost packet has used the bottleneck, as on a radio; `entry`: it never reaches the bottleneck",
             needs="loss",
         ),
     ] = "exit"
@@ -364,7 +364,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
 class EdgeTable(HostTable, frozen=True, kw_only=True):
     """``[path.edge]``."""
 
-    after: Annotated[str, Key(values.name, "name of the hop that leads to the edge from the server")]
+    after: Annotated[str, Key(values.name, "name of the hop between the server and the edge")]
 
 
 DIRECTED = {

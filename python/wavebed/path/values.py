@@ -51,7 +51,7 @@ class _Bucket(Struct, frozen=True, kw_only=True):
 class _Pattern(Struct, frozen=True, kw_only=True):
     pattern: Annotated[FilePath, Key(file_path, "a pattern or trace")]
     format: Annotated[str | None, Key(text, "its format", absent="found from the content")] = None
-    end: Annotated[TraceEnd, Key(TRACE_END, "what follows its end")] = "repeat"
+    end: Annotated[TraceEnd, Key(TRACE_END, "at its end: repeat it, hold its last value, or stop the link")] = "repeat"
     start_at_ns: Annotated[int, Key(time_ns, "where in it the laboratory's time begins")] = 0
 
 
@@ -112,7 +112,7 @@ def rate(value: object) -> Rate:
         return Constant(rate_bps(value))
     given = read_table(_Bucket, value, "{token-bucket = RATE, burst = SIZE}")
     if given.burst_bytes < 1:
-        raise Problem("a bucket of nothing passes nothing: write at least one packet, such as 1500b", "burst")
+        raise Problem("an empty bucket passes no packet: write at least one packet, such as 1500b", "burst")
     return TokenBucket(given.token_bucket_bps, given.burst_bytes)
 
 

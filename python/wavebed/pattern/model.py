@@ -39,7 +39,7 @@ class Pattern:
     Parameters
     ----------
     kind : {"steps", "opportunities", "packets"}
-        What ``index`` counts and how a row holds.
+        The unit of ``index``, and how long a row holds.
     index : int64 array
         Time in nanoseconds, or the index of a wire segment for ``packets``.
     period : int

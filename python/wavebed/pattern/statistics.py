@@ -1,4 +1,4 @@
-"""What ``wavebed trace info`` says about a pattern."""
+"""The figures of ``wavebed trace info``."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
         Rrc(inactivity_ns=11_576 * _MS, promotion_ns=260 * _MS, paging_ns=1280 * _MS),
     ),
 }
-"""What ``drx = "on"`` and ``rrc = "on"`` mean."""
+"""The values of ``drx = "on"`` and ``rrc = "on"``."""
 
 
 def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
@@ -101,7 +101,7 @@ def _nr(numerology: int) -> RadioSettings:
         prepare_slots=(2, 2, 2, 3)[
             numerology
         ],  # N2 = 10, 12, 23, 36 symbols: TS 38.214 Table 6.4-1; at least 5G-LENA's
-        first_bytes=512,  # what srsRAN grants to a scheduling request
+        first_bytes=512,  # the grant of srsRAN after a scheduling request
     )
     # SDAP 1 (TS 37.324), PDCP 3 and RLC AM 3 (18-bit numbers, TS 38.323 6.2.2.3, TS 38.322 6.2.2.4), MAC 3 (TS 38.321).
     overhead_bytes = 10

@@ -1,6 +1,6 @@
 """Read the settings of the radio, Wi-Fi and UE stages from TOML tables or inline tables.
 
-A table changes what is below it: the preset of a technology, or settings that were read before. Unknown keys are
+A table changes the settings below it: the preset of a technology, or settings that were read before. Unknown keys are
 refused; every part can be ``"off"``.
 """
 
@@ -69,7 +69,7 @@ def mac_settings(
     technology : str
         ``nr``, ``lte`` or ``802.11ad``.
     table : mapping
-        What is to be different; see `wavebed.radio.tables`.
+        The values that differ; see `wavebed.radio.tables`.
     place : str
         How messages name the table.
     numerology : int, optional
@@ -210,7 +210,7 @@ def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
 def _slots(base: Slots, origin: RadioSettings, given: SlotKeys) -> Slots:
     frame = base.frame if given.frame is None else given.frame
     if given.special_symbols is not None and "S" not in frame:
-        raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
+        raise Problem("requires an S slot in the frame: remove it", "special-symbols")
     check_frame(frame, given.special_symbols or base.special_symbols)
     base = _with(base, given, "frame", "special_symbols", "prepare_ns", "decode_ns")
     if given.harq is None:
@@ -299,7 +299,7 @@ def _drx(given: DrxTable | str, usual: Drx) -> Drx | None:
     if short_ns is not None and long_ns % short_ns:
         raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")
     if (given.on_ns or usual.on_ns) >= min(long_ns, short_ns or long_ns):
-        raise Problem("must be less than the cycle: there would be no sleep", "on")
+        raise Problem("must be less than the cycle, or the UE never sleeps", "on")
     changed = _with(usual, given, "inactivity_ns", "long_cycle_ns", "on_ns")
     return replace(changed, short_cycle_ns=short_ns, short_cycles=short_cycles)
 

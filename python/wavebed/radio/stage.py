@@ -37,7 +37,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
     direction : str
         ``down`` or ``up``.
     rate : Constant or PatternRate
-        What drives it.
+        Its rate.
     """
     side = settings.down if direction == "down" else settings.up
     return radio.Radio(

@@ -1,4 +1,4 @@
-"""What no single key can know: whether the things of a scene can stand together."""
+"""Checks of a scene that concern several keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees whom: exact times at which boxes stand in the direct path.
+"""Line of sight: exact times at which boxes block the direct path.
 
 Between two corners of the trajectories, a base station, a UE and a box all move straight and evenly, so that the
 UE and the base station are linear in time as seen from the box. A box and a line of sight are then parted by
@@ -137,7 +137,7 @@ def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height
     station : int
         Index of the base station.
     ignore_height : bool
-        Look from above: a box of any height is in the way.
+        Look from above: a box of any height blocks.
     """
     box = obstacle.shape
     assert isinstance(box, Box), "screens attenuate; they do not decide"

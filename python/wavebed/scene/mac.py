@@ -15,7 +15,7 @@ __all__ = ["read_radio", "read_ue_limit"]
 
 
 def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> MacSettings:
-    """Return the settings of the radio stage: the preset of the carrier, its slots, and what the table changes.
+    """Return the settings of the radio stage: the preset of the carrier, its slots, and the changes of the table.
 
     Raises
     ------

@@ -63,7 +63,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """What the radio transmits on.
+    """The carrier of the radio.
 
     Parameters
     ----------
@@ -172,12 +172,12 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something in the way.
+    """An obstacle.
 
     Parameters
     ----------
     name, kind : str
-        What it is called, and what it is.
+        Its name and its kind.
     shape : Box or Screen
         Boxes of kind ``building`` decide LOS or NLOS; everything else attenuates by model B.
     track : Track or None
@@ -185,7 +185,7 @@ class Obstacle:
     present_s : tuple of (float, float)
         When it is there; empty: always.
     transmission_loss_db : float
-        Loss of what goes through it, infinite for opaque things.
+        Transmission loss, infinite for opaque obstacles.
     """
 
     name: str
@@ -226,7 +226,7 @@ class Scene:
     Parameters
     ----------
     name, title : str
-        The file's stem, and what people read.
+        The file's stem, and the title for people.
     anchor : str
         The published anchor that the numbers come from, or ``illustrative``.
     source : pathlib.Path or None
@@ -240,7 +240,7 @@ class Scene:
     ue : Ue
         The phone or modem.
     obstacles : tuple of Obstacle
-        What stands or moves between them.
+        Buildings, people, vehicles and other obstacles.
     draws_los : bool
         Whether LOS is drawn from its probability, because the scene describes no buildings.
     reflection_loss_db : float or None
@@ -251,15 +251,15 @@ class Scene:
     fallback : Fallback or None
         Where the link falls back to.
     timers : Timers
-        What decides an outage.
+        The timers of link failure.
     reference : ReferenceChain or None
         Set in scenes that mode ``reference`` can reproduce.
     radio : MacSettings
-        What the radio stage of both links is to do.
+        The settings of the radio stage of both links.
     ue_limit : UeLimit or None
         Packet-rate limit of the UE.
     fitted : tuple of str
-        Names of values that were fitted to a measurement, with what they were fitted to.
+        Names of values that were fitted to a measurement, with the measurement.
     """
 
     name: str

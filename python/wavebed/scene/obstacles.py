@@ -25,9 +25,9 @@ def read_obstacles(tables: object, frequency_hz: float, duration_s: float) -> tu
     Parameters
     ----------
     tables : object
-        What TOML gave.
+        The value in TOML.
     frequency_hz : float
-        Of the carrier: what goes through glass depends on it.
+        Of the carrier: the transmission loss of glass depends on it.
     duration_s : float
         When the scene ends.
 
@@ -84,7 +84,7 @@ def _obstacle(given: object, frequency_hz: float, duration_s: float) -> Obstacle
 
 
 def _start(table: ObstacleTable, shape: Box | Screen) -> Vector:
-    """Return what moves along the trajectory: of a box the corner that the author wrote."""
+    """Return the point that moves along the trajectory: of a box the corner that the author wrote."""
     if isinstance(shape, Screen):
         return shape.centre_m
     assert table.from_m is not None, "a box has corners"

@@ -1,4 +1,4 @@
-"""Read a scene: every key is checked here, and what comes out is a `Scene` whose values are all valid."""
+"""Read a scene: every key is checked here, and the result is a `Scene` whose values are all valid."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def reference_page() -> str:
         "legs": _rows(("leg", "meaning"), [(f"`{form}`", meaning) for form, meaning in LEG_FORMS]),
         "obstacle keys": markdown_table(ObstacleTable),
         "kinds": _rows(
-            ("kind", "what it is", "what goes through it loses"),
+            ("kind", "description", "transmission loss"),
             [(f"`{name}`", kind.meaning, kind.loss) for name, kind in KINDS.items()],
         ),
         "fallback keys": markdown_table(FallbackTable),

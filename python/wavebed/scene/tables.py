@@ -1,7 +1,7 @@
 """Every table of a scene as its author writes it: the keys, their defaults and their meaning.
 
 The reader, the reference page and the JSON Schema come from these types. `Array`, `Timers` and `ReferenceChain` go into
-the scene as they are; the others leave something open, which `wavebed.scene.read` resolves.
+the scene as they are; `wavebed.scene.read` resolves the others.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ LEG_FORMS = (
     ('{ stay = "2s" }', "stand still for a time"),
     ('{ stay-until = "10s" }', "stand still until a moment of the scene"),
     ('{ go-to = [75, 44.8], speed = "1.5m/s" }', "go straight to a place at a speed"),
-    ('{ go-to = [75, 44.8], until = "32s" }', "go straight to a place, evenly, so as to be there at a moment"),
+    (
+        '{ go-to = [75, 44.8], until = "32s" }',
+        "go straight to a place at the constant speed that arrives there at a moment of the scene",
+    ),
 )
-"""The legs of a trajectory and what they mean; `wavebed.scene.trajectory` reads them."""
+"""The legs of a trajectory and their meaning; `wavebed.scene.trajectory` reads them."""
 
 _FOREIGN = {
     "nr": (),
@@ -81,7 +84,7 @@ def _radio_schema() -> Schema:
 class CarrierTable(Struct, frozen=True, kw_only=True):
     """``[carrier]`` and ``[fallback.carrier]``."""
 
-    technology: Annotated[Technology, Key(word("nr", "lte", "802.11ad"), "what it is")]
+    technology: Annotated[Technology, Key(word("nr", "lte", "802.11ad"), "radio technology")]
     frequency_hz: Annotated[float, Key(values.frequency_hz, "centre frequency")]
     bandwidth_hz: Annotated[float, Key(values.frequency_hz, "channel bandwidth")]
     numerology: Annotated[
@@ -128,11 +131,11 @@ class Array(Struct, frozen=True):
         Key(word("3gpp", "isotropic"), "`3gpp`: 8 dBi, 65° wide (TR 38.901 Table 7.3-1); `isotropic`: 0 dBi"),
     ] = "isotropic"
     azimuth_deg: Annotated[
-        float | None, Key(values.angle_deg, "where the panel looks", absent="it faces the other end")
+        float | None, Key(values.angle_deg, "azimuth of the panel", absent="towards the other end")
     ] = None
     elevation_deg: Annotated[
         float | None,
-        Key(values.angle_deg, "where the panel looks, from the horizon up", absent="it faces the other end"),
+        Key(values.angle_deg, "elevation of the panel above the horizon", absent="towards the other end"),
     ] = None
     tracking_error_deg: Annotated[
         float, Key(values.angle_deg, "standard deviation of the beam's pointing error in each plane")
@@ -165,8 +168,8 @@ _ARRAY = table(Array, "array = { rows = 8, columns = 8 }")
 class BaseStationTable(Struct, frozen=True, kw_only=True):
     """``[[base-station]]`` and ``[fallback.base-station]``."""
 
-    name: Annotated[str, Key(name, "what it is called")]
-    position_m: Annotated[Vector, Key(values.vector(3), "where its antenna is", name="at")]
+    name: Annotated[str, Key(name, "its name")]
+    position_m: Annotated[Vector, Key(values.vector(3), "place of its antenna", name="at")]
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power, all antennas together")]
     noise_figure_db: Annotated[
         float, Key(values.gain_db, "noise figure of its receiver (as in the LTE module of ns-3)")
@@ -177,7 +180,7 @@ class BaseStationTable(Struct, frozen=True, kw_only=True):
 class UeTable(Struct, frozen=True, kw_only=True):
     """``[ue]``."""
 
-    start_m: Annotated[Vector, Key(values.vector(3), "where it is at the beginning")]
+    start_m: Annotated[Vector, Key(values.vector(3), "its place at the beginning")]
     trajectory: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays", was="way")] = ()
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power (power class 3, TS 38.101-1 Table 6.2.1-1)")] = (
         23.0
@@ -199,8 +202,8 @@ class UeTable(Struct, frozen=True, kw_only=True):
 class ObstacleTable(Struct, frozen=True, kw_only=True):
     """``[[obstacle]]``: a box with two corners, or a screen with a middle and a width."""
 
-    name: Annotated[str, Key(name, "what it is called; no two have the same name")]
-    kind: Annotated[ObstacleKind, Key(word(*KINDS), "what it is: kinds below", write="KIND")]
+    name: Annotated[str, Key(name, "its name; no two have the same")]
+    kind: Annotated[ObstacleKind, Key(word(*KINDS), "its kind: kinds below", write="KIND")]
     from_m: Annotated[
         tuple[float, float] | None,
         Key(values.vector(2), "box: one corner of its foot", absent="it is a screen"),
@@ -223,9 +226,11 @@ class ObstacleTable(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     trajectory: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`", was="way")] = ()
-    present_s: Annotated[tuple[tuple[float, float], ...], Key(values.periods, "when it is there", absent="always")] = ()
+    present_s: Annotated[
+        tuple[tuple[float, float], ...], Key(values.periods, "the times at which it is present", absent="always")
+    ] = ()
     transmission_loss_db: Annotated[
-        float | None, Key(values.gain_db, "loss of what goes through it", absent="that of the kind")
+        float | None, Key(values.gain_db, "transmission loss", absent="that of the kind")
     ] = None
 
 
@@ -245,7 +250,7 @@ class FallbackTable(Struct, frozen=True, kw_only=True):
 
 
 class Timers(Struct, frozen=True):
-    """``[timers]``: what decides that a link has failed, and how it comes back."""
+    """``[timers]``: link failure, recovery and handover."""
 
     out_of_sync_db: Annotated[
         float,
@@ -281,7 +286,7 @@ class Timers(Struct, frozen=True):
 
 
 class ReferenceChain(Struct, frozen=True):
-    """``[reference]``: how the study's traffic ran through its simulator, which mode ``reference`` needs."""
+    """``[reference]``: the traffic and the simulator of the study, for mode ``reference``."""
 
     offered_bps: Annotated[float, Key(values.rate_bps, "UDP traffic offered in the simulation")] = 1.001e9
     rlc_buffer_bytes: Annotated[int, Key(size_bytes, "the RLC buffer that fills and drains", name="rlc-buffer")] = (
@@ -310,7 +315,7 @@ _UE_LIMIT_SCHEMA = functools.partial(table_schema, UeLimitTable)
 class SceneTable(Struct, frozen=True, kw_only=True):
     """A scene file."""
 
-    title: Annotated[str, Key(values.title, "what people read")]
+    title: Annotated[str, Key(values.title, "title for people")]
     anchor: Annotated[str, Key(values.title, "the publication that the numbers come from, or `illustrative`")]
     duration_s: Annotated[float, Key(seconds(0.001), "how long the scene lasts")]
     step_s: Annotated[float, Key(seconds(0.000125), "step of the time series")] = 0.001
@@ -325,7 +330,7 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         Literal["geometry", "drawn"],
         Key(
             word("geometry", "drawn"),
-            "who decides between LOS and NLOS: the buildings of the scene, or where it has none the probability of"
+            "LOS or NLOS by the buildings of the scene, or in a scene without buildings drawn from the probability of"
             " TR 38.901 Table 7.4.2-1",
         ),
     ] = "geometry"
@@ -333,7 +338,7 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         float | None,
         Key(
             values.gain_db,
-            "the floor of what obstacles take away: a reflected path or a second beam that is this much weaker than"
+            "upper bound of the loss by obstacles: a reflected path or a second beam that is this much weaker than"
             " the unobstructed direct one",
             absent="no such path",
         ),
@@ -363,7 +368,7 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         object,
         Key(
             unread("[[obstacle]]", _OBSTACLES_SCHEMA, each=functools.partial(fields, ObstacleTable)),
-            "what stands or moves between them: keys below",
+            "obstacles, which may move: keys below",
         ),
     ] = []
     fallback: Annotated[
@@ -375,13 +380,13 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     ] = None
     timers: Annotated[
         Timers,
-        Key(_sub(Timers, "[timers]"), "what decides an outage: keys below", absent="the defaults below"),
+        Key(_sub(Timers, "[timers]"), "timers of link failure: keys below", absent="the defaults below"),
     ] = Timers()
     reference: Annotated[
         ReferenceChain | None,
         Key(
             _sub(ReferenceChain, "[reference]"),
-            "what mode `reference` needs: keys below",
+            "the source study, for mode `reference`: keys below",
         ),
     ] = None
     radio: Annotated[

@@ -1,4 +1,4 @@
-"""Read one value of a scene: what TOML gave in; metres, seconds, hertz, decibels or a type of `model` out.
+"""Read one value of a scene: a value of TOML in; metres, seconds, hertz, decibels or a type of `model` out.
 
 Every function raises `Problem` with the rule and the remedy.
 """
@@ -252,5 +252,5 @@ def cell_load(value: object) -> tuple[CellLoad, ...]:
             raise Problem(f"begins at {step.time_s:g} s, not after the one above: write them in order", key)
         read.append(step)
     if not read or read[0].time_s != 0:
-        raise Problem(f"does not say what holds from 0s on: write {example}")
+        raise Problem(f"has no value from 0s on: write {example}")
     return tuple(read)

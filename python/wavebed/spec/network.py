@@ -30,11 +30,11 @@ Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | R
 Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 Setting: TypeAlias = Annotated[str, Meta(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")]
 LEAST_PACKET_MEMORY_BYTES = 16 << 20
-"""A few packets in each direction, and what is kept for reuse."""
+"""A few packets in each direction, and buffers that are kept for reuse."""
 MOST_COALESCE_NS = 10_000_000
 """As long as a radio frame."""
 MOST_SEED = 2**63 - 1
-"""What fits a signed number of 64 bits, which is what TOML and Parquet have."""
+"""The largest signed integer of 64 bits, the integers of TOML and Parquet."""
 _SOURCES = ("rate", "delay", "model")
 """Fields of stages that a pattern may drive."""
 _Node = TypeVar("_Node", bound=Struct)
@@ -81,7 +81,7 @@ class Hop(Part, frozen=True):
 
 
 class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
-    """What lies between two hosts, the part nearest to `start` first; `down` leads from `start` to `end`."""
+    """The hops between two hosts, the one nearest to `start` first; `down` leads from `start` to `end`."""
 
     start: Name
     end: Name

@@ -1,4 +1,4 @@
-"""From a scene to what the study's simulator made of it, millisecond by millisecond."""
+"""The simulator of the study, on a scene, millisecond by millisecond."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REDRAW_S = 0.1
 """How often the small-scale gain is drawn anew."""
 
 CQI_DELAY_S = 0.001
-"""Age of the report that the scheduler acts on."""
+"""Age of the report that the scheduler uses."""
 
 FALL_DB = 0.1
 """Standard deviation of the normal curve by which a block's errors fall with SINR: the normal approximation

@@ -1,4 +1,4 @@
-"""Link adaptation of the study: the level that a channel allows, and what it carries.
+"""Link adaptation of the study: the level that a channel allows, and its rate.
 
 The UE reports one of 15 levels for the whole band. It takes the mean mutual information over the sub-bands and
 finds the highest level that would fail in at most 10 % of transport blocks. A selective channel carries less than a
@@ -72,7 +72,7 @@ def levels() -> tuple[Level, ...]:
 
 
 def rates_bps() -> NDArray[np.int64]:
-    """Return what each level carries; the first entry, 0, is that of no level."""
+    """Return the rate of each level; the first entry, 0, is that of no level."""
     return np.array([0, *(round(level.rate_bps) for level in levels())], dtype=np.int64)
 
 
