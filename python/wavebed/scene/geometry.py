@@ -268,12 +268,12 @@ def _roots(square: Floats, slope: Floats, constant: Floats) -> Floats:
 
 def _slabs(start: Floats, end: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return the first and the last fraction of each straight line inside a box; empty where from ≥ to."""
-    way = end - start
+    step = end - start
     with np.errstate(divide="ignore", invalid="ignore"):
-        one, other = (low - start) / way, (high - start) / way
+        one, other = (low - start) / step, (high - start) / step
     between = (start > low) & (start < high)
-    entry = np.where(way == 0, np.where(between, -np.inf, np.inf), np.minimum(one, other))
-    leave = np.where(way == 0, np.where(between, np.inf, -np.inf), np.maximum(one, other))
+    entry = np.where(step == 0, np.where(between, -np.inf, np.inf), np.minimum(one, other))
+    leave = np.where(step == 0, np.where(between, np.inf, -np.inf), np.maximum(one, other))
     return np.maximum(entry.max(axis=-1), 0.0), np.minimum(leave.min(axis=-1), 1.0)
 
 
