@@ -300,3 +300,35 @@ def test_a_column_of_loss_may_still_be_in_shares(tmp_path: Path) -> None:
     assert old.loss is not None
     assert new.loss is not None
     assert old.loss.tolist() == new.loss.tolist()
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            ("path.join", "path.coalesce"),
+            r"^--set\.path\.join: is the old name of 'path\.coalesce', which is given too",
+        ),
+        (("path.segment.a.rate", "path.hop.a.rate"), r"^--set\.path\.segment\.a\.rate: is the old name of"),
+        (("path.segment.a.device", "path.hop.a.device"), r"^--set\.path\.hop\.a\.device: is the old name of"),
+    ],
+)
+def test_both_names_of_a_change_are_refused(scenario: Path, keys: tuple[str, ...], message: str) -> None:
+    with (
+        warnings.catch_warnings(action="ignore", category=RenamedWarning),
+        pytest.raises(UserError, match=message),
+    ):
+        read_plan(scenario, overrides=dict.fromkeys(keys, "off"))
+
+
+def test_both_names_in_a_treatment_are_refused(scenario: Path) -> None:
+    scenario.write_text(
+        scenario.read_text() + "[[treatment]]\nname = 'a'\nset = { 'path.join' = 'off', 'path.coalesce' = 'off' }\n"
+    )
+    with (
+        warnings.catch_warnings(action="ignore", category=RenamedWarning),
+        pytest.raises(
+            UserError, match=r"old\.toml: treatment\[1\]\.set\.path\.join: is the old name of 'path\.coalesce'"
+        ),
+    ):
+        read_plan(scenario)

@@ -90,7 +90,7 @@ def with_new_keys(changes: Mapping[str, object], source: str) -> dict[str, objec
     found: dict[str, object] = {}
     for key, given in changes.items():
         name, value = _with_new_names(key, given, source)
-        if name != key and name in changes:
+        if name in found or (name != key and name in changes):
             raise both_given(key, name)
         found[name] = value
     return found

@@ -144,9 +144,9 @@ def read_plan(
         If anything in it is wrong.
     """
     document = read_document(scenario)
+    overrides = at("--set", functools.partial(with_new_keys, source="--set: "), overrides or {})
     traces = Traces()
     try:
-        overrides = at("--set", lambda given: with_new_keys(given, "--set: "), overrides or {})
         document = changed(document, overrides)
         run = at("run", _read_run, document.get("run", {}))
         arms = _arms(document, overrides, scenario, only, traces)
@@ -244,8 +244,7 @@ def _arms(
         changes = table.get("set", {})
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
-        source = f"{scenario}: "
-        changes = at(f"{where}.set", lambda given: with_new_keys(given, source), changes)  # noqa: B023 - called at once
+        changes = at(f"{where}.set", functools.partial(with_new_keys, source=f"{scenario}: "), changes)
         for key in changes:
             parts = at(f"{where}.set", key_parts, key)
             if parts[0] == _OF_THE_RUN or parts == _SEED:
