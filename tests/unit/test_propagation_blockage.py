@@ -149,5 +149,5 @@ def test_what_is_skipped_would_have_lost_less_than_a_tenth_of_a_decibel(
 def test_far_obstacles_are_not_computed(monkeypatch):
     place, time = crossing()
     far = [Obstacle(f"{i}", "person", Screen((25.0, 100.0 + i, 0.0), 0.5, 1.8)) for i in range(20)]
-    monkeypatch.setattr("wavebed.channel.propagation.blockage._blocked_share", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("wavebed.channel.propagation.blockage._blocked_fraction", lambda *_: pytest.fail("computed"))
     assert not blockage_db(BASE, place, time, far, FREQUENCY_HZ).any()

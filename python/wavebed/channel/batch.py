@@ -82,7 +82,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
     down_db = large_db + _pick(fade_db, station)
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
-    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_share)
+    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_fraction)
     fallen = link == Link.FALLBACK
     if fallen.any():
         _fall_back(budget, seeds, fallen, air)
@@ -143,12 +143,17 @@ def _reciprocal(budget: Budget) -> bool:
 
 
 def _faded(
-    budget: Budget, place: int, signals: Sequence[Signal], station: NDArray[np.int16], seeds: Sequence[int], way: str
+    budget: Budget,
+    place: int,
+    signals: Sequence[Signal],
+    station: NDArray[np.int16],
+    seeds: Sequence[int],
+    direction: str,
 ) -> Floats:
     """Fading of one base station, where it serves anyone."""
     if not (station == place).any():
         return np.zeros((1, station.shape[1]))
-    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{way}")
+    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{direction}")
 
 
 def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArray[Number]:
@@ -168,14 +173,14 @@ def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[
     return np.where(beam > 0, _pick(reflected, station), direct)
 
 
-def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_share: Floats | float) -> _Air:
+def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
     """Adapt both directions; the layers of a direction share its power."""
     carrier = sight.carrier
     wifi = budget.scene.radio if isinstance(budget.scene.radio, WifiSettings) else None
     down_db = down_db - 10 * np.log10(carrier.layers)
     down = adapt(down_db, budget.scene.step_s, carrier, "down", wifi=wifi)
     up = adapt(up_db - 10 * np.log10(carrier.uplink_layers), budget.scene.step_s, carrier, "up", wifi=wifi)
-    rates = [(each.rate_bps * own_share).astype(np.int64) for each in (down, up)]
+    rates = [(each.rate_bps * own_fraction).astype(np.int64) for each in (down, up)]
     return _Air(down_db, down.mcs, rates[0], down.bler, rates[1], up.bler)
 
 
@@ -188,8 +193,8 @@ def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], 
     some = [seeds[row] for row in rows.tolist()]
     received = signal(budget, sight, some, "fallback")
     large_db = np.maximum.reduce(received.beams())
-    ways = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
-    down_db, up_db = (large_db + fading(budget, sight, received.los, some, way) for way in ways)
+    streams = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
+    down_db, up_db = (large_db + fading(budget, sight, received.los, some, stream) for stream in streams)
     up_db = up_db + uplink_offset_db(budget, sight)
     air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load))
 

@@ -96,7 +96,7 @@ class Budget:
         return sight(self, fallback.base_station, fallback.carrier, fallback.propagation, None)
 
     @cached_property
-    def own_share(self) -> Floats:
+    def own_fraction(self) -> Floats:
         """Fraction of the cell that its load leaves to this user, at each step."""
         steps = self.scene.cell_load
         if not steps:

@@ -198,8 +198,8 @@ def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: BaseStation, region:
         axes.annotate(
             "", end, start, arrowprops={"arrowstyle": "-|>", "color": THING, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
         ).set_zorder(3)
-        for share in np.linspace(0, 1, 60).tolist():
-            x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+        for fraction in np.linspace(0, 1, 60).tolist():
+            x, y = start[0] + fraction * (end[0] - start[0]), start[1] + fraction * (end[1] - start[1])
             labels.keep_free(labels.around(x, y, 4), rather=True)
     shift = _shown_shift(obstacle, region)
     if shift is None:
@@ -271,12 +271,12 @@ def _draw_beams(axes: Axes, scene: Scene, region: Region) -> None:
 
 def _edge(middle: Place, place: Place, region: Region) -> Place:
     """Return where the line from the middle of the map to a place beyond it comes near the edge."""
-    share = min(
+    fraction = min(
         0.47 * size / abs(far)
         for size, far in zip((region.width, region.height), (place[0] - middle[0], place[1] - middle[1]), strict=True)
         if far
     )
-    return middle[0] + share * (place[0] - middle[0]), middle[1] + share * (place[1] - middle[1])
+    return middle[0] + fraction * (place[0] - middle[0]), middle[1] + fraction * (place[1] - middle[1])
 
 
 def _mark_base_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> None:

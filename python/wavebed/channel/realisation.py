@@ -39,7 +39,7 @@ class Realisation:
     mcs : (n,) int16
         Downlink modulation and coding scheme; -1 where nothing is sent.
     rate_bps, bler : (n,) int64, (n,) float64
-        Downlink: bits of transport blocks per second that are the user's, averaged over the duplex frame; share of
+        Downlink: bits of transport blocks per second that are the user's, averaged over the duplex frame; fraction of
         first transmissions that fail.
     up_rate_bps, up_bler : (n,) int64, (n,) float64
         Uplink.

@@ -129,10 +129,10 @@ def changed(document: Mapping[str, object], changes: Mapping[str, object]) -> di
 
 
 def _set(document: dict[str, object], key: str, value: object) -> None:
-    *way, last = key_parts(key)
+    *above, last = key_parts(key)
     place: object = document
     named = ""
-    for part in way:
+    for part in above:
         if named:
             place = _by_name(place, named, part, key)
             named = ""

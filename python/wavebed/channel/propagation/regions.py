@@ -128,9 +128,9 @@ def region_blocking_db(
         above = np.broadcast_to(zenith_deg[level] - 90.0, aside.shape)
         inside = (np.abs(aside) < width) & (np.abs(above) < height)
         seeds, steps = np.nonzero(inside)
-        share = _covered(aside[seeds, steps], width[seeds, 0], scale)
-        share *= _covered(above[seeds, steps], height[seeds, 0], scale)
-        total[seeds, level[steps]] -= 20 * np.log10(1 - share)
+        fraction = _covered(aside[seeds, steps], width[seeds, 0], scale)
+        fraction *= _covered(above[seeds, steps], height[seeds, 0], scale)
+        total[seeds, level[steps]] -= 20 * np.log10(1 - fraction)
     return total
 
 

@@ -80,8 +80,8 @@ def _path_powers(rng: np.random.Generator, clusters: NDArray[np.int64], member: 
     power = rng.random(shape) ** POWER_EXPONENT * 10 ** (-0.1 * rng.normal(0.0, POWER_SIGMA_DB, shape))
     power[np.arange(MAX_CLUSTERS) >= clusters[:, np.newaxis]] = 0.0
     paths = (member[..., np.newaxis] == np.arange(MAX_CLUSTERS)).sum(axis=1)
-    share = power / power.sum(axis=1, keepdims=True) / np.maximum(paths, 1)
-    return np.asarray(np.take_along_axis(share, member, axis=1))
+    fraction = power / power.sum(axis=1, keepdims=True) / np.maximum(paths, 1)
+    return np.asarray(np.take_along_axis(fraction, member, axis=1))
 
 
 def _beam(
