@@ -394,7 +394,7 @@ TEN = PathSpec(rtt_ms=10, rate_bps=10 * GBIT, queue_bytes=25_000_000)
 TWENTY = PathSpec(rtt_ms=10, rate_bps=20 * GBIT, queue_bytes=50_000_000)
 LONG = PathSpec(rtt_ms=80, rate_bps=10 * GBIT, queue_bytes=200_000_000)
 LOSSY = PathSpec(rtt_ms=10, rate_bps=10 * GBIT, queue_bytes=25_000_000, loss=0.0001)
-PLAIN = PathSpec(rtt_ms=10, rate_bps=2_500_000_000, queue_bytes=6_250_000, join="off")
+PLAIN = PathSpec(rtt_ms=10, rate_bps=2_500_000_000, queue_bytes=6_250_000, coalesce="off")
 THREE = PathSpec(rtt_ms=10, rate_bps=3 * GBIT, queue_bytes=7_500_000)
 WIDE = PathSpec(rtt_ms=10, rate_bps=10 * GBIT, queue_bytes=100_000_000)
 SLOTTED = PathSpec(rtt_ms=8, rate_bps=3 * GBIT,
@@ -412,7 +412,7 @@ CASES = [
          tcp(LONG, "bbr"), "goodput_gbps", "Gbit/s", "≥ 9", _at_least("goodput_gbps", 9)),
     Case("bbr-10g-loss", "1 BBR flow, 10 ms, 10 Gbit/s, 0.01 % loss", ("wavebed",),
          tcp(LOSSY, "bbr"), "goodput_gbps", "Gbit/s", "≥ 8", _at_least("goodput_gbps", 8)),
-    Case("join-off", "1 CUBIC flow, 10 ms, 2.5 Gbit/s, --join off (2.413 possible)", ("wavebed", "rattan"),
+    Case("join-off", "1 CUBIC flow, 10 ms, 2.5 Gbit/s, --coalesce off (2.413 possible)", ("wavebed", "rattan"),
          tcp(PLAIN, "cubic"), "goodput_gbps", "Gbit/s", "≥ 98 % of possible",
          _at_least("goodput_gbps", 0.98 * PLAIN_POSSIBLE)),
     Case("radio-3g", "share of 125 µs slots that 1 BBR flow fills, 8 ms, 3 Gbit/s (0.993 possible)", ("wavebed",),

@@ -50,9 +50,9 @@ def people(scene: Scene, count: int) -> Scene:
 
 def longer(scene: Scene, times: int) -> Scene:
     """The same walk, so many times as slow."""
-    track = scene.handset.track
-    slow = replace(track, time_s=tuple(t * times for t in track.time_s))
-    return replace(scene, duration_s=scene.duration_s * times, handset=replace(scene.handset, track=slow))
+    trajectory = scene.ue.trajectory
+    slow = replace(trajectory, time_s=tuple(t * times for t in trajectory.time_s))
+    return replace(scene, duration_s=scene.duration_s * times, ue=replace(scene.ue, trajectory=slow))
 
 
 def measure(rounds: int) -> dict[str, dict[str, float]]:

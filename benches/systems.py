@@ -28,7 +28,7 @@ class PathSpec:
     rate_bps: int | None = None
     queue_bytes: int | None = None
     loss: float = 0.0
-    join: str | None = None
+    coalesce: str | None = None
     extra: tuple[str, ...] = ()
 
 
@@ -102,8 +102,8 @@ def wavebed(path: PathSpec, work: Work, *, series: bool = False) -> Outcome:
             argv += ["--queue", f"droptail:{path.queue_bytes // 1000}kb"]
         if path.loss:
             argv += ["--up-loss", f"{path.loss * 100:g}%"]
-        if path.join:
-            argv += ["--join", path.join]
+        if path.coalesce:
+            argv += ["--coalesce", path.coalesce]
         if series:
             argv += ["--log", folder]
         argv += path.extra

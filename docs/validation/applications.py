@@ -16,12 +16,12 @@ from wavebed.stats.intervals import paired_difference
 KAU: Final = """
 congestion-control = "cubic"
 
-[[path.segment]]
+[[path.hop]]
 name = "internet"
 kind = "wired"
 delay = "11ms"
 
-[[path.segment]]
+[[path.hop]]
 name = "radio"
 kind = "radio"
 trace = "PATTERNS/kau-e5g-{scene}.csv"
@@ -117,12 +117,12 @@ def outages(trials: int) -> None:
 
 PING: Final = """
 [path]
-[[path.segment]]
+[[path.hop]]
 name = "internet"
 kind = "wired"
 delay = "8ms"
 
-[[path.segment]]
+[[path.hop]]
 name = "radio"
 kind = "radio"
 scene = "{scene}"

@@ -17,7 +17,7 @@ import wavebed
 from wavebed.channel import ensemble
 from wavebed.channel.adaptation import adapt
 from wavebed.scene import load
-from wavebed.scene.model import Share
+from wavebed.scene.values import CellLoad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ STUDY_WALKS: Final = ("kau-e5g-1", "kau-e5g-3", "kau-e5g-4")
 STUDY_DRIVE: Final = "kau-e5g-2"
 LTE_SCENE: Final = "kau-e5g-lte"
 MAST_500_M: Final = (-425.0, 0.0, 25.0)
-"""Metres; the handset of `LTE_SCENE` is at x = 75."""
+"""Metres; the UE of `LTE_SCENE` is at x = 75."""
 OPPORTUNITY_BITS: Final = 1500 * 8
 CARRIER_SCENE: Final = "street-canyon-bus"
 """28 GHz, 400 MHz, two layers, as operators have it."""
@@ -47,7 +47,7 @@ MMWAVE_LOST_MBPS: Final = 100.0
 LTE_OUTAGE_MBPS: Final = 1.0
 """A time below is an outage: nothing useful passes; the mmWave link is gone; the same for LTE, which is slower."""
 ON_MMWAVE_MBPS: Final = 200.0
-"""LTE fall-back of the measured walks stays below: the rates have two humps, about 0.1 and 1 Gbit/s."""
+"""LTE fallback of the measured walks stays below: the rates have two humps, about 0.1 and 1 Gbit/s."""
 
 
 class Runs(NamedTuple):
@@ -202,18 +202,18 @@ def changed_pairs(folder: Path) -> list[Pair]:
     walking = lumos(folder, "Lumos5G walking", WALKING)
     study, corner, lte = load("kau-e5g-1"), load("corner-lte"), load(LTE_SCENE)
     narrow = _with_400_mhz(study)
-    masts = tuple(replace(mast, position_m=MAST_500_M) for mast in lte.stations)
-    far = replace(lte, propagation="uma", draws_los=True, stations=masts)
+    masts = tuple(replace(mast, position_m=MAST_500_M) for mast in lte.base_stations)
+    far = replace(lte, propagation="uma", draws_los=True, base_stations=masts)
     walks = [
         (study, "kau-e5g-1"),
         (narrow, "… with 400 MHz"),
-        (replace(narrow, others=(Share(0.0, 0.5),)), "… and half of the cell for others"),
+        (replace(narrow, cell_load=(CellLoad(0.0, 0.5),)), "… and half of the cell for others"),
         (corner, "corner-lte"),
         (_with_400_mhz(corner), "… with 400 MHz"),
     ]
     drives = [
         (lte, LTE_SCENE),
-        (replace(lte, others=(Share(0.0, 0.9),)), "… with 90 % of the cell for others"),
+        (replace(lte, cell_load=(CellLoad(0.0, 0.9),)), "… with 90 % of the cell for others"),
         (far, "… empty, 500 m from a mast of 25 m in a town"),
     ]
     pairs = [Pair(scene_runs(scene, name), walking, MMWAVE_OUTAGE_MBPS) for scene, name in walks]

@@ -14,7 +14,7 @@ with atheris.instrument_imports(include=["wavebed"]):
     from wavebed.path.api import Path as EmulatedPath
 
 FILE = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-")) / "scenario.toml"
-PARSERS = (units.parse_rate, units.parse_time, units.parse_size, units.parse_limit, units.parse_share)
+PARSERS = (units.parse_rate, units.parse_time, units.parse_size, units.parse_limit, units.parse_percentage)
 
 
 def test_one_input(data: bytes) -> None:

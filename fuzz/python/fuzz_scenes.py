@@ -20,9 +20,9 @@ HEAD = b"""title = "t"
 anchor = "illustrative"
 duration = "10s"
 carrier = { technology = "nr", frequency = "28ghz", bandwidth = "100mhz" }
-station = [{ name = "mast", at = [0, 0, 10], power = "30dbm" }]
+base-station = [{ name = "mast", at = [0, 0, 10], power = "30dbm" }]
 """
-HANDSET = b"""handset = { start = [50, 0, 1.5] }
+UE = b"""ue = { start = [50, 0, 1.5] }
 """
 
 
@@ -33,7 +33,7 @@ def test_one_input(data: bytes) -> None:
             parse(text)
         except UserError as error:
             assert "\n" not in str(error).strip(), "one line"
-    head = b"" if data[:5] == b"title" else HEAD if b"[handset]" in data else HEAD + HANDSET
+    head = b"" if data[:5] == b"title" else HEAD if b"[ue]" in data else HEAD + UE
     FILE.write_bytes(head + data)
     try:
         scene = load(FILE)

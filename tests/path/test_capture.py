@@ -29,10 +29,10 @@ def tshark(file: FilePath, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("join", ["off", "125us"])
+@pytest.mark.parametrize("within", ["off", "125us"])
 @pytest.mark.slow
-def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FilePath, join: str) -> None:
-    with Path.of(rate="300mbit", delay="2ms", loss="0.5%", duplicate="0.5%", join=join).up(pcap=tmp_path) as lab:
+def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FilePath, within: str) -> None:
+    with Path.of(rate="300mbit", delay="2ms", loss="0.5%", duplicate="0.5%", coalesce=within).up(pcap=tmp_path) as lab:
         transfer(lab, 8_000_000)
         lab.client.run(["ping", "-4", "-c", "2", "-i", "0.2", "server"], check=True)
     assert lab.summary is not None

@@ -51,12 +51,12 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[FilePath, str]
 
 
 @pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
-@pytest.mark.parametrize("join", ["off", "slot", "125us", "5ms"])
-def test_a_large_file_arrives_intact(family: str, join: str, large_file: tuple[FilePath, str]) -> None:
+@pytest.mark.parametrize("coalesce", ["off", "slot", "125us", "5ms"])
+def test_a_large_file_arrives_intact(family: str, coalesce: str, large_file: tuple[FilePath, str]) -> None:
     path, expected = large_file
     emulated = Path.of(
-        rate="2gbit", delay="1ms", queue="droptail:2mb", join=join,
-        loss="0.2%", duplicate="0.5%", reorder={"share": "0.5%", "delay": "200us"}, corrupt="0.1%",
+        rate="2gbit", delay="1ms", queue="droptail:2mb", coalesce=coalesce,
+        loss="0.2%", duplicate="0.5%", reorder={"probability": "0.5%", "delay": "200us"}, corrupt="0.1%",
     )  # fmt: skip
     with emulated.up() as lab:
         server = lab.server.start(python(_SEND_FILE, file=path), stdout=-1)

@@ -80,7 +80,7 @@ def test_loss_by_packet_index_is_exact(tmp_path: FilePath) -> None:
 def test_duplicates_and_stragglers_arrive_as_commanded() -> None:
     with Path.of(up_duplicate="100%").up() as lab:
         assert arrivals(lab, 5) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    with Path.of(up_reorder={"share": "30%", "delay": "5ms"}).up() as lab:
+    with Path.of(up_reorder={"probability": "30%", "delay": "5ms"}).up() as lab:
         order = arrivals(lab, 100)
     assert sorted(order) == list(range(100)) != order
 
@@ -123,10 +123,10 @@ PATTERNS = {
         {"rate": "10mbit", "queue": "codel"},
         {"rate": "10mbit", "queue": "fq_codel:20ms"},
         {"rate": "10mbit", "queue": "droptail:64kb", "queue_unit": "superpacket", "overhead": "24"},
-        {"rate": "10mbit", "rate_mode": "sampled", "join": "off"},
+        {"rate": "10mbit", "rate_mode": "sampled", "coalesce": "off"},
         {"trace": "steps.csv", "trace_end": "hold", "start_at": "200ms", "outage": "drop"},
         {"trace": "steps.csv", "rate_mode": "sampled"},
-        {"trace": "opportunities.csv", "join": "slot"},
+        {"trace": "opportunities.csv", "coalesce": "slot"},
         {"trace": "trace.down", "trace_format": "mahimahi"},
         {"delay": {"distribution": "normal", "mean": "3ms", "spread": "1ms", "correlation": "25%", "reorder": True}},
         {"delay": {"distribution": "paretonormal", "mean": "3ms", "spread": "1ms"}},

@@ -53,7 +53,7 @@ def test_a_datagram_of_an_idle_client_waits_for_a_request_and_its_grant() -> Non
 
 
 def test_a_device_passes_its_packets_per_second() -> None:
-    with Path.of(device={"packets-per-second": 2000, "queue": "droptail:50p"}).up() as lab:
+    with Path.of(ue_limit={"packets-per-second": 2000, "queue": "droptail:50p"}).up() as lab:
         mbps, _, _ = transfer(lab, 3_000_000)
     # 2000 packets of 1448 bytes of payload are 23.2 Mbit/s.
     assert 15 < mbps < 24

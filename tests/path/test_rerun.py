@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 SCENARIO = """
 title = "a walk, and its wires"
 [path]
-[[path.segment]]
+[[path.hop]]
 name = "wire"
 kind = "wired"
 delay = "5ms"
-[[path.segment]]
+[[path.hop]]
 name = "radio"
 kind = "radio"
 trace = "walk.txt"

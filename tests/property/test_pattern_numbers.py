@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wavebed.errors import UserError
 from wavebed.pattern import Source
-from wavebed.pattern.numbers import decimals, format_scaled, format_share, measured, shares, split_columns
+from wavebed.pattern.numbers import decimals, format_probability, format_scaled, measured, probabilities, split_columns
 
 SOURCE = Source("trace", "")
 MOST = 10**18
@@ -52,7 +52,7 @@ def test_measured_values_are_rounded_to_the_nearest(value: Decimal, scale: int) 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_shares_come_back(values: list[float]) -> None:
-    assert shares(SOURCE, [format_share(value) for value in values], line_of, "loss").tolist() == values
+    assert probabilities(SOURCE, [format_probability(value) for value in values], line_of, "loss").tolist() == values
 
 
 @given(st.lists(st.lists(st.text("ab ", max_size=3), min_size=2, max_size=4), min_size=1, max_size=8))

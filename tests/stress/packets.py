@@ -31,7 +31,7 @@ KINDS = {
 """What each kind is called, and how many were sent when this was first measured."""
 PATHS: Sequence[dict[str, str]] = (
     {"rate": "1gbit", "delay": "1ms", "queue": "droptail:50mb"},
-    {"delay": "200us", "join": "off"},
+    {"delay": "200us", "coalesce": "off"},
     {"rate": "300mbit", "delay": "1ms", "loss": "1%", "duplicate": "1%", "corrupt": "0.5%", "queue": "codel"},
 )
 LIMIT_S = 60.0

@@ -66,14 +66,14 @@ CASES: Sequence[Case] = (
     Case("MTU 9000", path={"mtu": "9000"}),
     Case("corruption", 1_000_000, path={"corrupt": "0.5%"}, counted="corrupted_segments"),
     Case("duplication", path={"duplicate": "5%"}, counted="duplicated_segments"),
-    Case("reordering", path={"reorder": {"share": "2%", "delay": "500us"}}),
+    Case("reordering", path={"reorder": {"probability": "2%", "delay": "500us"}}),
     Case("loss", 1_000_000, path={"loss": "0.5%"}, counted="dropped_segments"),
 )
-JOINS = ("125us", "off", "slot")
+COALESCE = ("125us", "off", "slot")
 
 
 def measure(count: int = COUNT) -> list[Figure]:
-    """Make `count` transfers: every case over IPv4 and IPv6, again and again with other seeds and joining."""
+    """Make `count` transfers: every case over IPv4 and IPv6, again and again with other seeds and coalescing."""
     wanted = [(number % len(CASES), "46"[number // len(CASES) % 2], number // len(CASES)) for number in range(count)]
     hands = [{"wanted": hand} for place in range(SIDE_BY_SIDE) if (hand := wanted[place::SIDE_BY_SIDE])]
     told = run_all("tests.stress.transfers:transfer_each", hands, timeout_s=60 + count * TRANSFER_S)
@@ -86,13 +86,13 @@ def transfer_each(wanted: Sequence[tuple[int, str, int]]) -> list[tuple[str, str
     results = []
     for place, family, again in wanted:
         problem = _transfer(CASES[place], family, again)
-        name = f"{CASES[place].name}, IPv{family}, seed {again}, join {JOINS[again % len(JOINS)]}"
+        name = f"{CASES[place].name}, IPv{family}, seed {again}, coalesce {COALESCE[again % len(COALESCE)]}"
         results.append((f"{name}: {problem}" if problem else name, problem))
     return results
 
 
 def _transfer(case: Case, family: str, again: int) -> str:
-    options = {**_BASE, **case.path, "seed": str(again), "join": JOINS[again % len(JOINS)]}
+    options = {**_BASE, **case.path, "seed": str(again), "coalesce": COALESCE[again % len(COALESCE)]}
     words = [str(case.size), f"family={family}", *case.program]
     with Path.of(**options).up() as lab:
         if case.ecn:

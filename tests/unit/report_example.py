@@ -44,7 +44,7 @@ SPANS = {
 }
 KINDS = {name: name for name in SPANS} | {"ping": "latency", "counter": "command"}
 EVIL = '<script>alert("x")</script>'
-SCENARIO = f'title = "{EVIL}"\n[[path.segment]]\nname = "radio"\n'
+SCENARIO = f'title = "{EVIL}"\n[[path.hop]]\nname = "radio"\n'
 
 
 @dataclass(frozen=True)

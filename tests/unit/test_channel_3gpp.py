@@ -1,4 +1,4 @@
-"""Realisations of mode 3gpp: random streams by seed, states, directions, fall-back, others' share, patterns."""
+"""Realisations of mode 3gpp: random streams by seed, states, directions, fallback, others' share, patterns."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from wavebed.pattern.model import STATES
 from wavebed.radio.presets import PRESETS
 from wavebed.scene.model import (
     Array,
+    BaseStation,
     Box,
     Carrier,
     Fallback,
-    Handset,
     Obstacle,
     Scene,
     Screen,
-    Share,
-    Station,
-    Track,
+    Trajectory,
+    Ue,
 )
+from wavebed.scene.values import CellLoad
 
 PANEL = Array(8, 8, "3gpp", tracking_error_deg=0.5)
-MAST = Station("mast", (0.0, 0.0, 10.0), 30.0, 7.0, PANEL)
-WALK = Track((0.0, 1.0, 4.0), ((50.0, 0.0, 1.5), (50.0, 0.0, 1.5), (50.0, 9.0, 1.5)))
+MAST = BaseStation("mast", (0.0, 0.0, 10.0), 30.0, 7.0, PANEL)
+WALK = Trajectory((0.0, 1.0, 4.0), ((50.0, 0.0, 1.5), (50.0, 0.0, 1.5), (50.0, 9.0, 1.5)))
 SCENE = Scene(
     name="made",
     title="A made-up walk",
@@ -38,8 +38,8 @@ SCENE = Scene(
     step_s=0.001,
     carrier=Carrier("nr", 28e9, 400e6, 3, 264, "DDDSU"),
     propagation="umi",
-    stations=(MAST,),
-    handset=Handset(WALK, 23.0, 9.0, Array(2, 4, "3gpp")),
+    base_stations=(MAST,),
+    ue=Ue(WALK, 23.0, 9.0, Array(2, 4, "3gpp")),
     radio=PRESETS["nr-120khz"],
 )
 HOUSE = Obstacle("house", "building", Box((20.0, 2.0, 0.0), (30.0, 30.0, 20.0)))
@@ -67,10 +67,10 @@ EVERYTHING = replace(
     SCENE,
     obstacles=(HOUSE, PERSON),
     reflection_loss_db=15.0,
-    stations=(MAST, replace(MAST, name="far", position_m=(50.0, 80.0, 10.0))),
+    base_stations=(MAST, replace(MAST, name="far", position_m=(50.0, 80.0, 10.0))),
     duration_s=4.0005,
 )
-DRAWN = replace(SCENE, draws_los=True, handset=replace(SCENE.handset, hold="portrait"))
+DRAWN = replace(SCENE, draws_los=True, ue=replace(SCENE.ue, hold="portrait"))
 
 
 @pytest.mark.parametrize("scene", [SCENE, EVERYTHING, DRAWN], ids=["plain", "everything", "drawn"])
@@ -137,7 +137,7 @@ def test_a_second_beam_is_the_floor_of_a_blockage():
 
 def test_others_take_their_share_over_time():
     alone = realise(SCENE, seed=1)
-    shared = realise(replace(SCENE, others=(Share(1.0, 0.25), Share(2.0, 0.75))), seed=1)
+    shared = realise(replace(SCENE, cell_load=(CellLoad(1.0, 0.25), CellLoad(2.0, 0.75))), seed=1)
     left = np.where(alone.time_s < 1, 1, np.where(alone.time_s < 2, 0.75, 0.25))
     assert np.array_equal(shared.rate_bps, (alone.rate_bps * left).astype(np.int64))
     assert np.array_equal(shared.up_rate_bps, (alone.up_rate_bps * left).astype(np.int64))
@@ -145,7 +145,7 @@ def test_others_take_their_share_over_time():
 
 
 def test_the_uplink_has_the_power_of_the_handset():
-    weak = realise(replace(SCENE, handset=replace(SCENE.handset, power_dbm=-8.0)), seed=1)
+    weak = realise(replace(SCENE, ue=replace(SCENE.ue, power_dbm=-8.0)), seed=1)
     full = realise(SCENE, seed=1)
     assert np.array_equal(weak.rate_bps, full.rate_bps)
     assert weak.up_rate_bps.mean() < 0.8 * full.up_rate_bps.mean()
@@ -159,12 +159,12 @@ def test_layers_share_the_power():
 BEHIND_STEEL = replace(
     SCENE,
     duration_s=8.0,
-    stations=(replace(MAST, power_dbm=-2.0),),
+    base_stations=(replace(MAST, power_dbm=-2.0),),
     obstacles=(Obstacle("sheet", "metal", Box((45.0, -10.0, 0.0), (45.5, 20.0, 30.0)), present_s=((2.0, 5.0),)),),
 )
 LTE = Fallback(
     Carrier("lte", 1.8e9, 20e6, None, 100),
-    Station("roof", (-100.0, 0.0, 25.0), 46.0, 5.0, Array()),
+    BaseStation("roof", (-100.0, 0.0, 25.0), 46.0, 5.0, Array()),
     "uma",
     0.4,
 )
@@ -196,8 +196,8 @@ def test_falls_back_with_a_gap_each_way_and_the_rates_of_the_other_carrier():
 def test_hands_over_to_the_nearer_station():
     two = replace(
         SCENE,
-        stations=(MAST, replace(MAST, name="next", position_m=(50.0, 40.0, 10.0))),
-        handset=replace(SCENE.handset, track=Track((0.0, 3.0), ((5.0, 0.0, 1.5), (45.0, 40.0, 1.5)))),
+        base_stations=(MAST, replace(MAST, name="next", position_m=(50.0, 40.0, 10.0))),
+        ue=replace(SCENE.ue, trajectory=Trajectory((0.0, 3.0), ((5.0, 0.0, 1.5), (45.0, 40.0, 1.5)))),
     )
     got = realise(two, seed=1)
     assert got.serving[0] == 0
@@ -206,7 +206,7 @@ def test_hands_over_to_the_nearer_station():
 
 
 def test_drawn_los_differs_between_seeds_and_has_intervals_of_its_own():
-    far = replace(DRAWN, handset=replace(DRAWN.handset, track=Track((0.0, 4.0), ((60.0, 0.0, 1.5), (60.0, 99.0, 1.5)))))
+    far = replace(DRAWN, ue=replace(DRAWN.ue, trajectory=Trajectory((0.0, 4.0), ((60.0, 0.0, 1.5), (60.0, 99.0, 1.5)))))
     several = list(ensemble(far, seeds=range(20)))
     shares = [r.los.mean() for r in several]
     assert min(shares) < 0.3
@@ -221,8 +221,8 @@ def test_drawn_los_differs_between_seeds_and_has_intervals_of_its_own():
 def test_tdd_fades_alike_in_both_directions_and_fdd_does_not():
     def apart(scene: Scene) -> bool:
         """With equal ends, the two directions adapt alike where they fade alike."""
-        even = replace(scene, handset=replace(scene.handset, power_dbm=-40.0, noise_figure_db=7.0))
-        even = replace(even, stations=(replace(MAST, power_dbm=-40.0),))
+        even = replace(scene, ue=replace(scene.ue, power_dbm=-40.0, noise_figure_db=7.0))
+        even = replace(even, base_stations=(replace(MAST, power_dbm=-40.0),))
         got = realise(even, seed=3)
         return bool(np.corrcoef(got.bler, got.up_bler)[0, 1] < 0.3)
 
@@ -233,7 +233,7 @@ def test_tdd_fades_alike_in_both_directions_and_fdd_does_not():
 
 
 def test_a_range_is_left_with_one_warning():
-    low = replace(SCENE, stations=(replace(MAST, position_m=(0.0, 0.0, 3.0)),))
+    low = replace(SCENE, base_stations=(replace(MAST, position_m=(0.0, 0.0, 3.0)),))
     got = realise(low, seed=1)
     assert any("height of the base station 3 m" in line for line in got.warnings)
     assert len(set(got.warnings)) == len(got.warnings)
@@ -241,7 +241,9 @@ def test_a_range_is_left_with_one_warning():
 
 
 def test_a_pattern_has_the_series_and_says_where_it_is_from():
-    got = realise(replace(SCENE, obstacles=(PERSON,), stations=(replace(MAST, position_m=(0.0, 0.0, 8.0)),)), seed=2)
+    got = realise(
+        replace(SCENE, obstacles=(PERSON,), base_stations=(replace(MAST, position_m=(0.0, 0.0, 8.0)),)), seed=2
+    )
     for direction, rate, bler in (("down", got.rate_bps, got.bler), ("up", got.up_rate_bps, got.up_bler)):
         pattern = to_pattern(got, direction)
         place = np.searchsorted(pattern.index, np.rint(got.time_s * 1e9), side="right") - 1

@@ -38,7 +38,7 @@ def made_up(scene, *, mode="3gpp", seed=1) -> Realisation:
     state = np.zeros(len(time_s), dtype=np.uint8)
     state[200:400] = 1
     state[400:500] = 3
-    track = scene.handset.track
+    trajectory = scene.ue.trajectory
     sinr = np.choose(state, [30.0, 2.0, 0.0, -np.inf])
     rate = np.choose(state, [900, 100, 0, 0]).astype(np.int64) * 1_000_000 + seed * 1000 * (state == 0)
     end = scene.duration_s
@@ -48,7 +48,11 @@ def made_up(scene, *, mode="3gpp", seed=1) -> Realisation:
         seed=seed,
         time_s=time_s,
         position_m=np.stack(
-            [np.interp(time_s, track.time_s, [place[axis] for place in track.position_m]) for axis in range(3)], axis=1
+            [
+                np.interp(time_s, trajectory.time_s, [place[axis] for place in trajectory.position_m])
+                for axis in range(3)
+            ],
+            axis=1,
         ),
         serving=np.zeros(len(time_s), dtype=np.int16),
         los=state == 0,
@@ -272,7 +276,7 @@ def test_no_label_of_a_map_lies_on_another(scene: str, monkeypatch) -> None:
     places = [place for _, place in labels.placed]
     assert not any(a.meets(b) for number, a in enumerate(places) for b in places[:number])
     written = " ".join(text for text, _ in labels.placed)
-    assert all(station.name in written for station in loaded.stations)
+    assert all(station.name in written for station in loaded.base_stations)
     assert all(obstacle.name in written for obstacle in loaded.obstacles)
 
 

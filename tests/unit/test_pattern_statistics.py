@@ -100,8 +100,8 @@ def test_block_errors_and_states_are_weighted_by_time() -> None:
     summary = summarise(radio((1, 1, 5, 0), (0, 0, 1, 3), (0, 2, 4, 9), 10))
     assert summary.mean_bler == pytest.approx(0.4 * 0.1 + 0.5 * 0.5)
     assert (summary.bler_percentiles[50], summary.bler_percentiles[75]) == (0.1, 0.5)
-    assert summary.state_shares == {"los": 0.4, "nlos": 0.5, "outage": 0.1}
-    assert summarise(steps(ints(0), 10, rate_bps=ints(1))).state_shares is None
+    assert summary.state_fractions == {"los": 0.4, "nlos": 0.5, "outage": 0.1}
+    assert summarise(steps(ints(0), 10, rate_bps=ints(1))).state_fractions is None
 
 
 def test_times_in_one_state_are_joined_over_rows() -> None:

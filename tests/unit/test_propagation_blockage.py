@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.channel.propagation.blockage import NEGLIGIBLE_DB, blockage_db, knife_edge_db
-from wavebed.scene.model import Box, Obstacle, Screen, Track
+from wavebed.scene.model import Box, Obstacle, Screen, Trajectory
 
 WAVELENGTH_M = 0.01
 FREQUENCY_HZ = 299_792_458 / WAVELENGTH_M
@@ -91,8 +91,8 @@ def test_an_obstacle_counts_only_while_it_is_there():
 def test_a_moving_obstacle_is_where_its_track_says():
     _, time = crossing()
     still = np.tile([50.0, 0.0, 1.5], (time.size, 1))
-    track = Track((0.0, 2.0), ((7.0, 7.0, 0.0), (7.0, 27.0, 0.0)))  # 20 m towards +y
-    bus = Obstacle("bus", "bus", Screen((25.0, -10.0, 0.0), 1.0, 3.0), track=track)
+    trajectory = Trajectory((0.0, 2.0), ((7.0, 7.0, 0.0), (7.0, 27.0, 0.0)))  # 20 m towards +y
+    bus = Obstacle("bus", "bus", Screen((25.0, -10.0, 0.0), 1.0, 3.0), trajectory=trajectory)
     loss = blockage_db(BASE, still, time, [bus], FREQUENCY_HZ)
     assert loss.argmax() == pytest.approx(1000, abs=1)
     fixed = knife_edge_db(BASE, still[:1], np.array([25.0, 0.0, 0.0]), 1.0, 3.0, WAVELENGTH_M)
@@ -137,8 +137,8 @@ def test_what_is_skipped_would_have_lost_less_than_a_tenth_of_a_decibel(
     base = (0.0, 0.0, base_height)
     end = float(time[-1])
     screen = Screen((x, y, 0.0), width, height, heading)
-    track = Track((0.0, end), ((0.0, 0.0, 0.0), (0.0, speed * end, 0.0)))
-    loss = blockage_db(base, place, time, [Obstacle("o", "box", screen, track)], FREQUENCY_HZ)
+    trajectory = Trajectory((0.0, end), ((0.0, 0.0, 0.0), (0.0, speed * end, 0.0)))
+    loss = blockage_db(base, place, time, [Obstacle("o", "box", screen, trajectory)], FREQUENCY_HZ)
     centre = np.array([x, y, 0.0]) + np.outer(time, (0.0, speed, 0.0))
     full = knife_edge_db(base, place, centre, width, height, WAVELENGTH_M, heading)
     skipped = loss == 0
@@ -149,5 +149,5 @@ def test_what_is_skipped_would_have_lost_less_than_a_tenth_of_a_decibel(
 def test_far_obstacles_are_not_computed(monkeypatch):
     place, time = crossing()
     far = [Obstacle(f"{i}", "person", Screen((25.0, 100.0 + i, 0.0), 0.5, 1.8)) for i in range(20)]
-    monkeypatch.setattr("wavebed.channel.propagation.blockage._blocked_share", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("wavebed.channel.propagation.blockage._blocked_fraction", lambda *_: pytest.fail("computed"))
     assert not blockage_db(BASE, place, time, far, FREQUENCY_HZ).any()

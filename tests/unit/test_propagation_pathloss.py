@@ -99,8 +99,8 @@ def test_a_link_within_the_tables_range_gives_no_warning():
         ("umi", (np.array([5.0, 75.0]), 10.0, 1.5, 28e9), "distance in the plane 5 to 75 m is outside"),
         ("umi", (75.0, 3.0, 1.5, 28e9), "height of the base station 3 m is not 10 m"),
         ("uma", (75.0, 10.0, 1.5, 28e9), "height of the base station 10 m is not 25 m"),
-        ("umi", (75.0, 10.0, 1.0, 28e9), "height of the handset 1 m is outside 1.5 to 22.5 m"),
-        ("uma", (75.0, 25.0, 20.0, 28e9), "handset above 13 m"),
+        ("umi", (75.0, 10.0, 1.0, 28e9), "height of the UE 1 m is outside 1.5 to 22.5 m"),
+        ("uma", (75.0, 25.0, 20.0, 28e9), "UE above 13 m"),
         ("inh", (200.0, 3.0, 1.5, 28e9), "distance 200.006 m is outside 1 to 150 m"),
     ],
 )

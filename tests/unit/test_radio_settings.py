@@ -1,4 +1,4 @@
-"""Settings of the radio, Wi-Fi and device stages: presets, tables that change them, and the stages they become."""
+"""Settings of the radio, Wi-Fi and UE stages: presets, tables that change them, and the stages they become."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wavebed.config.problems import Problem
 from wavebed.config.units import Limit
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
-from wavebed.radio.read import carrier_slots, change_settings, device_settings, mac_settings
-from wavebed.radio.stage import device_stage, radio_stage, wifi_stage
+from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
+from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec.link import Constant, PacketRate
 from wavebed.spec.radio import Configured, Reordering, RlcUm
 
@@ -156,8 +156,8 @@ def test_a_fallback_carrier_has_slots_of_its_own() -> None:
 
 
 def test_a_device_limits_packets_in_one_or_both_directions() -> None:
-    device = device_settings({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
-    down, up = (device_stage(device, direction) for direction in ("down", "up"))
+    limit = ue_limit({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
+    down, up = (ue_limit_stage(limit, direction) for direction in ("down", "up"))
     assert msgspec.to_builtins(down) == {
         "stage": "bottleneck",
         "rate": {"kind": "packets", "packets_per_s": 60_000},
@@ -168,7 +168,7 @@ def test_a_device_limits_packets_in_one_or_both_directions() -> None:
     }
     assert up is not None
     assert up.rate == PacketRate(20_000)
-    assert device_stage(device_settings({"down-packets-per-second": 1000}), "up") is None
+    assert ue_limit_stage(ue_limit({"down-packets-per-second": 1000}), "up") is None
 
 
 @pytest.mark.parametrize(
@@ -184,21 +184,21 @@ def test_a_device_limits_packets_in_one_or_both_directions() -> None:
         ("nr-120khz", {"frame": "DDDX"}, r"radio\.frame: 'DDDX' is no frame"),
         ("nr-120khz", {"frame": "D" * 160 + "U"}, r"radio\.frame: has 161 slots"),
         ("nr-120khz", {"special-symbols": [10, 2, 3]}, r"radio\.special-symbols: are not 14 symbols"),
-        ("nr-15khz", {"special-symbols": [10, 2, 2]}, r"radio\.special-symbols: acts on an S slot"),
+        ("nr-15khz", {"special-symbols": [10, 2, 2]}, r"radio\.special-symbols: requires an S slot"),
         ("nr-120khz", {"frame": "DDDS", "special-symbols": [12, 2, 0]}, r"radio\.frame: 'DDDS' has no uplink slot"),
         ("nr-120khz", {"rlc": "tm"}, r"radio\.rlc\.mode: 'tm' is not a choice"),
         ("nr-120khz", {"rlc": {"poll": "0ms"}}, r"radio\.rlc\.poll: '0ms' is no time"),
         ("nr-120khz", {"reordering": "on"}, r"radio\.reordering: 'on' is not a choice"),
         ("nr-120khz", {"reordering": 5}, r"radio\.reordering: 5 is not a choice"),
-        ("nr-120khz", {"grants": {"first": "0b"}}, r"radio\.grants\.first: a grant of nothing"),
+        ("nr-120khz", {"grants": {"first": "0b"}}, r"radio\.grants\.first: an empty grant"),
         ("nr-120khz", {"grants": {"request": 0}}, r"radio\.grants\.request: 0 is out of range"),
         ("nr-120khz", {"drx": {"on": "80ms"}}, r"radio\.drx\.on: must be less than the cycle"),
         ("nr-120khz", {"drx": {"short-cycles": 2}}, r"radio\.drx\.short-cycles: needs the key short-cycle"),
         ("nr-120khz", {"drx": {"short-cycle": "30ms"}}, r"radio\.drx\.long-cycle: must be a multiple"),
-        ("nr-120khz", {"discard": "0ms"}, r"radio\.discard: would discard everything"),
+        ("nr-120khz", {"discard": "0ms"}, r"radio\.discard: discards every packet"),
         ("nr-120khz", {"discard": "1s", "buffer": "fq_codel"}, r"radio\.discard: does not fit an fq_codel queue"),
         ("nr-120khz", {"buffer": "-1mb"}, r"radio\.buffer: '-1mb' is not a size"),
-        ("nr-120khz", {"buffer": "0b"}, r"radio\.buffer: a buffer of nothing"),
+        ("nr-120khz", {"buffer": "0b"}, r"radio\.buffer: an empty buffer"),
         ("nr-120khz", {"fallback": "802.11ad"}, r"radio\.fallback\.preset: has no slots"),
         ("nr-120khz", {"bler": 0.1}, r"radio\.bler: 0\.1 has no unit"),
         ("nr-120khz", {"handover": "drop"}, r"radio\.handover: 'drop' is not a choice"),
@@ -213,7 +213,7 @@ def test_a_wrong_table_gives_the_key_and_the_rule(preset: str, table: dict[str, 
 
 
 def test_a_device_without_a_number_is_refused() -> None:
-    with pytest.raises(Problem, match=r"^device\.packets-per-second: is missing"):
-        device_settings({"queue": "droptail:50p"}, "device")
-    with pytest.raises(Problem, match=r"^device\.packets-per-second: 0 is out of range"):
-        device_settings({"packets-per-second": 0}, "device")
+    with pytest.raises(Problem, match=r"^ue-limit\.packets-per-second: is missing"):
+        ue_limit({"queue": "droptail:50p"}, "ue-limit")
+    with pytest.raises(Problem, match=r"^ue-limit\.packets-per-second: 0 is out of range"):
+        ue_limit({"packets-per-second": 0}, "ue-limit")

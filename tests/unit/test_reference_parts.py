@@ -24,7 +24,7 @@ def test_single_antennas_have_no_gain_on_average() -> None:
 
 def test_paths_in_one_direction_get_the_whole_gain_of_both_arrays(monkeypatch, fresh) -> None:
     monkeypatch.setattr(beams, "STATION_SPREAD_DEG", (0.0, 0.0))
-    monkeypatch.setattr(beams, "HANDSET_SPREAD_DEG", (0.0, 0.0))
+    monkeypatch.setattr(beams, "UE_SPREAD_DEG", (0.0, 0.0))
     monkeypatch.setattr(beams, "MAX_CLUSTERS", 1)
     ratio = beams.gains((8, 8), (4, 4)) / beams.gains((1, 1), (1, 1))
     assert ratio == pytest.approx(64 * 16)

@@ -8,7 +8,7 @@ from wavebed.config.problems import Problem
 from wavebed.run.change import changed, key_parts, parse_change
 
 DOCUMENT: dict[str, object] = {
-    "path": {"rate": "1mbit", "segment": [{"name": "internet"}, {"name": "radio", "queue": "droptail:10p"}]},
+    "path": {"rate": "1mbit", "hop": [{"name": "internet"}, {"name": "radio", "queue": "droptail:10p"}]},
     "workload": [{"kind": "download"}, {"kind": "bulk", "name": "other"}],
 }
 
@@ -33,12 +33,12 @@ def test_a_key_in_quotes_is_one_part() -> None:
     assert key_parts('path.server.sysctl."net.ipv4.tcp_ecn"') == ("path", "server", "sysctl", "net.ipv4.tcp_ecn")
 
 
-def test_segments_and_workloads_are_found_by_name_and_the_original_stays() -> None:
-    result = changed(DOCUMENT, {"path.segment.radio.queue": "fq_codel", "workload.other.streams": 4, "run.trials": 2})
+def test_hops_and_workloads_are_found_by_name_and_the_original_stays() -> None:
+    result = changed(DOCUMENT, {"path.hop.radio.queue": "fq_codel", "workload.other.streams": 4, "run.trials": 2})
     assert result["run"] == {"trials": 2}
     path = result["path"]
     assert isinstance(path, dict)
-    assert path["segment"][1]["queue"] == "fq_codel"
+    assert path["hop"][1]["queue"] == "fq_codel"
     workloads = result["workload"]
     assert isinstance(workloads, list)
     assert workloads[1] == {"kind": "bulk", "name": "other", "streams": 4}
@@ -56,7 +56,7 @@ def test_segments_and_workloads_are_found_by_name_and_the_original_stays() -> No
         ("title.x", "begins with no table"),
         ("path", "begins with no table"),
         ("path..rate", "is not a key"),
-        ("path.segment.lte.queue", "there is no segment 'lte': write one of internet, radio"),
+        ("path.hop.lte.queue", "there is no hop 'lte': write one of internet, radio"),
         ("workload.nothing.size", "there is no workload 'nothing': write one of download, other"),
         ("workload.download", "leads to no value"),
         ("path.rate.x", "leads to no value"),

@@ -40,7 +40,7 @@ def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Pa
         tmp_path, PATH + DOWNLOAD + treatments, overrides={"workload.download.limit": "3s", "run.trials": 7}, seed=5
     )
     assert (found.trials, found.seed) == (7, 5)
-    rates = [arm.path.segments[0].down.rate for arm in found.arms]
+    rates = [arm.path.hops[0].down.rate for arm in found.arms]
     assert rates == [Constant(10_000_000), Constant(20_000_000)]
     assert [arm.workloads[0].common.limit_s for arm in found.arms] == [3.0, 3.0]
 
@@ -107,7 +107,7 @@ def test_a_treatment_cannot_change_what_belongs_to_the_whole_run(tmp_path: Path,
         (PATH + DOWNLOAD + "after = 'x'\n", "workload.download.after: 'x' is no workload here"),
         (PATH + DOWNLOAD + "after = 'download'\n", "wait for each other"),
         (PATH + DOWNLOAD + "client = 'edge'\n", "this path has no host 'edge'"),
-        (PATH + "[[workload]]\nkind = 'latency'\n", "'latency' goes on until the others end"),
+        (PATH + "[[workload]]\nkind = 'latency'\n", "'latency' goes on until all other workloads end"),
         (PATH + DOWNLOAD + "[run]\ntrials = 0\n", "run.trials: 0 is out of range"),
         (PATH + DOWNLOAD + "[run]\ntrial = 1\n", "run.trial: unknown key: did you mean 'trials'"),
         (PATH + DOWNLOAD + "[[treatment]]\nset = {}\n", r"treatment\[1\].name: is missing"),
@@ -127,7 +127,7 @@ def test_a_treatment_cannot_change_what_belongs_to_the_whole_run(tmp_path: Path,
             PATH
             + DOWNLOAD
             + "[[workload]]\nkind = 'latency'\n[[workload]]\nkind = 'download'\nname = 'd'\nafter = 'latency'\n",
-            "'latency' ends only when all others have",
+            "'latency' ends only with all other workloads",
         ),
         ("[run]\n", "path: is missing"),
         (PATH + "[[treatments]]\n", "treatments: unknown key: did you mean 'treatment'"),

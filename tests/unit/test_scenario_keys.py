@@ -11,7 +11,7 @@ from wavebed.cli.scenario_reference import reference_page
 from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.path.api import Path
-from wavebed.path.tables import AirTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.path.tables import AirTable, HopTable, HostTable, LinkTable, PathTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,12 +36,12 @@ def laboratory(tmp_path: FilePath) -> Callable[[str], dict[str, Any]]:
     return read
 
 
-def links(laboratory: dict[str, Any], segment: int = 0) -> tuple[list[Any], list[Any]]:
-    found = [segment for hop in laboratory["legs"] for segment in hop["hops"]][segment]
+def links(laboratory: dict[str, Any], number: int = 0) -> tuple[list[Any], list[Any]]:
+    found = [hop for leg in laboratory["legs"] for hop in leg["hops"]][number]
     return found["down"], found["up"]
 
 
-def test_an_empty_path_is_one_radio_segment_without_stages(laboratory: Any) -> None:
+def test_an_empty_path_is_one_radio_hop_without_stages(laboratory: Any) -> None:
     lab = laboratory("[path]\n")
     assert lab["legs"] == [{"hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}]
     assert lab["coalesce"] == {"kind": "time", "time_ns": 125_000}
@@ -242,7 +242,7 @@ rate = '1mbit'
 delay = '1ms'
 loss = '1%'
 duplicate = '2%'
-reorder = {share = '3%', delay = '4ms'}
+reorder = {probability = '3%', delay = '4ms'}
 corrupt = '5%'
 """
 
@@ -270,14 +270,14 @@ def test_a_key_for_one_direction_wins(laboratory: Any) -> None:
 
 TWO_SEGMENTS = """[path]
 congestion-control = 'cubic'
-join = 'slot'
+coalesce = 'slot'
 seed = 7
 mtu = 9000
-[[path.segment]]
+[[path.hop]]
 name = 'internet'
 kind = 'wired'
 delay = '11ms'
-[[path.segment]]
+[[path.hop]]
 name = 'air'
 kind = 'radio'
 rate = '1gbit'
@@ -290,9 +290,9 @@ sysctl = {"net.ipv4.tcp_rmem" = '1 2 3', "net.ipv4.tcp_syn_linear_timeouts" = 0}
 """
 
 
-def test_three_hosts_share_the_segments_out(laboratory: Any) -> None:
+def test_three_hosts_divide_the_hops(laboratory: Any) -> None:
     lab = laboratory(TWO_SEGMENTS)
-    assert [[segment["name"] for segment in hop["hops"]] for hop in lab["legs"]] == [["internet"], ["air"]]
+    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["legs"]] == [["internet"], ["air"]]
     assert [(host["name"], host["congestion_control"]) for host in lab["hosts"]] == [
         ("server", "cubic"),
         ("edge", "bbr"),
@@ -304,7 +304,7 @@ def test_three_hosts_share_the_segments_out(laboratory: Any) -> None:
     assert (lab["coalesce"], lab["seed"], lab["mtu"]) == ({"kind": "slot"}, 7, 9000)
 
 
-def test_options_override_the_radio_segment_in_both_directions(laboratory: Any) -> None:
+def test_options_override_the_radio_hop_in_both_directions(laboratory: Any) -> None:
     lab = laboratory(TWO_SEGMENTS, rate="10mbit", delay="1ms", seed="9", congestion_control="reno")
     assert links(lab, 0)[0][0]["delay"]["delay_ns"] == 11_000_000
     for link in links(lab, 1):
@@ -320,7 +320,7 @@ def test_an_option_for_one_direction_leaves_the_other(laboratory: Any) -> None:
     assert up[0]["rate"]["rate_bps"] == 3_000_000
 
 
-def test_options_go_to_the_last_segment_where_none_is_radio(laboratory: Any) -> None:
+def test_options_go_to_the_last_hop_where_none_is_radio(laboratory: Any) -> None:
     lab = laboratory(TWO_SEGMENTS.replace("'radio'", "'wired'"), loss="1%")
     assert [stage["stage"] for stage in links(lab, 0)[0]] == ["delay"]
     assert [stage["stage"] for stage in links(lab, 1)[0]] == ["bottleneck", "loss"]
@@ -365,7 +365,7 @@ def test_the_study_is_what_the_paper_says() -> None:
 def test_the_reference_page_is_up_to_date() -> None:
     stored = (ROOT / "docs/reference/scenario.md").read_text()
     assert stored == reference_page(), "run: python -m wavebed.cli.scenario_reference docs/reference/scenario.md"
-    for keys in map(fields, (LinkTable, AirTable, PathTable, SegmentTable, HostTable)):
+    for keys in map(fields, (LinkTable, AirTable, PathTable, HopTable, HostTable)):
         for key in keys:
             assert f"| `{key}` |" in stored
 

@@ -1,4 +1,4 @@
-"""A radio, a device and a scene reach the laboratory file as the scenario and the options say."""
+"""A radio, a limit of the UE and a scene reach the laboratory file as the scenario and the options say."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def laboratory(tmp_path: FilePath) -> Callable[..., dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    segment = laboratory["legs"][0]["hops"][0]
-    return segment["down"], segment["up"]
+    hop = laboratory["legs"][0]["hops"][0]
+    return hop["down"], hop["up"]
 
 
 def stages(link: list[Any]) -> list[str]:
@@ -92,7 +92,7 @@ def test_the_device_stands_after_the_radio_in_a_downlink_and_before_it_in_an_upl
     down, up = links(
         laboratory(
             'rate = "1gbit"\nradio = "nr-120khz"\ndelay = "1ms"\n'
-            'device = { packets-per-second = 60000, queue = "droptail:50p" }\n'
+            'ue-limit = { packets-per-second = 60000, queue = "droptail:50p" }\n'
         )
     )
     assert stages(down) == ["radio", "bottleneck", "delay"]
@@ -101,9 +101,9 @@ def test_the_device_stands_after_the_radio_in_a_downlink_and_before_it_in_an_upl
 
 
 def test_a_device_stands_without_a_radio_too(laboratory: Any) -> None:
-    down, up = links(laboratory("device = { down-packets-per-second = 1000 }\n"))
+    down, up = links(laboratory("ue-limit = { down-packets-per-second = 1000 }\n"))
     assert (stages(down), up) == (["bottleneck"], [])
-    assert laboratory("device = { packets-per-second = 1000 }\n", device="off")["legs"][0]["hops"][0]["down"] == []
+    assert laboratory("ue-limit = { packets-per-second = 1000 }\n", ue_limit="off")["legs"][0]["hops"][0]["down"] == []
 
 
 def test_a_trace_brings_the_radio_of_its_header(laboratory: Any, tmp_path: FilePath) -> None:
@@ -192,7 +192,7 @@ def test_a_scene_follows_the_seed_and_the_mode_of_the_path() -> None:
 
 
 def test_options_override_a_scene(laboratory: Any) -> None:
-    down, up = links(laboratory(SCENE, up_rate="10mbit", radio={"buffer": "1mib"}, device={"packets-per-second": 9}))
+    down, up = links(laboratory(SCENE, up_rate="10mbit", radio={"buffer": "1mib"}, ue_limit={"packets-per-second": 9}))
     assert down[0]["rate"]["kind"] == "pattern"
     assert up[-1]["rate"] == {"kind": "constant", "rate_bps": 10_000_000}
     assert up[0]["rate"] == {"kind": "packets", "packets_per_s": 9}
@@ -227,8 +227,8 @@ def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: Fi
         ('rate = "1mbit"\nradio = "5g"\n', "path.radio: '5g' is not a choice"),
         ('rate = "1mbit"\nradio = { harq = "off" }\n', "path.radio.preset: is missing"),
         ('rate = "1mbit"\nradio = "lte"\nrate-mode = "sampled"\n', "path.radio: cannot serve a sampled rate"),
-        ('rate = "1mbit"\nradio = "lte"\noutage = "drop"\n', "path.radio: holds its buffer in an outage"),
-        ('rate = "1mbit"\nradio = "lte"\nqueue-unit = "superpacket"\n', "path.radio: holds wire segments"),
+        ('rate = "1mbit"\nradio = "lte"\noutage = "drop"\n', "path.radio: keeps its buffer in an outage"),
+        ('rate = "1mbit"\nradio = "lte"\nqueue-unit = "superpacket"\n', "path.radio: queues wire segments"),
         ('trace = "air.csv"\nrate-mode = "sampled"\n', "path.trace: cannot serve a sampled rate"),
         ('trace = "wrong.csv"\n', "path.trace: header key radio: '6g' is not a choice"),
         ('down-trace = "air.csv"\nup-trace = "lte.csv"\n', "path.up-trace: the downlink's pattern is of radio"),
@@ -239,7 +239,7 @@ def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: Fi
             'rate = "1mbit"\nradio = { preset = "lte", discard = "1s" }\nqueue = "fq_codel"\n',
             "path.queue: has no single",
         ),
-        ("device = 5\n", "path.device: 5 is not a table"),
+        ("ue-limit = 5\n", "path.ue-limit: 5 is not a table"),
     ],
 )
 def test_what_does_not_fit_is_refused(laboratory: Any, text: str, message: str) -> None:

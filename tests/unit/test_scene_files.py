@@ -15,17 +15,18 @@ from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.scene import Scene, load, shipped
-from wavebed.scene.model import Array, Box, ReferenceChain, Screen, Share, Timers
+from wavebed.scene.model import Array, Box, ReferenceChain, Screen, Timers
 from wavebed.scene.reference import reference_page
 from wavebed.scene.tables import (
+    BaseStationTable,
     CarrierTable,
     FallbackTable,
-    HandsetTable,
     ObstacleTable,
     SceneTable,
-    StationTable,
+    UeTable,
 )
-from wavebed.scene.way import read_way
+from wavebed.scene.trajectory import read_trajectory
+from wavebed.scene.values import CellLoad
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,11 +40,11 @@ technology = "nr"
 frequency = "28ghz"
 bandwidth = "100mhz"
 {carrier}
-[[station]]
+[[base-station]]
 name = "mast"
 at = [0, 0, 10]
 power = "30dbm"
-[handset]
+[ue]
 start = [50, 0, 1.5]
 {rest}
 """
@@ -94,19 +95,19 @@ def test_a_small_scene_has_the_stated_defaults(tmp_path: Path) -> None:
     assert scene.propagation == "umi"
     assert (scene.carrier.numerology, scene.carrier.resource_blocks, scene.carrier.frame) == (3, 66, "DDDSU")
     assert scene.timers == Timers()
-    assert scene.stations[0].array == Array()
-    assert scene.others == (Share(0.0, 0.0),)
-    assert (scene.fallback, scene.reference, scene.device, scene.reflection_loss_db) == (None, None, None, None)
+    assert scene.base_stations[0].array == Array()
+    assert scene.cell_load == (CellLoad(0.0, 0.0),)
+    assert (scene.fallback, scene.reference, scene.ue_limit, scene.reflection_loss_db) == (None, None, None, None)
     assert not scene.draws_los
-    assert scene.handset.track.position_m == ((50.0, 0.0, 1.5),)
+    assert scene.ue.trajectory.position_m == ((50.0, 0.0, 1.5),)
 
 
 TABLES = (
     SceneTable,
     CarrierTable,
-    StationTable,
+    BaseStationTable,
     Array,
-    HandsetTable,
+    UeTable,
     ObstacleTable,
     FallbackTable,
     Timers,
@@ -136,12 +137,12 @@ def test_the_slots_of_the_radio_stage_are_those_of_the_carriers(tmp_path: Path) 
         rest="""
 [fallback]
 propagation = "uma"
-others = "40%"
+cell-load = "40%"
 [fallback.carrier]
 technology = "lte"
 frequency = "1.8ghz"
 bandwidth = "20mhz"
-[fallback.station]
+[fallback.base-station]
 name = "roof"
 at = [0, 50, 25]
 power = "46dbm"
@@ -157,7 +158,7 @@ buffer = "1mib"
     assert scene.radio.down.queue.limit is not None
     assert scene.radio.down.queue.limit.bytes == 2**20
     assert scene.fallback is not None
-    assert (scene.fallback.carrier.resource_blocks, scene.fallback.share) == (100, 0.4)
+    assert (scene.fallback.carrier.resource_blocks, scene.fallback.cell_load) == (100, 0.4)
 
 
 def test_an_802_11ad_carrier_has_the_wifi_stage() -> None:
@@ -166,9 +167,9 @@ def test_an_802_11ad_carrier_has_the_wifi_stage() -> None:
 
 def test_a_usb_modem_is_limited_in_packets_and_a_phone_is_not() -> None:
     modem, phone = load("bbr-5g-usb-unicom"), load("bbr-5g-phone-unicom")
-    assert modem.device is not None
-    assert modem.device.down_packets_per_s == 29500
-    assert phone.device is None
+    assert modem.ue_limit is not None
+    assert modem.ue_limit.down_packets_per_s == 29500
+    assert phone.ue_limit is None
     assert len(modem.fitted) == len(phone.fitted) == 1
 
 
@@ -179,14 +180,14 @@ def test_legs_follow_each_other() -> None:
         {"stay-until": "10s"},
         {"go-to": [3.0, 4.0, 2.0], "until": "12s"},
     ]
-    track = read_way(legs, (0.0, 0.0, 1.0), 12.0)
-    assert track.time_s == (0.0, 2.0, 7.0, 10.0, 12.0)
-    assert track.position_m[2:] == ((3.0, 4.0, 1.0), (3.0, 4.0, 1.0), (3.0, 4.0, 2.0))
+    trajectory = read_trajectory(legs, (0.0, 0.0, 1.0), 12.0)
+    assert trajectory.time_s == (0.0, 2.0, 7.0, 10.0, 12.0)
+    assert trajectory.position_m[2:] == ((3.0, 4.0, 1.0), (3.0, 4.0, 1.0), (3.0, 4.0, 2.0))
 
 
 def test_a_leg_that_ends_after_the_scene_is_refused() -> None:
     with pytest.raises(Problem, match=r"^0: ends at 3 s, beyond the duration of 2 s"):
-        read_way([{"stay": "3s"}], (0.0, 0.0, 0.0), 2.0)
+        read_trajectory([{"stay": "3s"}], (0.0, 0.0, 0.0), 2.0)
 
 
 def test_obstacles_have_the_size_and_the_loss_of_their_kind(tmp_path: Path) -> None:
@@ -226,9 +227,9 @@ present = [["1s", "2s"], ["3s", "10s"]]
 
 
 def test_others_use_their_share_from_given_times_on(tmp_path: Path) -> None:
-    assert written(tmp_path, top='others = "30%"').others == (Share(0.0, 0.3),)
-    stepped = written(tmp_path, top='others = [["0s", "10%"], ["5s", "60%"]]')
-    assert stepped.others == (Share(0.0, 0.1), Share(5.0, 0.6))
+    assert written(tmp_path, top='cell-load = "30%"').cell_load == (CellLoad(0.0, 0.3),)
+    stepped = written(tmp_path, top='cell-load = [["0s", "10%"], ["5s", "60%"]]')
+    assert stepped.cell_load == (CellLoad(0.0, 0.1), CellLoad(5.0, 0.6))
 
 
 def test_a_base_station_may_stand_on_a_roof(tmp_path: Path) -> None:
@@ -241,9 +242,9 @@ def test_a_base_station_may_stand_on_a_roof(tmp_path: Path) -> None:
 
 def test_a_handset_may_come_in_where_a_box_is_not_there_yet(tmp_path: Path) -> None:
     gate = '[[obstacle]]\nname = "gate"\nkind = "box"\nfrom = [49, -1]\nto = [51, 1]\nheight = 3\npresent = {}\n'
-    with pytest.raises(UserError, match=r"obstacle.gate: the handset is inside it at 2.000 s"):
+    with pytest.raises(UserError, match=r"obstacle.gate: the UE is inside it at 2.000 s"):
         written(tmp_path, rest=gate.format('[["2s", "4s"]]'))
-    way = 'way = [{ go-to = [60, 0], speed = "10m/s" }]\n'
+    way = 'trajectory = [{ go-to = [60, 0], speed = "10m/s" }]\n'
     written(tmp_path, rest=way + gate.format('[["2s", "4s"]]'))
 
 

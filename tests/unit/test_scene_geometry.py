@@ -22,7 +22,7 @@ from wavebed.scene.geometry import (
     present,
     spans_of,
 )
-from wavebed.scene.model import Box, Obstacle, Scene, Screen, Track
+from wavebed.scene.model import Box, Obstacle, Scene, Screen, Trajectory
 
 if TYPE_CHECKING:
     from wavebed.scene.tables import Vector
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 BASE = load("kau-e5g-1")
 
 
-def scene(mast: Vector, way: Track, *obstacles: Obstacle, duration_s: float = 10.0) -> Scene:
-    station = replace(BASE.stations[0], position_m=mast)
-    handset = replace(BASE.handset, track=way)
-    return replace(
-        BASE, stations=(station,), handset=handset, obstacles=obstacles, duration_s=duration_s, reference=None
-    )
+def scene(mast: Vector, way: Trajectory, *obstacles: Obstacle, duration_s: float = 10.0) -> Scene:
+    station = replace(BASE.base_stations[0], position_m=mast)
+    ue = replace(BASE.ue, trajectory=way)
+    return replace(BASE, base_stations=(station,), ue=ue, obstacles=obstacles, duration_s=duration_s, reference=None)
 
 
-def house(low: Vector, high: Vector, track: Track | None = None, present_s: tuple[tuple[float, float], ...] = ()):
-    return Obstacle("house", "building", Box(low, high), track, present_s)
+def house(
+    low: Vector, high: Vector, trajectory: Trajectory | None = None, present_s: tuple[tuple[float, float], ...] = ()
+):
+    return Obstacle("house", "building", Box(low, high), trajectory, present_s)
 
 
-def walk(start: Vector, end: Vector, end_s: float = 10.0) -> Track:
-    return Track((0.0, end_s), (start, end))
+def walk(start: Vector, end: Vector, end_s: float = 10.0) -> Trajectory:
+    return Trajectory((0.0, end_s), (start, end))
 
 
 def seen_to_cross(mast: np.ndarray, phone: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -57,19 +57,19 @@ def seen_to_cross(mast: np.ndarray, phone: np.ndarray, low: np.ndarray, high: np
 
 
 def test_a_track_moves_evenly_and_stands_before_and_after() -> None:
-    track = Track((0.0, 2.0, 4.0), ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), (3.0, 4.0, 1.0)))
-    found = positions(track, np.array([-1.0, 1.0, 3.0, 9.0]))
+    trajectory = Trajectory((0.0, 2.0, 4.0), ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), (3.0, 4.0, 1.0)))
+    found = positions(trajectory, np.array([-1.0, 1.0, 3.0, 9.0]))
     assert found.tolist() == [[0, 0, 1], [0, 0, 1], [1.5, 2, 1], [3, 4, 1]]
-    assert displacement(track, np.array([3.0])).tolist() == [[1.5, 2, 0]]
+    assert displacement(trajectory, np.array([3.0])).tolist() == [[1.5, 2, 0]]
     assert displacement(None, np.array([3.0])).tolist() == [[0, 0, 0]]
 
 
 def test_the_user_looks_where_the_last_movement_led() -> None:
-    track = Track((0.0, 2.0, 4.0, 6.0, 8.0), ((0, 0, 1), (0, 0, 1), (0, 5, 1), (0, 5, 1), (-5, 5, 1)))
-    handset = replace(BASE.handset, track=track)
-    assert heading_deg(handset, np.array([0.0, 3.0, 5.0, 7.0, 9.0])).tolist() == [90, 90, 90, 180, 180]
-    assert heading_deg(replace(handset, heading_deg=30.0), np.array([0.0, 7.0])).tolist() == [30, 30]
-    still = replace(handset, track=Track((0.0,), ((0, 0, 1),)))
+    trajectory = Trajectory((0.0, 2.0, 4.0, 6.0, 8.0), ((0, 0, 1), (0, 0, 1), (0, 5, 1), (0, 5, 1), (-5, 5, 1)))
+    ue = replace(BASE.ue, trajectory=trajectory)
+    assert heading_deg(ue, np.array([0.0, 3.0, 5.0, 7.0, 9.0])).tolist() == [90, 90, 90, 180, 180]
+    assert heading_deg(replace(ue, heading_deg=30.0), np.array([0.0, 7.0])).tolist() == [30, 30]
+    still = replace(ue, trajectory=Trajectory((0.0,), ((0, 0, 1),)))
     assert heading_deg(still, np.array([0.0])).tolist() == [0]
 
 
@@ -101,25 +101,27 @@ def test_walking_away_from_a_wall_brings_the_mast_back_above_its_edge() -> None:
 
 
 def test_a_house_that_moves_hides_as_seen_from_itself() -> None:
-    tram = house((40, -60, 0), (50, -50, 20), Track((0.0, 10.0), ((0, 0, 0), (0, 100, 0))))
-    place = scene((0, 0, 3), Track((0.0,), ((100, 0, 1),)), tram)
+    tram = house((40, -60, 0), (50, -50, 20), Trajectory((0.0, 10.0), ((0, 0, 0), (0, 100, 0))))
+    place = scene((0, 0, 3), Trajectory((0.0,), ((100, 0, 1),)), tram)
     assert spans_of(intervals(place, "3gpp"), "NLOS") == [(pytest.approx(5.0), pytest.approx(6.0))]
 
 
 def test_a_house_hides_only_while_it_is_there() -> None:
     gate = house((40, -5, 0), (50, 5, 20), present_s=((2.0, 3.0), (6.0, 6.5)))
-    place = scene((0, 0, 3), Track((0.0,), ((100, 0, 1),)), gate)
+    place = scene((0, 0, 3), Trajectory((0.0,), ((100, 0, 1),)), gate)
     assert spans_of(intervals(place, "3gpp"), "NLOS") == [(2.0, 3.0), (6.0, 6.5)]
 
 
 def test_a_ray_along_a_wall_is_free() -> None:
-    place = scene((0, 0, 3), Track((0.0,), ((100, 0, 1),)), house((40, 0, 0), (50, 5, 20)))
+    place = scene((0, 0, 3), Trajectory((0.0,), ((100, 0, 1),)), house((40, 0, 0), (50, 5, 20)))
     assert spans_of(intervals(place, "3gpp"), "NLOS") == []
 
 
 def test_each_base_station_has_its_own_line_of_sight() -> None:
-    place = scene((0, 0, 3), Track((0.0,), ((100, 0, 1),)), house((40, -5, 0), (50, 5, 20)))
-    place = replace(place, stations=(*place.stations, replace(place.stations[0], position_m=(100, 50, 3))))
+    place = scene((0, 0, 3), Trajectory((0.0,), ((100, 0, 1),)), house((40, -5, 0), (50, 5, 20)))
+    place = replace(
+        place, base_stations=(*place.base_stations, replace(place.base_stations[0], position_m=(100, 50, 3)))
+    )
     assert [part.state for part in intervals(place, "3gpp", 0)] == ["NLOS"]
     assert [part.state for part in intervals(place, "3gpp", 1)] == ["LOS"]
 
@@ -138,7 +140,7 @@ def test_edges_agree_with_looking_at_every_moment(seed: int, ignore_height: bool
     mast, start, end, corner, drift = (tuple(rng.uniform((-60, -60, 0), (60, 60, 30))) for _ in range(5))
     size = rng.uniform(5, 60, 3)
     low, high = np.array(corner), np.array(corner) + np.array(size)
-    moving = Track((0.0, 7.0), (tuple(corner), tuple(np.array(corner) + np.array(drift))))
+    moving = Trajectory((0.0, 7.0), (tuple(corner), tuple(np.array(corner) + np.array(drift))))
     place = scene(mast, walk(start, end), house(tuple(low), tuple(high), moving))
     spans = blocked(place.obstacles[0], place, ignore_height=ignore_height)
     time_s = np.linspace(0, 10, 2001)
@@ -146,7 +148,7 @@ def test_edges_agree_with_looking_at_every_moment(seed: int, ignore_height: bool
     axes = 2 if ignore_height else 3
     expected = seen_to_cross(
         (np.array(mast) - shift)[:, :axes],
-        (positions(place.handset.track, time_s) - shift)[:, :axes],
+        (positions(place.ue.trajectory, time_s) - shift)[:, :axes],
         low[:axes],
         high[:axes],
     )

@@ -15,9 +15,9 @@ def test_the_scene_of_the_guide_hides_the_base_station_for_a_while(tmp_path: Pat
     pieces = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(pieces) == 6
     top, *rest = pieces
-    shares, fallback = rest[3].split("\n\n", 1)
+    cell_load, fallback = rest[3].split("\n\n", 1)
     file = tmp_path / "street.toml"
-    file.write_text("\n".join([top, shares, *rest[:3], fallback, rest[4]]), encoding="utf-8")
+    file.write_text("\n".join([top, cell_load, *rest[:3], fallback, rest[4]]), encoding="utf-8")
     scene = load(file)
     assert [part.state for part in intervals(scene, "3gpp")] == ["LOS", "NLOS", "LOS"]
     assert [obstacle.name for obstacle in scene.obstacles] == ["kiosk", "van", "passer-by"]

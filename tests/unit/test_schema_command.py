@@ -14,18 +14,18 @@ from wavebed.cli import main
 from wavebed.cli.schema import NAMES, schema_text
 from wavebed.config.table import fields
 from wavebed.errors import UserError
-from wavebed.path.tables import AirTable, EdgeTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.path.tables import AirTable, EdgeTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.run.scenario import RunTable
 from wavebed.scene.tables import (
     Array,
+    BaseStationTable,
     CarrierTable,
     FallbackTable,
-    HandsetTable,
     ObstacleTable,
     ReferenceChain,
     SceneTable,
-    StationTable,
     Timers,
+    UeTable,
 )
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
-    *(LinkTable, AirTable, PathTable, SegmentTable, HostTable, EdgeTable, RunTable, Common),
-    *(SceneTable, CarrierTable, Array, StationTable, HandsetTable, ObstacleTable, FallbackTable, Timers),
+    *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
+    *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
     *(ReferenceChain, SiteTable, GroupTable),
     *(kind_of(kind).options_type for kind in KINDS),
 )
-READ_LATER = {"radio", "device", "station", "obstacle", "way", "objects"}
+READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
 """Tables that the key passes on to another reader, which knows the rest of the file."""
 SAMPLES = (
     *("10ms", "2s", "0s", "125us", "100mbit", "0.5gbit", "1500b", "64kib", "64mib", "1000p", "1%", "100%", "0.01%"),
@@ -59,7 +59,7 @@ SAMPLES = (
     {
         "propagation": "uma",
         "carrier": {"technology": "lte", "frequency": "2ghz", "bandwidth": "20mhz"},
-        "station": {"name": "mast", "at": [0, 0, 10], "power": "30dbm"},
+        "base-station": {"name": "mast", "at": [0, 0, 10], "power": "30dbm"},
     },
     {"net.ipv4.tcp_syn_retries": 3},
     {"packets-per-second": 5},
@@ -67,7 +67,7 @@ SAMPLES = (
     {"model": "gilbert-elliott", "p": "1%", "r": "10%"},
     {"distribution": "normal", "mean": "10ms", "spread": "1ms"},
     {"pattern": "a.csv", "end": "hold"},
-    {"share": "1%", "delay": "1ms"},
+    {"probability": "1%", "delay": "1ms"},
     {"preset": "lte", "harq": "off"},
     {"kind": "fq_codel", "flows": 16},
 )

@@ -131,7 +131,7 @@ def test_a_pattern_travels_as_its_text(tmp_path: Path) -> None:
     ("key", "value", "message"),
     [
         ("rtae", "1mbit", "rtae: unknown key: did you mean 'rate'"),
-        ("radio.rate", "1mbit", "radio.rate: 'radio' is no link: write SEGMENT.down"),
+        ("radio.rate", "1mbit", "radio.rate: 'radio' is no link: write HOP.down"),
         ("rate", "1", "rate: '1' has no unit"),
         ("loss", "0.1", "loss: '0.1' has no percent sign"),
         ("pattern", "no-such-file", "pattern: no-such-file: no such file"),
@@ -146,7 +146,7 @@ def test_a_wrong_change_is_refused(key: str, value: str, message: str) -> None:
     ("arguments", "message"),
     [
         (["ctl", "nobody", "show"], "'nobody' is no running laboratory"),
-        (["ctl", "nobody", "set"], "set: nothing to change"),
+        (["ctl", "nobody", "set"], "set: requires a change"),
         (["ctl", "nobody", "set", "rate"], "'rate': has no '='"),
         (["ctl", "nobody", "show", "rate=1mbit"], "show takes no more arguments"),
     ],

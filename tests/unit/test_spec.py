@@ -166,7 +166,7 @@ def test_a_pattern_that_is_not_what_its_name_says_is_refused(scenario: Path, tmp
     (name,) = pattern_files(spec.network)
     kept = tmp_path / f"{name}.gz"
     kept.write_bytes(gzip.compress(b"# wavebed pattern 1\n"))
-    with pytest.raises(UserError, match="content is not what its name says"):
+    with pytest.raises(UserError, match="content does not match its name"):
         StoredPatterns([name], tmp_path)
     kept.write_bytes(b"\x1f\x8b")
     with pytest.raises(UserError, match="cannot be unpacked"):

@@ -52,8 +52,8 @@ def test_limit_as_json_names_its_unit() -> None:
 
 
 @pytest.mark.parametrize(("text", "share"), [("0.01%", 0.0001), ("100%", 1.0), ("0%", 0.0), ("0.1%", 0.001)])
-def test_share_is_read_in_percent(text: str, share: float) -> None:
-    assert units.parse_share(text) == share
+def test_a_percentage_is_a_fraction(text: str, share: float) -> None:
+    assert units.parse_percentage(text) == share
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,17 @@ def test_share_is_read_in_percent(text: str, share: float) -> None:
         (units.parse_time, "5m", "'5m' has an unknown unit 'm': a time is in ns, us, ms, s"),
         (units.parse_limit, "1000", "'1000' has no unit: write a limit as in 1mb, 1000p, 20ms"),
         (units.parse_limit, "1.5p", "'1.5p' is finer than 1 p: use fewer digits after the point"),
-        (units.parse_share, "0.01", "'0.01' has no percent sign: write a share as in 0.01% (1% is one in a hundred)"),
-        (units.parse_share, "101%", "'101%' is more than 100%: a share is from 0% to 100%"),
-        (units.parse_share, "x%", "'x%' is not a share: write a decimal number and the percent sign, as in 0.01%"),
+        (
+            units.parse_percentage,
+            "0.01",
+            "'0.01' has no percent sign: write a percentage as in 0.01% (1% is one in a hundred)",
+        ),
+        (units.parse_percentage, "101%", "'101%' is more than 100%: a percentage is from 0% to 100%"),
+        (
+            units.parse_percentage,
+            "x%",
+            "'x%' is not a percentage: write a decimal number and the percent sign, as in 0.01%",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_quantity_names_the_rule_and_the_remedy(parse, text: str, message: str) -> None:
@@ -97,8 +105,8 @@ def test_size_survives_writing_and_reading(size_bytes: int) -> None:
 
 
 @given(st.floats(0, 1))
-def test_share_survives_writing_and_reading(share: float) -> None:
-    assert units.parse_share(units.format_share(share)) == share
+def test_a_percentage_survives_writing_and_reading(share: float) -> None:
+    assert units.parse_percentage(units.format_percentage(share)) == share
 
 
 def test_an_option_with_a_wrong_quantity_is_named() -> None:

@@ -1,6 +1,6 @@
 """Mode 3gpp on the shipped scenes, against hand computations and published figures.
 
-Hand computation for kau-e5g, 28 GHz, heights 3 and 1 m. At t = 39 s the handset is at (75, 44.8): 87.40 m in space.
+Hand computation for kau-e5g, 28 GHz, heights 3 and 1 m. At t = 39 s the UE is at (75, 44.8): 87.40 m in space.
 LOS   32.4 + 21 lg 87.40 + 20 lg 28                     = 32.4 + 40.77 + 28.94         = 102.11 dB
 gain  10 lg 64 + 10 lg 16 = 30.10 dB; noise -174 + 90 + 5 = -79 dBm; power 30 dBm
 SINR  30 + 30.10 + 79 - 102.11 = 36.99 dB
@@ -106,7 +106,7 @@ def test_the_boxes_of_scene_3_cost_what_model_b_says():
     boxes = [obstacle.shape for obstacle in scene.obstacles]
     for place in range(0, len(blockage), 97):
         expected = sum(
-            knife_edges_db(scene.stations[0].position_m, got.position_m[place], box)
+            knife_edges_db(scene.base_stations[0].position_m, got.position_m[place], box)
             for box in boxes
             if isinstance(box, Box)
         )
@@ -120,7 +120,7 @@ def test_the_people_of_scene_3_block_where_the_study_lists_nlos_if_they_reach_th
     for middle_s in (2.31, 5.54, 7.39, 10.23, 12.35, 12.99, 16.89, 23.10, 29.73):
         assert STATES[got.state[at(got, middle_s)]] == "blocked", middle_s
         assert 3 < blockage[at(got, middle_s)] < 11  # not the 36 dB of the study's trace
-    for middle_s in (6.36, 25.41):  # boxes 21 and 25 m before the handset: the ray passes above them
+    for middle_s in (6.36, 25.41):  # boxes 21 and 25 m before the UE: the ray passes above them
         assert STATES[got.state[at(got, middle_s)]] == "los", middle_s
         assert 1 < blockage[at(got, middle_s)] < 3
     assert got.los.all()

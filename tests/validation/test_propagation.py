@@ -43,10 +43,10 @@ def test_path_loss_of_a_28_ghz_street_cell_at_75_m():
 
 
 def test_blockage_of_a_moving_handset_is_within_3_db_of_sionnas():
-    # Relative RSRP of Sionna's CDL-E with a 2 x 10 m screen across x at (80, 10), 30 GHz, handset at (100, y, 1.5).
+    # Relative RSRP of Sionna's CDL-E with a 2 x 10 m screen across x at (80, 10), 30 GHz, UE at (100, y, 1.5).
     published = -np.array([-0.9, -2.8, -13.1, -13.0, -3.3])
-    handset = np.array([[100.0, y, 1.5] for y in range(10, 15)])
-    loss = knife_edge_db((0.0, 0.0, 30.0), handset, np.array([80.0, 10.0, 0.0]), 2.0, 10.0, LIGHT_M_PER_S / 30e9, 0.0)
+    ue = np.array([[100.0, y, 1.5] for y in range(10, 15)])
+    loss = knife_edge_db((0.0, 0.0, 30.0), ue, np.array([80.0, 10.0, 0.0]), 2.0, 10.0, LIGHT_M_PER_S / 30e9, 0.0)
     error = loss - published
     assert np.abs(error).max() <= 3
     assert math.sqrt(np.mean(error**2)) <= 1.25

@@ -1,4 +1,4 @@
-"""The channel: from a scene to what a link can carry, over time."""
+"""The channel: the capacity of a scene's link over time."""
 
 from __future__ import annotations
 

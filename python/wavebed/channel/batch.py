@@ -35,7 +35,7 @@ BLOCKED_DB = 3.0
 
 
 class _Air(NamedTuple):
-    """What a carrier offers, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
+    """The series of a carrier, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
 
     sinr_db: Floats
     mcs: NDArray[np.int16]
@@ -60,12 +60,12 @@ class _Air(NamedTuple):
 
 
 def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
-    """Realise a scene for some seeds at once; each result is what that seed alone gives.
+    """Realise a scene for some seeds at once; each result equals that of its seed alone.
 
     Parameters
     ----------
     budget : Budget
-        What the seeds share.
+        The parts that all seeds have in common.
     seeds : sequence of int
         Not negative.
     """
@@ -82,7 +82,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
     down_db = large_db + _pick(fade_db, station)
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
-    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_share)
+    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_fraction)
     fallen = link == Link.FALLBACK
     if fallen.any():
         _fall_back(budget, seeds, fallen, air)
@@ -143,12 +143,17 @@ def _reciprocal(budget: Budget) -> bool:
 
 
 def _faded(
-    budget: Budget, place: int, signals: Sequence[Signal], station: NDArray[np.int16], seeds: Sequence[int], way: str
+    budget: Budget,
+    place: int,
+    signals: Sequence[Signal],
+    station: NDArray[np.int16],
+    seeds: Sequence[int],
+    direction: str,
 ) -> Floats:
-    """Fading of one station, where it serves anyone."""
+    """Fading of one base station, where it serves anyone."""
     if not (station == place).any():
         return np.zeros((1, station.shape[1]))
-    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{way}")
+    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{direction}")
 
 
 def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArray[Number]:
@@ -168,36 +173,36 @@ def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[
     return np.where(beam > 0, _pick(reflected, station), direct)
 
 
-def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_share: Floats | float) -> _Air:
+def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
     """Adapt both directions; the layers of a direction share its power."""
     carrier = sight.carrier
     wifi = budget.scene.radio if isinstance(budget.scene.radio, WifiSettings) else None
     down_db = down_db - 10 * np.log10(carrier.layers)
     down = adapt(down_db, budget.scene.step_s, carrier, "down", wifi=wifi)
     up = adapt(up_db - 10 * np.log10(carrier.uplink_layers), budget.scene.step_s, carrier, "up", wifi=wifi)
-    rates = [(each.rate_bps * own_share).astype(np.int64) for each in (down, up)]
+    rates = [(each.rate_bps * own_fraction).astype(np.int64) for each in (down, up)]
     return _Air(down_db, down.mcs, rates[0], down.bler, rates[1], up.bler)
 
 
 def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], air: _Air) -> None:
-    """Put the fall-back carrier's values where it serves; its reflected path, if any, is as good as a beam."""
+    """Put the fallback carrier's values where it serves; its reflected path, if any, is as good as a beam."""
     fallback, sight = budget.scene.fallback, budget.fallback
-    assert fallback is not None, "only a scene with a fall-back carrier falls back"
-    assert sight is not None, "it has a station"
+    assert fallback is not None, "only a scene with a fallback carrier falls back"
+    assert sight is not None, "it has a base station"
     rows = np.flatnonzero(fallen.any(axis=1))
     some = [seeds[row] for row in rows.tolist()]
     received = signal(budget, sight, some, "fallback")
     large_db = np.maximum.reduce(received.beams())
-    ways = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
-    down_db, up_db = (large_db + fading(budget, sight, received.los, some, way) for way in ways)
+    streams = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
+    down_db, up_db = (large_db + fading(budget, sight, received.los, some, stream) for stream in streams)
     up_db = up_db + uplink_offset_db(budget, sight)
-    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.share))
+    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load))
 
 
 def _states(
     link: NDArray[np.uint8], los: NDArray[np.bool_], blockage_db: Floats, mcs: NDArray[np.int16]
 ) -> NDArray[np.uint8]:
-    """Name what the radio does at each step."""
+    """Return the state of the radio at each step."""
     code = {name: np.uint8(STATES.index(name)) for name in STATES}
     state = np.where(los, np.where(blockage_db > BLOCKED_DB, code["blocked"], code["los"]), code["nlos"])
     state[link == Link.FALLBACK] = code["fallback"]

@@ -1,4 +1,4 @@
-"""What of a link budget is the same for every seed: places, path loss, edges of buildings, described obstacles.
+"""The part of a link budget that all seeds have in common: places, path loss, edges of buildings, obstacles.
 
 Buildings decide between LOS and NLOS. At a building's edge the direct path does not end at once: it is diffracted, and
 its loss grows over the Fresnel zone (model B of TR 38.901 7.6.4.2 with the building as the screen) until it reaches the
@@ -24,7 +24,7 @@ from wavebed.scene.model import Box
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Carrier, Interval, Obstacle, Scene, Station
+    from wavebed.scene.model import BaseStation, Carrier, Interval, Obstacle, Scene
     from wavebed.scene.tables import Propagation
 
     Floats = NDArray[np.float64]
@@ -37,14 +37,14 @@ UNDERGROUND_M = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """One station as the handset sees it, at each of `n` steps.
+    """One base station as the UE sees it, at each of `n` steps.
 
     Parameters
     ----------
-    station : Station
-        The station.
+    station : BaseStation
+        The base station.
     carrier, propagation
-        What it transmits, and the scenario of TR 38.901.
+        Its carrier, and the scenario of TR 38.901.
     los : (n,) bool
         Whether no building stands in the direct path; all true where LOS is drawn.
     intervals : tuple of Interval
@@ -54,14 +54,14 @@ class Sight:
     los_loss_db : (n,) float64
         Path loss, had the direct path been free.
     behind_db : (n,) float64
-        What NLOS loses beyond that, at least 0.
+        Loss of NLOS beyond that, at least 0.
     edge_db : (n,) float64
-        What buildings cost beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
+        Loss of buildings beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
     blockage_db : (n,) float64
-        What the other obstacles cost the direct path.
+        Loss of the direct path by the other obstacles.
     """
 
-    station: Station
+    station: BaseStation
     carrier: Carrier
     propagation: Propagation
     los: NDArray[np.bool_]
@@ -74,40 +74,40 @@ class Sight:
 
 
 class Budget:
-    """All that the realisations of a scene share; each part is worked out when it is first needed."""
+    """The part that all realisations of a scene have in common; each value is computed at its first use."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.time_s = step_times_s(scene)
-        self.position_m = positions(scene.handset.track, self.time_s)
+        self.position_m = positions(scene.ue.trajectory, self.time_s)
         self.walked_m = walked_m(self.position_m)
-        self.heading_deg = heading_deg(scene.handset, self.time_s)
+        self.heading_deg = heading_deg(scene.ue, self.time_s)
         self.sights = tuple(
             sight(self, station, scene.carrier, scene.propagation, index)
-            for index, station in enumerate(scene.stations)
+            for index, station in enumerate(scene.base_stations)
         )
 
     @cached_property
     def fallback(self) -> Sight | None:
-        """The station of the fall-back carrier."""
+        """The base station of the fallback carrier."""
         fallback = self.scene.fallback
         if fallback is None:
             return None
-        return sight(self, fallback.station, fallback.carrier, fallback.propagation, None)
+        return sight(self, fallback.base_station, fallback.carrier, fallback.propagation, None)
 
     @cached_property
-    def own_share(self) -> Floats:
-        """Share of the cell that is left by others, at each step."""
-        others = self.scene.others
-        if not others:
+    def own_fraction(self) -> Floats:
+        """Fraction of the cell that its load leaves to this user, at each step."""
+        steps = self.scene.cell_load
+        if not steps:
             return np.ones(len(self.time_s))
-        index = np.searchsorted([share.time_s for share in others], self.time_s, side="right") - 1
-        used = np.array([share.share for share in others])[np.maximum(index, 0)]
+        index = np.searchsorted([step.time_s for step in steps], self.time_s, side="right") - 1
+        used = np.array([step.fraction for step in steps])[np.maximum(index, 0)]
         return np.where(index < 0, 1.0, 1.0 - used)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Where the path loss is used outside its range, once per station."""
+        """Where the path loss is used outside its range, once per base station."""
         seen: dict[str, None] = {}
         sights = (*self.sights, *(() if self.fallback is None else (self.fallback,)))
         for each in sights:
@@ -130,8 +130,8 @@ def step_times_s(scene: Scene) -> Floats:
     return np.asarray(np.arange(count) * scene.step_s)
 
 
-def sight(budget: Budget, station: Station, carrier: Carrier, propagation: Propagation, index: int | None) -> Sight:
-    """Work out how the handset sees a station.
+def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: Propagation, index: int | None) -> Sight:
+    """Work out how the UE sees a base station.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ def sight(budget: Budget, station: Station, carrier: Carrier, propagation: Propa
     station, carrier, propagation
         What is seen.
     index : int or None
-        Place of the station in the scene; ``None`` for one that is not among them.
+        Place of the base station in the scene; ``None`` for one that is not among them.
     """
     scene, place = budget.scene, budget.position_m
     if index is None:
-        scene, index = replace(scene, stations=(station,)), 0
+        scene, index = replace(scene, base_stations=(station,)), 0
     plane = np.hypot(place[:, 0] - station.position_m[0], place[:, 1] - station.position_m[1])
     both = [
         path_loss_db(propagation, state, plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
@@ -167,7 +167,9 @@ def sight(budget: Budget, station: Station, carrier: Carrier, propagation: Propa
     )
 
 
-def _edge_db(budget: Budget, station: Station, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats) -> Floats:
+def _edge_db(
+    budget: Budget, station: BaseStation, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats
+) -> Floats:
     """Loss around the buildings, up to the NLOS path loss; free space has none, so there diffraction is all."""
     screens = [_as_screen(obstacle) for obstacle in budget.scene.obstacles if obstacle.decides_los]
     if not screens:

@@ -1,4 +1,4 @@
-"""What serves each seed of a batch at each step: the state machines' phases, laid over the steps."""
+"""The serving beam of each seed of a batch at each step: the phases of the state machines, by step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SWEEP_PERIOD_S = 0.002
 
 
 class Course(NamedTuple):
-    """What serves one seed: phases, and for each step the link, the station and the beam."""
+    """The serving beam of one seed: phases, and for each step the link, the base station and the beam."""
 
     phases: tuple[Phase, ...]
     link: NDArray[np.uint8]
@@ -49,7 +49,7 @@ def courses(budget: Budget, signals: Sequence[Signal], count: int) -> list[Cours
     budget : Budget
         The scene and its times.
     signals : sequence of Signal
-        One for each station.
+        One for each base station.
     count : int
         Seeds.
     """
@@ -73,7 +73,7 @@ def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
 
 
 def _cells(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
-    """Radio link monitoring of NR and LTE; after T311 the way back is that from idle, where the scene names it."""
+    """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
     timers = replace(scene.timers, indication_s=period_s)
     connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
     setup_s = connection.rrc.promotion_ns / 1e9 if connection is not None and connection.rrc is not None else None
@@ -82,7 +82,7 @@ def _cells(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
 
 def _sectors(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
     """Beams of the one access point of 802.11ad; the others, if any, do not serve."""
-    arrays = (scene.stations[0].array, scene.handset.array)
+    arrays = (scene.base_stations[0].array, scene.ue.array)
     training_s = sweep_s(*(array.rows * array.columns for array in arrays))
     needed_db = float(waterfall("802.11ad").snr_db[FIRST_DATA_MCS])
     return follow_sectors(sinr_db, period_s, needed_db, training_s)
@@ -96,7 +96,7 @@ def _laid_out(phases: tuple[Phase, ...], time_s: Floats) -> Course:
 
 
 def seen_intervals(budget: Budget, course: Course) -> tuple[Interval, ...]:
-    """States of the geometry, exactly, as the serving station sees them; the fall-back station does not count."""
+    """States of the geometry, exactly, as the serving base station sees them; the fallback carrier does not count."""
     ends = [*(phase.start_s for phase in course.phases[1:]), budget.scene.duration_s]
     parts = [
         Interval(part.state, max(part.start_s, phase.start_s), min(part.end_s, end_s))

@@ -27,9 +27,9 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
     Parameters
     ----------
     realisation : Realisation
-        What the channel did.
+        The realisation.
     direction : {"down", "up"}
-        Towards the handset or away from it.
+        Towards the UE or away from it.
     """
     down = direction == "down"
     rate_bps = realisation.rate_bps if down else realisation.up_rate_bps

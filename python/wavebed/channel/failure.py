@@ -31,9 +31,9 @@ EVALUATE_BEAM_SAMPLES = 5
 
 @dataclass(frozen=True)
 class Indications:
-    """What the physical layer says of each station's beams, once per indication period.
+    """The indications of the physical layer for each beam, once per indication period.
 
-    Each array has the shape (stations, beams, periods).
+    Each array has the shape (base stations, beams, periods).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def indications(sinr_db: NDArray[np.float64], timers: Timers) -> Indications:
 
     Parameters
     ----------
-    sinr_db : (stations, beams, periods) float64
+    sinr_db : (base stations, beams, periods) float64
         Mean SINR of each period of ``timers.indication_s``.
     timers : Timers
         Thresholds and the indication period.
@@ -92,7 +92,7 @@ class LinkMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was counted: a new link."""
+        """Reset the counters: a new link."""
         self.out = 0
         self.back = 0
         self.expires_s: float | None = None
@@ -126,7 +126,7 @@ class BeamMonitor:
         self.count = 0
 
     def reset(self) -> None:
-        """Forget what was counted: another beam."""
+        """Reset the counters: another beam."""
         self.count = 0
 
     def indicate(self, out: bool) -> bool:

@@ -21,14 +21,14 @@ BATCH_STEPS = 400_000
 
 
 def realise(scene: Scene, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
-    """Return what the channel of a scene does with one seed.
+    """Return the channel of a scene with one seed.
 
     Parameters
     ----------
     scene : Scene
-        What stands where.
+        The scene.
     mode : {"3gpp", "reference"}
-        ``3gpp``: TR 38.901. ``reference``: what the study did whose scene it is.
+        ``3gpp``: TR 38.901. ``reference``: the source study's method.
     seed : int
         Not negative.
 

@@ -264,7 +264,7 @@ class MapPicture(NamedTuple):
     region : Region
         What it shows, in metres.
     box : (float, float, float, float)
-        Where the region lies in the drawing: left, top, width and height as shares of its width and height.
+        Where the region lies in the drawing: left, top, width and height as fractions of its width and height.
     """
 
     svg: str
@@ -281,13 +281,13 @@ def render_map(view: View) -> MapPicture:
         axes = page.axes(LEFT, MAP_TOP, plan.map_width, plan.map_height)
         draw_map(axes, view.scene, region, view.walk, page.renderer)
         svg = _save(page.figure, "svg", clear=True).decode()
-        shares = (
+        fractions = (
             LEFT / page.width,
             MAP_TOP / page.height,
             plan.map_width / page.width,
             plan.map_height / page.height,
         )
-        return MapPicture(_for_a_page(svg), region, shares)
+        return MapPicture(_for_a_page(svg), region, fractions)
 
 
 def _for_a_page(svg: str) -> str:

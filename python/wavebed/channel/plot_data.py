@@ -1,4 +1,4 @@
-"""What a picture of realisations shows: curves, states and the walk, of one seed or over many."""
+"""The data of a picture: curves, states and the walk, of one seed or over many."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Where the handset is (m) over time (s), with the state of the radio (a place in `STATES`)."""
+    """Where the UE is (m) over time (s), with the state of the radio (a place in `STATES`)."""
 
     time_s: Floats
     position_m: Floats
@@ -125,7 +125,7 @@ class Album:
 
     @property
     def warnings(self) -> list[str]:
-        """What was warned of, each once."""
+        """The warnings, each once."""
         return list(self._warnings)
 
     def summary(self) -> Summary:
@@ -208,7 +208,7 @@ def _walk(realisation: Realisation, edges: Floats, state: NDArray[np.uint8]) -> 
     """Thin the walk out to few points, keeping the corners of the track and the changes of state."""
     times = realisation.time_s
     change = edges[np.flatnonzero(state[1:] != state[:-1]) + 1]
-    corners = np.array(realisation.scene.handset.track.time_s)
+    corners = np.array(realisation.scene.ue.trajectory.time_s)
     even = np.linspace(times[0], times[-1], min(len(times), WALK_POINTS))
     keep = np.unique(np.searchsorted(times, np.concatenate((even, change, corners))).clip(max=len(times) - 1))
     shown = state[np.searchsorted(edges, times[keep], side="right") - 1]

@@ -73,7 +73,7 @@ def _panel(panel: Panel, view: View) -> dict[str, object]:
 
 
 def _walk(view: View, picture: MapPicture) -> dict[str, list[float]]:
-    """Return times, and places as shares of the map's width and height."""
+    """Return times, and places as fractions of the map's width and height."""
     left, top, width, height = picture.box
     region = picture.region
     x = left + (view.walk.position_m[:, 0] - region.left) / region.width * width

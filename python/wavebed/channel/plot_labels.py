@@ -1,4 +1,4 @@
-"""Labels on a map that do not lie on each other, on the walk or on the stations."""
+"""Labels on a map that do not lie on each other, on the walk or on the base stations."""
 
 from __future__ import annotations
 

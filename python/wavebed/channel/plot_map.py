@@ -1,4 +1,4 @@
-"""The map of a scene from above, in true scale: stations, obstacles with their movement, and the walk."""
+"""The map of a scene from above, in true scale: base stations, obstacles with their movement, and the walk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.plot_data import Walk
-    from wavebed.scene.model import Obstacle, Scene, Screen, Station, Track
+    from wavebed.scene.model import BaseStation, Obstacle, Scene, Screen, Trajectory
 
     Place = tuple[float, float]
     _Mark = tuple[str, Place]
@@ -31,23 +31,23 @@ BUILDING_EDGE = "#8b97a3"
 THING = "#4d3b63"
 STATION = "#1d2733"
 FALLBACK = "#00704f"
-#: Obstacles widen the map by at most this share of what the stations and the walk need.
+#: Obstacles widen the map by at most this fraction of the extent of the base stations and the walk.
 WIDEN = 0.35
-#: No side of the map is shorter than this share of the other.
+#: No side of the map is shorter than this fraction of the other.
 NARROWEST = 0.16
 MOST_TICKS = 9
-#: A stop of less than this share of the time is not written at the walk.
+#: A stop of less than this fraction of the time is not written at the walk.
 SHORT_STOP = 0.04
 #: Obstacles of fewer pixels than this get a mark, so that they are seen.
 TINY = 7.0
-#: What a handset is called that never moves.
-STANDING = "handset"
+#: The label of a UE that never moves.
+STANDING = "UE"
 #: The beam of a 3GPP element is 65° wide (TR 38.901 Table 7.3-1).
 BEAM_DEG = 65.0
 
 
 class Region(NamedTuple):
-    """What the map shows, in metres."""
+    """The region of the map, in metres."""
 
     left: float
     bottom: float
@@ -70,14 +70,14 @@ class Region(NamedTuple):
 
 
 def region_of(scene: Scene) -> Region:
-    """Choose what the map shows: stations and walk, and of the obstacles what is not far off."""
-    places = [station.position_m[:2] for station in scene.stations]
-    places += [position[:2] for position in scene.handset.track.position_m]
+    """Choose what the map shows: base stations and walk, and of the obstacles what is not far off."""
+    places = [station.position_m[:2] for station in scene.base_stations]
+    places += [position[:2] for position in scene.ue.trajectory.position_m]
     low, high = np.min(places, axis=0), np.max(places, axis=0)
     span = max(float((high - low).max()), 0.5)
     corners = [corner for obstacle in scene.obstacles for corner in _reach(obstacle)]
     if scene.fallback is not None:
-        x, y = scene.fallback.station.position_m[:2]
+        x, y = scene.fallback.base_station.position_m[:2]
         if (
             low[0] - WIDEN * span <= x <= high[0] + WIDEN * span
             and low[1] - WIDEN * span <= y <= high[1] + WIDEN * span
@@ -107,22 +107,22 @@ def draw_map(axes: Axes, scene: Scene, region: Region, walk: Walk, renderer: Ren
     labels = Labels(axes, renderer)
     _draw_beams(axes, scene, region)
     for obstacle in scene.obstacles:
-        _draw_obstacle(axes, obstacle, scene.stations[0], region, labels)
+        _draw_obstacle(axes, obstacle, scene.base_stations[0], region, labels)
     _draw_walk(axes, walk, labels)
-    _mark_stations(axes, scene, region, labels)
-    stops, passing = _marks(scene.handset.track, scene.duration_s, region)
+    _mark_base_stations(axes, scene, region, labels)
+    stops, passing = _marks(scene.ue.trajectory, scene.duration_s, region)
     _mark_times(axes, stops, labels)
     for obstacle in scene.obstacles:
-        _name_obstacle(obstacle, scene.stations[0], region, labels)
+        _name_obstacle(obstacle, scene.base_stations[0], region, labels)
     _mark_times(axes, passing, labels)
 
 
-def _shifts(track: Track | None) -> list[Place]:
+def _shifts(trajectory: Trajectory | None) -> list[Place]:
     """Displacements from the described place, one for each waypoint; repeated ones once."""
-    if track is None:
+    if trajectory is None:
         return [(0.0, 0.0)]
-    first = track.position_m[0]
-    shifts = [(place[0] - first[0], place[1] - first[1]) for place in track.position_m]
+    first = trajectory.position_m[0]
+    shifts = [(place[0] - first[0], place[1] - first[1]) for place in trajectory.position_m]
     return [shift for number, shift in enumerate(shifts) if number == 0 or shift != shifts[number - 1]]
 
 
@@ -139,12 +139,12 @@ def _reach(obstacle: Obstacle) -> list[Place]:
         half_x, half_y = x - shape.low_m[0], y - shape.low_m[1]
     else:
         half_x = half_y = shape.width_m / 2
-    shifts = _shifts(obstacle.track)
+    shifts = _shifts(obstacle.trajectory)
     return [(x + a + sign * half_x, y + b + sign * half_y) for a, b in shifts for sign in (-1, 1)]
 
 
-def _screen_ends(screen: Screen, station: Station, shift: Place) -> tuple[Place, Place]:
-    """Two ends of a screen seen from above; one without a heading faces the station."""
+def _screen_ends(screen: Screen, station: BaseStation, shift: Place) -> tuple[Place, Place]:
+    """Two ends of a screen seen from above; one without a heading faces the base station."""
     x, y = screen.centre_m[0] + shift[0], screen.centre_m[1] + shift[1]
     if screen.heading_deg is None:
         normal = math.atan2(station.position_m[1] - y, station.position_m[0] - x)
@@ -155,7 +155,7 @@ def _screen_ends(screen: Screen, station: Station, shift: Place) -> tuple[Place,
 
 
 def _clipped(start: Place, end: Place, region: Region) -> tuple[Place, Place] | None:
-    """Return the part of a line that is on the map (Liang and Barsky's way)."""
+    """Return the part of a line that is on the map (Liang and Barsky)."""
     first, last = 0.0, 1.0
     step = (end[0] - start[0], end[1] - start[1])
     for axis, (low, high) in enumerate(((region.left, region.right), (region.bottom, region.top))):
@@ -174,7 +174,7 @@ def _clipped(start: Place, end: Place, region: Region) -> tuple[Place, Place] | 
 def _ways(obstacle: Obstacle, region: Region) -> list[tuple[Place, Place]]:
     """Return the parts of an obstacle's movement that are on the map."""
     x, y = _middle(obstacle.shape)
-    places = [(x + a, y + b) for a, b in _shifts(obstacle.track)]
+    places = [(x + a, y + b) for a, b in _shifts(obstacle.trajectory)]
     ways = [_clipped(start, end, region) for start, end in pairwise(places)]
     return [way for way in ways if way is not None]
 
@@ -183,7 +183,7 @@ def _shown_shift(obstacle: Obstacle, region: Region) -> Place | None:
     """Return the displacement at which an obstacle is drawn: its first place, or where it comes onto the map."""
     x, y = _middle(obstacle.shape)
     ways = _ways(obstacle, region)
-    if region.holds((x, y)) or (isinstance(obstacle.shape, Box) and obstacle.track is None):
+    if region.holds((x, y)) or (isinstance(obstacle.shape, Box) and obstacle.trajectory is None):
         return 0.0, 0.0
     if not ways:
         return None
@@ -191,15 +191,15 @@ def _shown_shift(obstacle: Obstacle, region: Region) -> Place | None:
     return start_x + 0.25 * (end_x - start_x) - x, start_y + 0.25 * (end_y - start_y) - y
 
 
-def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: Station, region: Region, labels: Labels) -> None:
+def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: BaseStation, region: Region, labels: Labels) -> None:
     from matplotlib.patches import Rectangle
 
     for start, end in _ways(obstacle, region):
         axes.annotate(
             "", end, start, arrowprops={"arrowstyle": "-|>", "color": THING, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
         ).set_zorder(3)
-        for share in np.linspace(0, 1, 60).tolist():
-            x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+        for fraction in np.linspace(0, 1, 60).tolist():
+            x, y = start[0] + fraction * (end[0] - start[0]), start[1] + fraction * (end[1] - start[1])
             labels.keep_free(labels.around(x, y, 4), rather=True)
     shift = _shown_shift(obstacle, region)
     if shift is None:
@@ -220,7 +220,7 @@ def _draw_obstacle(axes: Axes, obstacle: Obstacle, station: Station, region: Reg
         axes.plot(x + shift[0], y + shift[1], marker="s", ms=4.2, mfc=THING, mec="white", mew=0.7, zorder=6.2)
 
 
-def _patch(obstacle: Obstacle, station: Station, shift: Place, labels: Labels) -> Patch:
+def _patch(obstacle: Obstacle, station: BaseStation, shift: Place, labels: Labels) -> Patch:
     shape = obstacle.shape
     if isinstance(shape, Box):
         low, high = shape.low_m, shape.high_m
@@ -230,7 +230,7 @@ def _patch(obstacle: Obstacle, station: Station, shift: Place, labels: Labels) -
     return labels.pixels(xs[0], ys[0], xs[1], ys[1])
 
 
-def _name_obstacle(obstacle: Obstacle, station: Station, region: Region, labels: Labels) -> None:
+def _name_obstacle(obstacle: Obstacle, station: BaseStation, region: Region, labels: Labels) -> None:
     shift = _shown_shift(obstacle, region)
     if shift is None:
         return
@@ -257,7 +257,7 @@ def _draw_beams(axes: Axes, scene: Scene, region: Region) -> None:
     from matplotlib.patches import Wedge
 
     radius = 0.22 * max(region.width, region.height)
-    for station in scene.stations:
+    for station in scene.base_stations:
         azimuth = station.array.azimuth_deg
         if azimuth is None:
             continue
@@ -271,28 +271,28 @@ def _draw_beams(axes: Axes, scene: Scene, region: Region) -> None:
 
 def _edge(middle: Place, place: Place, region: Region) -> Place:
     """Return where the line from the middle of the map to a place beyond it comes near the edge."""
-    share = min(
+    fraction = min(
         0.47 * size / abs(far)
         for size, far in zip((region.width, region.height), (place[0] - middle[0], place[1] - middle[1]), strict=True)
         if far
     )
-    return middle[0] + share * (place[0] - middle[0]), middle[1] + share * (place[1] - middle[1])
+    return middle[0] + fraction * (place[0] - middle[0]), middle[1] + fraction * (place[1] - middle[1])
 
 
-def _mark_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> None:
+def _mark_base_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> None:
     named: dict[Place, list[str]] = {}
-    for station in scene.stations:
+    for station in scene.base_stations:
         named.setdefault(station.position_m[:2], []).append(station.name)
     if scene.fallback is not None:
-        station = scene.fallback.station
+        station = scene.fallback.base_station
         place = station.position_m[:2]
         text = "fallback" if place in named else f"{station.name} (fallback)"
         if not region.holds(place):
             middle = ((region.left + region.right) / 2, (region.bottom + region.top) / 2)
-            text = f"{station.name} (fallback), {math.dist(place, scene.stations[0].position_m[:2]):.0f} m away"
+            text = f"{station.name} (fallback), {math.dist(place, scene.base_stations[0].position_m[:2]):.0f} m away"
             place = _edge(middle, place, region)
         named.setdefault(place, []).append(text)
-    own = {station.position_m[:2] for station in scene.stations}
+    own = {station.position_m[:2] for station in scene.base_stations}
     for place in named:
         colour = STATION if place in own else FALLBACK
         axes.plot(*place, marker="^", ms=11, mfc=colour, mec="white", mew=1.2, zorder=7, clip_on=False)
@@ -303,7 +303,7 @@ def _mark_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> 
 
 
 def _draw_walk(axes: Axes, walk: Walk, labels: Labels) -> None:
-    """Draw the way in the colours of the states; outages lie above the rest."""
+    """Draw the walk in the colours of the states, outages on top."""
     from matplotlib.collections import LineCollection
 
     xy = walk.position_m[:, :2]
@@ -333,11 +333,11 @@ def _joined(segments: NDArray[np.float64], mine: NDArray[np.bool_]) -> list[NDAr
     ]
 
 
-def _stops(track: Track, duration_s: float) -> list[tuple[float, float, Place]]:
-    """When and where the handset stands: from, to, place."""
+def _stops(trajectory: Trajectory, duration_s: float) -> list[tuple[float, float, Place]]:
+    """When and where the UE stands: from, to, place."""
     stops: list[tuple[float, float, Place]] = []
-    times = [*track.time_s, max(duration_s, track.time_s[-1])]
-    places = [*track.position_m, track.position_m[-1]]
+    times = [*trajectory.time_s, max(duration_s, trajectory.time_s[-1])]
+    places = [*trajectory.position_m, trajectory.position_m[-1]]
     for start, end, here, there in zip(times[:-1], times[1:], places[:-1], places[1:], strict=True):
         if here == there and end > start:
             joined = bool(stops) and stops[-1][1] == start
@@ -352,18 +352,18 @@ def _short(time_s: float) -> str:
     return f"{round(time_s, 2):g}"
 
 
-def _marks(track: Track, duration_s: float, region: Region) -> tuple[list[_Mark], list[_Mark]]:
-    """Return texts and places that say when the handset is where: stops, and whole times on the way."""
-    if len(set(track.position_m)) == 1:
-        return [(STANDING, track.position_m[0][:2])], []
-    stops = [stop for stop in _stops(track, duration_s) if stop[1] - stop[0] >= SHORT_STOP * duration_s]
+def _marks(trajectory: Trajectory, duration_s: float, region: Region) -> tuple[list[_Mark], list[_Mark]]:
+    """Return texts and places that say when the UE is where: stops, and whole times on the way."""
+    if len(set(trajectory.position_m)) == 1:
+        return [(STANDING, trajectory.position_m[0][:2])], []
+    stops = [stop for stop in _stops(trajectory, duration_s) if stop[1] - stop[0] >= SHORT_STOP * duration_s]
     step = next((nice for nice in _NICE_S if duration_s / nice <= MOST_TICKS), duration_s)
-    axes = [np.array([place[axis] for place in track.position_m]) for axis in (0, 1)]
+    axes = [np.array([place[axis] for place in trajectory.position_m]) for axis in (0, 1)]
     near = 0.03 * max(region.width, region.height)
     passing: list[_Mark] = []
     for number in range(int(duration_s / step) + 1):
         time = number * step
-        x, y = (float(np.interp(time, track.time_s, values)) for values in axes)
+        x, y = (float(np.interp(time, trajectory.time_s, values)) for values in axes)
         if all(math.dist((x, y), place) > near for _, _, place in stops):
             passing.append((f"{time:g} s", (x, y)))
     return [(f"{_short(start)}\N{EN DASH}{_short(end)} s", place) for start, end, place in stops], passing

@@ -1,4 +1,4 @@
-"""What a scene becomes with one seed: arrays over time."""
+"""A realisation of a scene: arrays over time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Realisation:
     Parameters
     ----------
     scene, mode, seed
-        What was realised.
+        The scene.
     time_s : (n,) float64
         Beginning of each step.
     position_m : (n, 3) float64
-        Where the handset is.
+        Where the UE is.
     serving : (n,) int16
         Index of the serving base station.
     los : (n,) bool
@@ -39,12 +39,12 @@ class Realisation:
     mcs : (n,) int16
         Downlink modulation and coding scheme; -1 where nothing is sent.
     rate_bps, bler : (n,) int64, (n,) float64
-        Downlink: bits of transport blocks per second that are the user's, averaged over the duplex frame; share of
+        Downlink: bits of transport blocks per second that are the user's, averaged over the duplex frame; fraction of
         first transmissions that fail.
     up_rate_bps, up_bler : (n,) int64, (n,) float64
         Uplink.
     losses_db : mapping of str to (n,) float64
-        What makes up the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``.
+        The parts of the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``.
     intervals : tuple of Interval
         States of the geometry, with exact edges (not rounded to steps).
     warnings : tuple of str

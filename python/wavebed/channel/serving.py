@@ -1,6 +1,6 @@
-"""Which station and beam serve, and when nothing does: handover, failure, recovery, fall-back and the way back.
+"""The serving base station and beam: handover, failure, recovery, fallback and return.
 
-A state machine over indication periods. It is told the SINR of each station's beams and answers with phases.
+A state machine over indication periods. It is told the SINR of each base station's beams and answers with phases.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Link", "Phase", "follow"]
 
 BEAM_HYSTERESIS_DB = 3.0
-"""How much better another beam of the same station is before it is used: the usual offset of a beam switch."""
+"""How much better another beam of the same base station is before it is used: the usual offset of a beam switch."""
 
 
 class Link(IntEnum):
-    """What the link does in a phase."""
+    """The state of the link in a phase."""
 
     CONNECTED = 0
     OUTAGE = 1
@@ -35,7 +35,7 @@ class Link(IntEnum):
 
 
 class Phase(NamedTuple):
-    """From `start_s` to the next phase: what the link does, and by which station and beam."""
+    """From `start_s` to the next phase: the state of the link, its base station and its beam."""
 
     start_s: float
     link: Link
@@ -48,7 +48,7 @@ class _Lists:
     """The indications as plain lists, [station][beam][period]: quicker to read one by one.
 
     `best_beam` is [station][period], `best_station` is [period]; `eventful` are the periods in which a link that was
-    well until then, by this station and beam, has anything to decide.
+    well until then, by this base station and beam, has anything to decide.
     """
 
     sinr_db: list[list[list[float]]]
@@ -67,8 +67,8 @@ def follow(
 
     Parameters
     ----------
-    sinr_db : (stations, beams, periods) float64
-        SINR of each station's beams, mean over each period of ``timers.indication_s``.
+    sinr_db : (base stations, beams, periods) float64
+        SINR of each base station's beams, mean over each period of ``timers.indication_s``.
     timers : Timers
         Everything that decides.
     falls_back : bool
@@ -156,7 +156,7 @@ class _Connection:
         self.recovering_s = self.better = self.good_since_s = None
 
     def _best(self, k: int) -> tuple[int, int]:
-        """Station and beam with the best SINR."""
+        """Return the base station and the beam with the best SINR."""
         station = self.lists.best_station[k]
         return station, self.lists.best_beam[station][k]
 
@@ -184,7 +184,7 @@ class _Connection:
             self._enter(now_s, Link.CONNECTED)
 
     def _hands_over(self, k: int, now_s: float) -> bool:
-        """Event A3 (TS 38.331 5.5.4.4): another station is better by an offset for the time to trigger."""
+        """Event A3 (TS 38.331 5.5.4.4): another base station is better by an offset for the time to trigger."""
         station, beam = self._best(k)
         sinr = self.lists.sinr_db
         own = sinr[self.station][self.lists.best_beam[self.station][k]][k]
@@ -200,7 +200,7 @@ class _Connection:
         return True
 
     def _recover_beam(self, k: int, now_s: float) -> None:
-        """TS 38.321 5.17: random access on a beam of the station that is above the threshold, while there is time."""
+        """TS 38.321 5.17: random access on a beam of the base station above the threshold, while there is time."""
         if self.recovering_s is None:
             self.recovering_s = now_s
             self._enter(now_s, Link.OUTAGE)
@@ -215,7 +215,7 @@ class _Connection:
     # --- failed ---
 
     def _fail(self, now_s: float) -> None:
-        """Radio link failure: to the fall-back carrier (SCG failure, TS 38.331 5.7.3), or search for a cell."""
+        """Radio link failure: to the fallback carrier (SCG failure, TS 38.331 5.7.3), or search for a cell."""
         self.failed_s = now_s
         if self.falls_back:
             self._pass(now_s, Link.HANDOVER, self.timers.fallback_s, Link.FALLBACK)
@@ -231,7 +231,7 @@ class _Connection:
         in_time = now_s - self.failed_s <= self.timers.t311_s + 1e-9
         self._pass(now_s, Link.OUTAGE, self.timers.reestablish_s if in_time else self.setup_s, Link.CONNECTED)
 
-    # --- on the fall-back carrier ---
+    # --- on the fallback carrier ---
 
     def _fallen_back(self, k: int, now_s: float) -> None:
         """Return once the carrier has been good for the whole hysteresis (event B1, TS 38.331 5.5.4.8)."""

@@ -1,4 +1,4 @@
-"""What is random in a link budget: LOS where it is drawn, shadowing, pointing errors, fading; one row for each seed."""
+"""The random part of a link budget: LOS where it is drawn, shadowing, pointing errors, fading; one row per seed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Signal", "fading", "signal", "uplink_offset_db"]
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """One station's downlink at the handset; arrays of shape (seeds, n), or (1, n) where the seeds do not differ.
+    """One base station's downlink at the UE; arrays of shape (seeds, n), or (1, n) where the seeds do not differ.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Signal:
     path_loss_db, shadowing_db, gain_db : float64
         Parts of the budget that both beams share; the path loss includes the edges of buildings.
     blockage_db : float64
-        What obstacles, the user's body and a crowd that is not described cost the direct path.
+        Loss of the direct path by obstacles, the user's body and a crowd that is not described.
     direct_db, reflected_db : float64
         SINR of the two beams without fading; ``None`` where the scene has no second beam.
     """
@@ -57,16 +57,16 @@ class Signal:
 
 
 def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Signal:
-    """Draw a station's signal.
+    """Draw a base station's signal.
 
     Parameters
     ----------
     budget, sight
-        What does not depend on the seed.
+        The part that does not depend on the seed.
     seeds : sequence of int
         One row each.
     role : str
-        Keys the draws: the station's place, so that stations are independent.
+        Keys the draws: the base station's place, so that base stations are independent.
     """
     scene, station = budget.scene, sight.station
     los, edge_db = sight.los[None], sight.edge_db[None]
@@ -79,7 +79,7 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     gain = _gain_db(budget, sight, seeds, role)
     blockage = _blockage_db(budget, sight, seeds, role) * (1 - behind)
     path_loss = sight.los_loss_db + edge_db
-    noise = noise_dbm(sight.carrier.bandwidth_hz, scene.handset.noise_figure_db)
+    noise = noise_dbm(sight.carrier.bandwidth_hz, scene.ue.noise_figure_db)
     free = gain - shadow
     free += (station.power_dbm - noise) - path_loss
     reflected = None if scene.reflection_loss_db is None else free - scene.reflection_loss_db
@@ -102,14 +102,15 @@ def fading(budget: Budget, sight: Sight, los: Flags, seeds: Sequence[int], role:
 
 
 def uplink_offset_db(budget: Budget, sight: Sight) -> float:
-    """SINR of the uplink over that of the downlink: same path, the handset's power, the station's noise figure."""
-    handset, station = budget.scene.handset, sight.station
-    return (handset.power_dbm - station.noise_figure_db) - (station.power_dbm - handset.noise_figure_db)
+    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's noise figure."""
+    ue, station = budget.scene.ue, sight.station
+    return (ue.power_dbm - station.noise_figure_db) - (station.power_dbm - ue.noise_figure_db)
 
 
 def _gain_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:
-    to_handset = budget.position_m - np.asarray(sight.station.position_m)
-    ends = ((sight.station.array, to_handset, "station"), (budget.scene.handset.array, -to_handset, "handset"))
+    to_ue = budget.position_m - np.asarray(sight.station.position_m)
+    # The last words key the random streams: a seed gives the same beams as in earlier releases.
+    ends = ((sight.station.array, to_ue, "station"), (budget.scene.ue.array, -to_ue, "handset"))
     gains = [
         gain_db(array, direction, budget.time_s, generators(seeds, f"beam {end} {role}"))
         for array, direction, end in ends
@@ -122,9 +123,9 @@ def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) 
     scene = budget.scene
     azimuth, elevation = angles_deg(np.asarray(sight.station.position_m) - budget.position_m)
     zenith = 90.0 - elevation
-    own = self_blocking_db(azimuth, zenith, budget.heading_deg, scene.handset.hold)
+    own = self_blocking_db(azimuth, zenith, budget.heading_deg, scene.ue.hold)
     blockage = (sight.blockage_db + own)[None]
-    if not scene.draws_los or scene.obstacles or scene.handset.hold == "none":
+    if not scene.draws_los or scene.obstacles or scene.ue.hold == "none":
         return blockage
     rngs = generators(seeds, f"crowd {role}")
     crowd = region_blocking_db(

@@ -24,7 +24,7 @@ __all__ = ["Figures", "Gathering", "Spread", "Summary", "step_edges_s"]
 GEOMETRY = ("LOS", "NLOS", "OUTAGE")
 PERCENTILES = (5, 50, 95)
 LEAST_KNOWN = 0.01
-"""Share of a span that a mean needs."""
+"""Fraction of a span that a mean needs."""
 
 
 class Spread(NamedTuple):
@@ -52,7 +52,7 @@ class Figures:
     rate_bps, up_rate_bps : Spread or None
         Mean capacity of the downlink and the uplink.
     bler : Spread or None
-        Mean share of first downlink transmissions that fail, of the time in which something is sent.
+        Mean fraction of first downlink transmissions that fail, of the time in which something is sent.
     """
 
     state: str
@@ -67,7 +67,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a scene's realisations come to.
+    """The summary of a scene's realisations.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ class Summary:
     rows : tuple of Figures
         One for each state of the geometry, in their order.
     rule : str
-        What decides the states of the geometry.
+        The source of the states of the geometry.
     whole : Figures
         The whole time.
-    radio_shares : dict of str to Spread
-        Share of time in each state of the radio that occurs.
+    radio_fractions : dict of str to Spread
+        Fraction of time in each state of the radio that occurs.
     rate_percentiles_bps, up_rate_percentiles_bps : dict of int to Spread
-        The capacity that is not exceeded in that share of the time.
+        The capacity that is not exceeded in that fraction of the time.
     """
 
     states: tuple[Interval, ...]
@@ -92,7 +92,7 @@ class Summary:
     rows: tuple[Figures, ...]
     rule: str
     whole: Figures
-    radio_shares: dict[str, Spread]
+    radio_fractions: dict[str, Spread]
     rate_percentiles_bps: dict[int, Spread]
     up_rate_percentiles_bps: dict[int, Spread]
 
@@ -111,7 +111,7 @@ class Gathering:
         self._by_interval: list[Floats] = []
         self._by_kind: list[Floats] = []
         self._whole: list[Floats] = []
-        self._shares: list[Floats] = []
+        self._fractions: list[Floats] = []
         self._rates: list[list[float]] = []
         self._up_rates: list[list[float]] = []
 
@@ -127,12 +127,12 @@ class Gathering:
         self._by_kind.append(np.array([columns.means(spans) for spans in kinds]))
         self._whole.append(columns.means([(0.0, duration_s)]))
         times_s = np.diff(step_edges_s(realisation))
-        self._shares.append(np.bincount(realisation.state, weights=times_s, minlength=len(STATES)) / duration_s)
+        self._fractions.append(np.bincount(realisation.state, weights=times_s, minlength=len(STATES)) / duration_s)
         self._rates.append(_percentiles(realisation.rate_bps, times_s))
         self._up_rates.append(_percentiles(realisation.up_rate_bps, times_s))
 
     def summary(self) -> Summary:
-        """Work out what all that was taken in comes to."""
+        """Return the summary of all realisations so far."""
         first = self._states[0]
         differ = any(states != first for states in self._states)
         if differ:
@@ -142,14 +142,16 @@ class Gathering:
         else:
             table = np.array(self._by_interval)
             rows = [_figures(i.state, i.start_s, i.end_s, table[:, row]) for row, i in enumerate(first)]
-        shares = np.array(self._shares)
+        fractions = np.array(self._fractions)
         return Summary(
             states=first,
             states_differ=differ,
             rows=tuple(rows),
             rule=self._rule,
             whole=_figures("all", None, None, np.array(self._whole)),
-            radio_shares={name: _spread(shares[:, code]) for code, name in enumerate(STATES) if shares[:, code].any()},
+            radio_fractions={
+                name: _spread(fractions[:, code]) for code, name in enumerate(STATES) if fractions[:, code].any()
+            },
             rate_percentiles_bps=_by_percentile(self._rates),
             up_rate_percentiles_bps=_by_percentile(self._up_rates),
         )
@@ -190,7 +192,7 @@ class _Columns:
 
 
 def _rule(scene: Scene) -> str:
-    """Say what decides the states of the geometry."""
+    """Return the source of the states of the geometry."""
     if scene.reference is not None:
         return "every box, in the plan, as in the study; mode 3gpp lets people and trees attenuate instead"
     return "drawn from its probability" if scene.draws_los else "buildings, in space"

@@ -65,11 +65,11 @@ def cells(figures: Figures) -> tuple[str, ...]:
 def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     """Say the main figures: pairs of a name and a text."""
     down, up = summary.rate_percentiles_bps, summary.up_rate_percentiles_bps
-    shares = "  ".join(f"{state} {_say(share, _percent)}" for state, share in summary.radio_shares.items())
+    fractions = "  ".join(f"{state} {_say(fraction, _percent)}" for state, fraction in summary.radio_fractions.items())
     return [
         ("downlink", "  ".join(f"p{key} {_say(spread, _rate)}" for key, spread in down.items())),
         ("uplink", "  ".join(f"p{key} {_say(spread, _rate)}" for key, spread in up.items())),
-        ("radio", shares),
+        ("radio", fractions),
         ("states", summary.rule),
     ]
 
@@ -114,7 +114,7 @@ def as_json(
         "percentiles_up_rate_bps": {
             f"p{key}": _plain(spread) for key, spread in summary.up_rate_percentiles_bps.items()
         },
-        "radio_states_share": {state: _plain(share) for state, share in summary.radio_shares.items()},
+        "radio_states_share": {state: _plain(fraction) for state, fraction in summary.radio_fractions.items()},
         "states_decided_by": summary.rule,
         "states_differ_by_seed": summary.states_differ,
         "warnings": list(warnings),

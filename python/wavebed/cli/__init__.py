@@ -1,7 +1,7 @@
 """The command line: find the subcommand, run it, turn its outcome into an exit status.
 
 A subcommand is a module here with ``register(subparsers)`` and ``run(args) -> int``. Only the module of the
-command that was typed is imported, so that ``wavebed shell`` does not wait for what ``wavebed trace`` needs.
+command that was typed is imported, so that ``wavebed shell`` does not import the modules of ``wavebed trace``.
 
 Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are wrong, 3 the machine cannot do it,
 130 interrupted. A reader that closes the pipe early ends the command as SIGPIPE does (141).
@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from wavebed import __version__
 from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
-from wavebed.errors import MissingPackageError, UserError, WavebedError
+from wavebed.errors import MissingPackageError, RenamedWarning, UserError, WavebedError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -27,22 +28,22 @@ __all__ = ["COMMANDS", "Parser", "build_parser", "main"]
 
 COMMANDS = {
     "demo": "the main job on shipped input, ending in report.html",
-    "doctor": "what this machine can and cannot do, and how to mend it",
+    "doctor": "check this machine for a laboratory, and name the remedies",
     "run": "run the workloads of a scenario, any number of times, and report",
     "resolve": "print a trial of a scenario as a value: every key explicit, patterns by content",
     "rerun": "repeat a trial from a folder of results alone",
     "schema": "print the JSON Schema of a file format",
     "export": "write a trial as a data file of flent",
-    "report": "make the report of a run again from its results",
+    "report": "write the report of a run again from its results",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "trace": "read, convert, plot, cut and scale traces and patterns",
-    "site": "show what a web site for the workload `web` is made of",
+    "site": "show the objects of a web site for the workload `web`",
     "forward": "the small-packet forwarding test of a router",
     "serve": "lend the ports of this machine to a test that runs on another",
-    "reproduce": "do a published study again",
-    "compare": "set folders of results beside each other",
+    "reproduce": "repeat a published study",
+    "compare": "compare folders of results",
 }
 
 EXIT_INTERRUPTED = 130
@@ -123,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What follows the program's name; by default that of the process.
+        The arguments after the program's name; by default those of the process.
 
     Returns
     -------
@@ -132,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     prepare_streams()
     try:
-        return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments)
+        with warnings.catch_warnings():
+            _tell_old_names()
+            return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments)
     except OutputLostError as error:
         give_up_output()
         print(f"wavebed: {error}", file=sys.stderr)
@@ -140,6 +143,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         give_up_output()
         return EXIT_BROKEN_PIPE
+
+
+def _tell_old_names() -> None:
+    """Print each warning of an old name once, as a note."""
+    others, told = warnings.showwarning, set[str]()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not issubclass(category, RenamedWarning):
+            others(message, category, filename, lineno, file, line)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"wavebed: note: {printable(str(message))}", file=sys.stderr)
+
+    warnings.simplefilter("always", RenamedWarning)
+    warnings.showwarning = show
 
 
 def _dispatch_and_print(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""``wavebed channel``: from a scene to the pattern of a link, a picture, a table."""
+"""``wavebed channel``: the pattern of a scene's link, a picture, a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST_SEED = 2**63 - 1
 #: Work that is over sooner needs no word.
 PATIENCE_S = 1.0
 
-_DESCRIPTION = "Turn a scene into what its link can carry: a pattern, a picture, a table of states."
+_DESCRIPTION = "Compute the capacity of a scene's link: a pattern, a picture, a table of states."
 _EPILOG = (
     "Without -o, --up-output, --plot and --json, a table is printed: the states of the geometry, and for each the"
     " mean SINR, capacity and block error rate. Over several seeds, figures are medians with the percentiles 5 and 95."
@@ -43,7 +43,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--mode",
         choices=MODES,
         default="3gpp",
-        help="3gpp: by the models of TR 38.901; reference: as the study that the scene is from did it (default: 3gpp)",
+        help="3gpp: by the models of TR 38.901; reference: by the source study's method (default: 3gpp)",
     )
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", type=int, help="the realisation (default: 1)")
@@ -59,7 +59,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--study",
         action="store_true",
-        help="with --mode reference: write the pattern as the study made it, averages between changes of state",
+        help="with --mode reference: write the pattern of the study: averages between changes of state",
     )
     parser.add_argument(
         "--plot", metavar="OUT", help="draw the map, SINR, MCS, capacity and loss; ends in .png, .svg or .html"
@@ -68,7 +68,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked.
+    """Realise the scene, and write the outputs.
 
     Raises
     ------
@@ -108,16 +108,16 @@ def _seeds(args: argparse.Namespace) -> range:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse early what would fail after the work."""
+    """Refuse arguments that would fail after the work."""
     if args.plot is not None:
         kind = Path(args.plot).suffix.lower().removeprefix(".")
         if kind not in PICTURES:
             raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
         require("report", "--plot", ("matplotlib",))
     if args.study and args.mode != "reference":
-        raise UserError("--study: only the mode reference has a study to follow: add --mode reference")
+        raise UserError("--study: requires mode reference: add --mode reference")
     if args.study and args.output is None:
-        raise UserError("--study: says what -o writes: add -o FILE")
+        raise UserError("--study: requires -o: add -o FILE")
     if args.study and args.up_output is not None:
         raise UserError("--study: the studies had no uplink: leave --up-output out")
     files = [Path(file).resolve() for file in (args.output, args.up_output, args.plot) if file is not None]

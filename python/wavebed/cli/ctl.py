@@ -33,12 +33,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.usage = "wavebed ctl [--json] [LAB show | LAB set KEY=VALUE…]"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without it, all are listed")
-    parser.add_argument("action", nargs="?", choices=("show", "set"), help="what to do (default: show)")
-    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="what to change")
+    parser.add_argument(
+        "action", nargs="?", choices=("show", "set"), help="show the counters, or set values (default: show)"
+    )
+    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="a value to change")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """List, show or change laboratories."""
     if args.lab is None:
         _list(as_json=args.json)
     elif args.action == "set":
@@ -75,7 +77,7 @@ def _user(uid: int) -> str:
 
 def _set(lab: str, changes: list[str]) -> None:
     if not changes:
-        raise UserError("set: nothing to change: write KEY=VALUE, such as rate=50mbit")
+        raise UserError("set: requires a change: write KEY=VALUE, such as rate=50mbit")
     requests = []
     for change in changes:
         key, equals, value = change.partition("=")

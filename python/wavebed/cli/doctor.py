@@ -1,4 +1,4 @@
-"""``wavebed doctor``: what this machine can and cannot do, and how to mend it."""
+"""``wavebed doctor``: check this machine for a laboratory, and name the remedies."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["register", "run"]
 
 _DESCRIPTION = (
-    "Try what a laboratory needs, list the programs and packages that workloads and commands need, and say how to mend"
-    " what does not work. Status 3 if no laboratory can run."
+    "Check the kernel features of a laboratory, list the programs and packages of workloads and commands, and name the"
+    " remedy of each fault. Status 3 if no laboratory can run."
 )
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
 _COLOURS = {"ok": "32", "warn": "33", "fail": "31;1"}
@@ -70,7 +70,7 @@ def _text(checks: Sequence[Check], programs: Sequence[Check], extras: Sequence[C
     parts = [tables[0], f"Programs\n{tables[1]}", f"Packages\n{tables[2]}"]
     warnings = sum(check["status"] == "warn" for check in every)
     if not can_run:
-        parts.append("No laboratory can run on this machine yet: mend what says FAIL.")
+        parts.append("No laboratory can run on this machine yet: correct each FAIL.")
     elif warnings:
         parts.append(f"Laboratories run on this machine. Warnings: {warnings}.")
     else:

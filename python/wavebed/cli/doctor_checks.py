@@ -1,4 +1,4 @@
-"""What ``wavebed doctor`` looks at beside the kernel: programs, extras, AppArmor's rule for user namespaces."""
+"""The checks of ``wavebed doctor`` beside the kernel: programs, extras, AppArmor's rule for user namespaces."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _version(name: str, absent_programs: list[str]) -> str:
 
 
 def _users() -> dict[str, list[str]]:
-    """Return what needs each program, by the program's name."""
+    """Return the users of each program, by the program's name."""
     from wavebed.forward.programs import PROGRAMS
     from wavebed.workload import KINDS, kind_of
 

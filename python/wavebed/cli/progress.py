@@ -15,12 +15,12 @@ __all__ = ["Progress"]
 
 
 class Progress(Status):
-    """Says what is going on and how long it will still take.
+    """Shows the progress and the remaining time.
 
     Parameters
     ----------
     command : str
-        What each line begins with.
+        The start of each line.
     patience_s : float
         Nothing is said in the first so many seconds.
     """

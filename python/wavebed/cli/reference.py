@@ -20,14 +20,14 @@ _HEAD = """# The command line
 This page is made from the program: `python -m wavebed.cli.reference docs/reference/command-line.md`.
 
 Data goes to standard output, progress and logs to standard error. Rates are written `10gbit 2.5gbit 54mbit` (bits of IP
-packets, powers of 1000), times `10ms 125us 2s`, sizes `64kb 1mb` (1000) `64kib` (1024) or packets `1000p`, shares
-`0.01%`.
+packets, powers of 1000), times `10ms 125us 2s`, sizes `64kb 1mb` (1000) `64kib` (1024) or packets `1000p`,
+fractions and probabilities `0.01%`.
 
 | exit status | meaning |
 |---|---|
 | 0 | success; `shell` has the status of its command |
 | 1 | the experiment failed |
-| 2 | the arguments or a file are wrong: one line says which, what is wrong, and what would be right |
+| 2 | the arguments or a file are wrong: one line names the argument or file, the rule and the remedy |
 | 3 | the machine cannot do it: `wavebed doctor` explains |
 | 130 | interrupted |
 """

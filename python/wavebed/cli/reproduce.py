@@ -25,7 +25,7 @@ STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
 _READY = ("small-packets",)
 
 _DESCRIPTION = (
-    "Do a published study again. small-packets: five datapaths of this machine (bridge, routing, NAT, XDP, a relay in"
+    "Repeat a published study. small-packets: five datapaths of this machine (bridge, routing, NAT, XDP, a relay in"
     " user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests, the loss-free"
     " rate, in six rounds in a drawn order; its tables beside the published ones."
 )

@@ -28,8 +28,8 @@ _DESCRIPTION = "Run the workloads of a scenario on its path, and write results a
 _EPILOG = (
     "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
     " the results holds run.json, the trials and report.html; docs/reference/results.md describes them. KEY is a dotted"
-    " path: path.rate, path.segment.radio.queue, workload.download.size, run.trials. The exit status is 1 if no trial"
-    " of a treatment counts."
+    " path: path.rate, path.hop.radio.queue, workload.download.size, run.trials. The exit status is 1 if a"
+    " treatment has no valid trial."
 )
 
 
@@ -74,7 +74,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the scenario, run it, say what came out."""
+    """Read the scenario, run it, print the results."""
     end_on_signals()
     if Path(args.scenario).suffix == ".json":
         return perform(_stored_plan(args), args)
@@ -112,7 +112,7 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
 
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:
-    """Run a plan, and say what came out."""
+    """Run a plan, and print the results."""
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.progress import Live

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from wavebed.config.table import fields, markdown_table
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
-from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HostTable, LinkTable, PathTable, SegmentTable
+from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.radio.tables import (
     ConfiguredTable,
-    DeviceTable,
     DrxTable,
     GrantsTable,
     HarqTable,
     RadioTable,
     RlcTable,
     RrcTable,
+    UeLimitTable,
     WifiTable,
 )
 from wavebed.run.scenario import RunTable
@@ -50,9 +50,9 @@ def reference_page() -> str:
         "radio keys": markdown_table(RadioTable, defaults=False),
         "radio parts": "\n".join(_part(name, model) for name, model in _RADIO_PARTS.items()),
         "wifi keys": markdown_table(WifiTable, defaults=False),
-        "device keys": markdown_table(DeviceTable),
+        "ue-limit keys": markdown_table(UeLimitTable),
         "path keys": markdown_table(PathTable),
-        "segment keys": markdown_table(SegmentTable),
+        "hop keys": markdown_table(HopTable),
         "host keys": markdown_table(HostTable),
         "run keys": markdown_table(RunTable),
         "common workload keys": markdown_table(Common),

@@ -39,18 +39,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = "wavebed shell [PATH OPTIONS] [--server CMD]… [-- CMD…]"
     add_path_options(parser)
-    group = parser.add_argument_group("what runs, and what is kept")
+    group = parser.add_argument_group("programs and outputs")
     group.add_argument(
         "--confine",
         action="store_true",
-        help="run CMD and the servers as a user whom nobody else is, without privileges, variables and homes",
+        help="run CMD and the servers as a user of their own, without privileges, variables and homes",
     )
     group.add_argument(
-        "--server", metavar="CMD", action="append", default=[], help="a shell command to run on the server beside CMD"
+        "--server",
+        metavar="CMD",
+        action="append",
+        default=[],
+        help="a shell command that runs on the server beside CMD",
     )
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
-    group.add_argument("--pcap", metavar="DIR", type=Path, help="capture wire segments at each link's way in and out")
+    group.add_argument(
+        "--pcap", metavar="DIR", type=Path, help="capture wire segments at the entry and the exit of each link"
+    )
     group.add_argument("--summary", metavar="FILE", type=Path, help="write the packet counters at the end as JSON")
     group.add_argument(
         "--print-laboratory", action="store_true", help="print the laboratory file as resolved, and run nothing"

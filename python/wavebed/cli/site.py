@@ -1,4 +1,4 @@
-"""``wavebed site``: what a web site is made of."""
+"""``wavebed site``: the objects of a web site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Show what a web site has: objects and bytes by kind and by origin."
+_DESCRIPTION = "Show the objects and bytes of a web site, by kind and by origin."
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

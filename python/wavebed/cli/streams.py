@@ -34,7 +34,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error: what cannot be said is not said."""
+    """Standard error: a message that cannot be written is dropped."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         with suppress(OSError):
@@ -68,7 +68,7 @@ def prepare_streams() -> None:
 
 
 def give_up_output() -> None:
-    """Send what is still to be printed nowhere, so that the interpreter does not try again at its end."""
+    """Discard the output that is still buffered, so that the interpreter does not try again at its end."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

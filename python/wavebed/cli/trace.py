@@ -35,7 +35,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Read, convert, plot, cut and scale traces and patterns. The format is found from the content.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    info = actions.add_parser("info", help="duration, rates, outages", description="Print what a trace holds.")
+    info = actions.add_parser(
+        "info", help="duration, rates, outages", description="Print the duration, rates and outages of a trace."
+    )
     _add_input(info)
     _add_outage(info)
     info.add_argument(
@@ -46,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     convert = actions.add_parser(
         "convert",
         help="write a trace in another format",
-        description="Write a trace in another format. What the format cannot hold is said on standard error.",
+        description="Write a trace in another format. A note on standard error names the data that it cannot hold.",
     )
     _add_input(convert)
     _add_output(convert)
@@ -127,7 +129,7 @@ def _factor(text: str) -> Fraction:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked.
+    """Run the action.
 
     Raises
     ------
@@ -216,8 +218,8 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
     if summary.bler_percentiles is not None:
         result["mean_bler_share"] = summary.mean_bler
         result["percentiles_bler_share"] = {f"p{key}": value for key, value in summary.bler_percentiles.items()}
-    if summary.state_shares is not None:
-        result["states_share"] = summary.state_shares
+    if summary.state_fractions is not None:
+        result["states_share"] = summary.state_fractions
     return result
 
 
@@ -235,8 +237,8 @@ def _as_text(file: str, summary: Summary) -> str:
     if summary.rate_percentiles_bps is not None and summary.mean_bps is not None and summary.peak_bps is not None:
         window = "" if summary.rate_window_ns is None else f", in windows of {summary.rate_window_ns / 1e6:g} ms"
         line("mean rate", say_rate(summary.mean_bps))
-        shares = "  ".join(f"p{key} {say_rate(value)}" for key, value in summary.rate_percentiles_bps.items())
-        line("percentiles", shares + window)
+        percentiles = "  ".join(f"p{key} {say_rate(value)}" for key, value in summary.rate_percentiles_bps.items())
+        line("percentiles", percentiles + window)
         line("peak", say_rate(summary.peak_bps) + window)
     if summary.outages is not None:
         found = summary.outages
@@ -244,16 +246,17 @@ def _as_text(file: str, summary: Summary) -> str:
         longest = f", the longest {say_time(found.longest_ns)}" if len(found.spans_ns) else ""
         line("outages", f"{len(found.spans_ns)}, together {say_time(found.total_ns)}{longest} ({rule})")
     if summary.delay_percentiles_ns is not None and summary.mean_delay_ns is not None:
-        shares = "  ".join(f"p{key} {value / 1e6:g} ms" for key, value in summary.delay_percentiles_ns.items())
-        line("delay", f"mean {summary.mean_delay_ns / 1e6:.4g} ms  {shares}")
+        percentiles = "  ".join(f"p{key} {value / 1e6:g} ms" for key, value in summary.delay_percentiles_ns.items())
+        line("delay", f"mean {summary.mean_delay_ns / 1e6:.4g} ms  {percentiles}")
     if summary.loss_percentiles is not None and summary.mean_loss is not None:
-        shares = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.loss_percentiles.items())
-        line("loss", f"mean {summary.mean_loss * 100:.4g}%  {shares}")
+        percentiles = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.loss_percentiles.items())
+        line("loss", f"mean {summary.mean_loss * 100:.4g}%  {percentiles}")
     if summary.bler_percentiles is not None and summary.mean_bler is not None:
-        shares = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.bler_percentiles.items())
-        line("BLER", f"mean {summary.mean_bler * 100:.4g}%  {shares}")
-    if summary.state_shares is not None:
-        line("states", "  ".join(f"{state} {share * 100:.4g}%" for state, share in summary.state_shares.items()))
+        percentiles = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.bler_percentiles.items())
+        line("BLER", f"mean {summary.mean_bler * 100:.4g}%  {percentiles}")
+    if summary.state_fractions is not None:
+        states = (f"{state} {fraction * 100:.4g}%" for state, fraction in summary.state_fractions.items())
+        line("states", "  ".join(states))
     return "\n".join(lines)
 
 

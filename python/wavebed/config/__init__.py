@@ -1,1 +1,1 @@
-"""What people write: units, values, and the problems that are found in them. It knows nothing of what they are for."""
+"""Reads the text of files and options: units, values, tables, and their mistakes; it knows no subject."""

@@ -1,4 +1,4 @@
-"""Mistakes in a scenario or an option: where they are, which rule they break, what would be right."""
+"""Mistakes in a scenario or an option: the place, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _nearest(word: str, known: Sequence[str]) -> str | None:
 
 
 def described(value: object) -> str:
-    """Write a value as its author did, or say what it is when that would be long."""
+    """Write a value as its author did, or name its kind if it is long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A queue as people write it: its kind, its limit, and what an AQM needs."""
+"""A queue as people write it: its kind, its limit, and the parameters of an AQM."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _limit(value: object) -> Limit:
         raise Problem(f"{described(value)} has no unit: write text such as 1000p, 1mb or 20ms")
     limit = parse_limit(value)
     if not any((limit.bytes, limit.packets, limit.time_ns)):
-        raise Problem("a queue that holds nothing passes nothing: write at least 1p")
+        raise Problem("an empty queue passes no packet: write at least 1p")
     return limit
 
 
@@ -62,20 +62,20 @@ class _Infinite(Struct, frozen=True, kw_only=True):
 
 class _Drop(Struct, frozen=True, kw_only=True):
     kind: Annotated[str, Key(word("droptail", "drophead"), "drops the newest or the oldest packet")]
-    limit: Annotated[Limit | None, Key(_limit, "how much it holds")] = None
+    limit: Annotated[Limit | None, Key(_limit, "its limit")] = None
 
 
 class _Codel(Struct, frozen=True, kw_only=True):
     kind: Annotated[str, Key(word("codel"), "RFC 8289")]
-    limit: Annotated[Limit | None, Key(_limit, "how much it holds")] = None
+    limit: Annotated[Limit | None, Key(_limit, "its limit")] = None
     target_ns: Annotated[int, Key(time_ns, "acceptable sojourn time")] = CODEL_TARGET_NS
     interval_ns: Annotated[int, Key(time_ns, "window in which it must be met")] = CODEL_INTERVAL_NS
-    ecn: Annotated[bool, Key(boolean, "whether packets that allow it are marked, not dropped")] = False
+    ecn: Annotated[bool, Key(boolean, "mark packets with ECN instead of dropping them")] = False
 
 
 class _FqCodel(_Codel, frozen=True, kw_only=True):
     kind: Annotated[str, Key(word("fq_codel"), "RFC 8290")]
-    ecn: Annotated[bool, Key(boolean, "whether packets that allow it are marked, not dropped")] = True
+    ecn: Annotated[bool, Key(boolean, "mark packets with ECN instead of dropping them")] = True
     flows: Annotated[int, Key(number(1, 65_536), "queues")] = FQ_CODEL_FLOWS
     quantum_bytes: Annotated[int, Key(size_bytes, "bytes of each queue per round")] = FQ_CODEL_QUANTUM_BYTES
 

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wavebed.config.data import Json
+    from wavebed.config.table import Field
 
-__all__ = ["Reader", "Schema", "reader", "unread"]
+__all__ = ["Keys", "Reader", "Schema", "reader", "unread"]
 
 Schema: TypeAlias = "Mapping[str, Json]"
+Keys: TypeAlias = "Callable[[], Mapping[str, Field]]"
 _Value = TypeVar("_Value")
 
 
@@ -29,14 +31,16 @@ class Reader(Generic[_Value]):
     read : callable
         Returns the value, or raises `wavebed.config.problems.Problem` with the rule and the remedy.
     write : str
-        What to write, for people: ``TIME``, ``live|sampled``.
+        The form of the value, for people: ``TIME``, ``live|sampled``.
     schema : mapping or callable
-        Its JSON Schema (draft 2020-12), or what returns it.
+        Its JSON Schema (draft 2020-12), or a function that returns it.
     raw : callable
         Gives the value back as TOML gives it, so that `read` reads the same one; by default the value itself.
+    keys, each : callable, optional
+        Return the keys of the value where it is a table, or of each of its tables: for `wavebed.config.renamed`.
     """
 
-    __slots__ = ("_schema", "raw", "read", "write")
+    __slots__ = ("_schema", "each", "keys", "raw", "read", "write")
 
     def __init__(
         self,
@@ -44,14 +48,18 @@ class Reader(Generic[_Value]):
         write: str,
         schema: Schema | Callable[[], Schema],
         raw: Callable[[_Value], Json] = _itself,
+        keys: Keys | None = None,
+        each: Keys | None = None,
     ) -> None:
         self.read = read
         self.write = write
         self.raw = raw
+        self.keys = keys
+        self.each = each
         self._schema = schema
 
     def __call__(self, value: object) -> _Value:
-        """Return what `value` says."""
+        """Return the value that `value` describes."""
         return self.read(value)
 
     def text(self, value: _Value) -> str:
@@ -62,7 +70,7 @@ class Reader(Generic[_Value]):
         return f"{raw:g}" if isinstance(raw, float) else json.dumps(raw)
 
     def schema(self) -> Schema:
-        """Return the JSON Schema of what can be written."""
+        """Return the JSON Schema of the value."""
         return self._schema() if callable(self._schema) else self._schema
 
 
@@ -70,15 +78,22 @@ class _Decorator(Protocol):
     def __call__(self, read: Callable[[object], _Value]) -> Reader[_Value]: ...
 
 
-def reader(write: str, schema: Schema | Callable[[], Schema], raw: Callable[[Any], Json] = _itself) -> _Decorator:
+def reader(
+    write: str,
+    schema: Schema | Callable[[], Schema],
+    raw: Callable[[Any], Json] = _itself,
+    keys: Keys | None = None,
+) -> _Decorator:
     """Make a function that reads a value into a `Reader`."""
 
     def decorate(read: Callable[[object], _Value]) -> Reader[_Value]:
-        return Reader(read, write, schema, raw)
+        return Reader(read, write, schema, raw, keys)
 
     return decorate
 
 
-def unread(write: str, schema: Schema | Callable[[], Schema]) -> Reader[object]:
+def unread(
+    write: str, schema: Schema | Callable[[], Schema], keys: Keys | None = None, each: Keys | None = None
+) -> Reader[object]:
     """Pass a value on to a reader that knows the rest of the file, or names each of its tables in messages."""
-    return Reader(_itself, write, schema)
+    return Reader(_itself, write, schema, keys=keys, each=each)

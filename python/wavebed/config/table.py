@@ -41,26 +41,28 @@ __all__ = [
 
 _Table = TypeVar("_Table", bound=Struct)
 _UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes|slots)$")
-_HEADER = re.compile(r"\[+[a-z.]+\]+")
+_HEADER = re.compile(r"\[+[a-z.-]+\]+")
 
 
 class Key(Struct, frozen=True):
-    """What a field of a table says about its key.
+    """The description of a key, at the field of its table.
 
     Parameters
     ----------
     reader : Reader
         How its value is written.
     meaning : str
-        What it does, and the source of its default.
+        Its effect, and the source of its default.
     name : str
         The key; by default the name of the field without its unit, with ``-`` for ``_``.
     absent : str
-        What holds without the key, for people, where the default value does not say it.
+        The default, for people, where the default value does not show it.
     write : str
-        What to write, for people, where the reader is too general.
+        The form of its value, for people, where the reader is too general.
     needs : str
-        What the key has no meaning without: ``rate``, ``trace``, ``pattern``, ``loss`` or nothing.
+        The key that it requires: ``rate``, ``trace``, ``pattern``, ``loss`` or none.
+    was : str
+        Its old name, which `wavebed.config.renamed` reads for one release; help, pages and schemas do not show it.
     """
 
     reader: Reader[Any]
@@ -69,6 +71,7 @@ class Key(Struct, frozen=True):
     absent: str = ""
     write: str = ""
     needs: str = ""
+    was: str = ""
 
 
 class Field(Struct, frozen=True):
@@ -81,7 +84,7 @@ class Field(Struct, frozen=True):
     attribute : str
         The field of the table.
     key : Key
-        What the field says about it.
+        Its description.
     required : bool
         Whether it must be given.
     default : object
@@ -96,12 +99,12 @@ class Field(Struct, frozen=True):
 
     @property
     def write(self) -> str:
-        """What to write, for people."""
+        """The form of its value, for people."""
         return self.key.write or self.key.reader.write
 
     @property
     def default_text(self) -> str:
-        """What holds without the key, as Markdown."""
+        """The default, as Markdown."""
         if self.required:
             return "required"
         if self.key.absent:
@@ -132,7 +135,7 @@ def read_table(model: type[_Table], given: object, form: str, *, also: Iterable[
     model : type
         Its type.
     given : object
-        What TOML gave.
+        The value in TOML.
     form : str
         How the table is written, for the message if it is none.
     also : iterable of str
@@ -191,7 +194,12 @@ def raw_values(options: Struct) -> dict[str, Json]:
 
 def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Table]:
     """Make a reader of a table, whose form is for the message if it is none."""
-    return Reader(lambda given: read_table(model, given, form), write, lambda: table_schema(model))
+    return Reader(
+        lambda given: read_table(model, given, form),
+        write,
+        lambda: table_schema(model),
+        keys=lambda: fields(model),
+    )
 
 
 def markdown_table(model: type[Struct], *, defaults: bool = True) -> str:

@@ -24,17 +24,17 @@ __all__ = [
     "argument",
     "format_frequency",
     "format_limit",
+    "format_percentage",
     "format_rate",
-    "format_share",
     "format_size",
     "format_time",
     "parse_angle",
     "parse_frequency",
     "parse_gain",
     "parse_limit",
+    "parse_percentage",
     "parse_power",
     "parse_rate",
-    "parse_share",
     "parse_size",
     "parse_speed",
     "parse_time",
@@ -162,8 +162,8 @@ def parse_limit(text: str) -> Limit:
     return Limit(bytes=_parse(text, "limit", every, examples, MAX_SIZE_BYTES))
 
 
-def parse_share(text: str) -> float:
-    """Read a share such as ``0.01%`` as a number from 0 to 1.
+def parse_percentage(text: str) -> float:
+    """Read a percentage such as ``0.01%`` as a number from 0 to 1.
 
     Raises
     ------
@@ -172,14 +172,14 @@ def parse_share(text: str) -> float:
     """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match.group(2) not in {"", "%"}:
-        raise UserError(f"{text!r} is not a share: write a decimal number and the percent sign, as in 0.01%")
+        raise UserError(f"{text!r} is not a percentage: write a decimal number and the percent sign, as in 0.01%")
     if match.group(2) == "":
-        raise UserError(f"{text!r} has no percent sign: write a share as in 0.01% (1% is one in a hundred)")
+        raise UserError(f"{text!r} has no percent sign: write a percentage as in 0.01% (1% is one in a hundred)")
     if len(match.group(1)) > 400:
-        raise UserError(f"{text[:20]!r}… has too many digits: write a share as in 0.01%")
+        raise UserError(f"{text[:20]!r}… has too many digits: write a percentage as in 0.01%")
     numerator, denominator = _ratio(match.group(1))
     if numerator > 100 * denominator:
-        raise UserError(f"{text!r} is more than 100%: a share is from 0% to 100%")
+        raise UserError(f"{text!r} is more than 100%: a percentage is from 0% to 100%")
     return numerator / (100 * denominator)
 
 
@@ -306,11 +306,11 @@ def format_frequency(frequency_hz: int) -> str:
     return _format(frequency_hz, FREQUENCY_UNITS)
 
 
-def format_share(share: float) -> str:
-    """Write a share from 0 to 1 in percent so that `parse_share` reads the same number back."""
+def format_percentage(fraction: float) -> str:
+    """Write a fraction from 0 to 1 in percent so that `parse_percentage` reads the same number back."""
     from decimal import Decimal
 
-    text = format(Decimal(repr(float(share))) * 100, "f")
+    text = format(Decimal(repr(float(fraction))) * 100, "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 

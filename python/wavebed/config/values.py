@@ -1,6 +1,6 @@
-"""Read one value of a file or an option: text, number or table in; a number with its unit, or what was asked for, out.
+"""Read one value of a file or an option: text, number or table in; a number in its base unit, or a type, out.
 
-Every function takes what TOML or the command line gave, and raises `Problem` with the rule and the remedy. On the
+Every function takes a value of TOML or of the command line, and raises `Problem` with the rule and the remedy. On the
 command line a table is written as TOML writes it inline: ``--loss '{model = "gilbert-elliott", p = "1%", r = "9%"}'``.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Schema
 
 __all__ = [
+    "PERCENTAGE_SCHEMA",
     "RATE_SCHEMA",
-    "SHARE_SCHEMA",
     "SIZE_SCHEMA",
     "TIME_SCHEMA",
     "Table",
@@ -31,11 +31,11 @@ __all__ = [
     "file_path",
     "name",
     "number",
+    "percentage",
     "quantity",
     "quantity_schema",
     "rate_bps",
     "seconds",
-    "share",
     "size_bytes",
     "table",
     "table_of",
@@ -65,7 +65,7 @@ def table_of(text: object) -> object:
 def quantity(
     parse: Callable[[str], _Value], example: str, write: str, schema: Schema, raw: Callable[[_Value], Json]
 ) -> Reader[_Value]:
-    """Make a parser of quantities accept anything, and refuse what is not text."""
+    """Make a parser of quantities accept any value, and refuse those that are no text."""
 
     def read(value: object) -> _Value:
         if not isinstance(value, str):
@@ -84,12 +84,12 @@ def quantity_schema(names: Iterable[str], *, signed: bool = False) -> Schema:
 RATE_SCHEMA = quantity_schema(units.RATE_UNITS)
 TIME_SCHEMA = quantity_schema(units.TIME_UNITS)
 SIZE_SCHEMA = quantity_schema(units.SIZE_UNITS)
-SHARE_SCHEMA = quantity_schema("%")
+PERCENTAGE_SCHEMA = quantity_schema("%")
 
 rate_bps = quantity(units.parse_rate, '"100mbit"', "RATE", RATE_SCHEMA, units.format_rate)
 time_ns = quantity(units.parse_time, '"10ms"', "TIME", TIME_SCHEMA, units.format_time)
 size_bytes = quantity(units.parse_size, '"64kb"', "SIZE", SIZE_SCHEMA, units.format_size)
-share = quantity(units.parse_share, '"0.01%"', "SHARE", SHARE_SCHEMA, units.format_share)
+percentage = quantity(units.parse_percentage, '"0.01%"', "PERCENT", PERCENTAGE_SCHEMA, units.format_percentage)
 
 
 def seconds(least_s: float = 0.0, most_s: float = math.inf) -> Reader[float]:
@@ -149,7 +149,7 @@ def text(value: object) -> str:
 
 @reader("NAME", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"})
 def name(value: object) -> str:
-    """Read the name of a segment or a laboratory."""
+    """Read the name of a hop or a laboratory."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", value, re.ASCII):
         raise Problem(
             f"{described(value)} is not a name: write 1 to 32 small letters, digits, '-' or '_',"

@@ -1,4 +1,4 @@
-"""Scene, radio and device of a segment: what acts on both of its links.
+"""Scene, radio and UE limit of a hop, which act on both of its links.
 
 As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
 the radio that is below it: that of an earlier source, of the scene, or of the trace.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.config.queue import Queue
     from wavebed.path.model import Link
     from wavebed.path.traces import Traces
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Scene
 
 __all__ = ["Air", "SceneChoice", "check_link", "with_link_keys"]
@@ -43,30 +43,30 @@ class SceneChoice(Struct, frozen=True):
 
 
 class Air(Struct):
-    """The keys of `AirTable` while the values of one segment are collected."""
+    """The keys of `AirTable` while the values of one hop are collected."""
 
     scene: SceneChoice | None = None
     mode: tuple[str, str] | None = None
     radio: list[tuple[RadioChoice, str]] = field(default_factory=list)
-    device: DeviceSettings | None = None
-    device_given: bool = False
+    ue_limit: UeLimit | None = None
+    limit_given: bool = False
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None) -> None:
         """Lay one source's values above those that are there; see `wavebed.path.layers.Links.lay`."""
         read = read_present(AirTable, given, place)
         if read.scene is not None:
             self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), read.scene)
-            self.mode, self.radio, self.device, self.device_given = None, [], None, False
+            self.mode, self.radio, self.ue_limit, self.limit_given = None, [], None, False
         if "mode" in given:
             self.mode = (read.mode, place("mode"))
         if read.radio is not None:
             replaces = read.radio.off or read.radio.preset is not None
             self.radio = [*([] if replaces else self.radio), (read.radio, place("radio"))]
-        if "device" in given:
-            self.device, self.device_given = read.device, True
+        if "ue-limit" in given:
+            self.ue_limit, self.limit_given = read.ue_limit, True
 
     def pattern(self, direction: str) -> ScenePattern | None:
-        """Return what drives a link of the scene; ``None`` without a scene."""
+        """Return the pattern of a link of the scene; ``None`` without a scene."""
         if self.scene is None:
             if self.mode is not None:
                 raise Problem("requires scene: add it", self.mode[1])
@@ -80,12 +80,12 @@ class Air(Struct):
             self.scene.scene, "reference" if mode == "reference" else "3gpp", "down" if direction == "down" else "up"
         )
 
-    def of_device(self) -> DeviceSettings | None:
-        """Return the device's own stage."""
-        return self.device if self.device_given or self.scene is None else self.scene.scene.device
+    def of_ue(self) -> UeLimit | None:
+        """Return the packet-rate limit of the UE."""
+        return self.ue_limit if self.limit_given or self.scene is None else self.scene.scene.ue_limit
 
     def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
-        """Return the radio of the segment; ``None``: it has none.
+        """Return the radio of the hop; ``None``: it has none.
 
         Parameters
         ----------
@@ -178,20 +178,20 @@ def check_link(link: Link, traces: Traces, place: str) -> None:
     if isinstance(rate, PatternFile) and "rate_bps" not in traces.columns(rate):
         raise Problem(f"cannot serve opportunities: use a trace of rates, {_OFF_REMEDY}", place)
     if link.outage != "hold":
-        raise Problem(f"holds its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
+        raise Problem(f"keeps its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
     if link.queue_unit != "packet":
-        raise Problem(f"holds wire segments: remove queue-unit, {_OFF_REMEDY}", place)
+        raise Problem(f"queues wire segments: remove queue-unit, {_OFF_REMEDY}", place)
 
 
 def with_link_keys(
     settings: MacSettings, direction: str, queue: Queue | None, overhead_bytes: int | None, place: str
 ) -> MacSettings:
-    """Return the settings with what the keys of one link say: `queue` is the per-UE buffer.
+    """Return the settings with the values of one link: `queue` is the per-UE buffer.
 
     Parameters
     ----------
     settings : MacSettings
-        The radio of the segment.
+        The radio of the hop.
     direction : str
         ``down`` or ``up``.
     queue, overhead_bytes
@@ -217,5 +217,6 @@ def with_link_keys(
         overhead_bytes=side.overhead_bytes if overhead_bytes is None else overhead_bytes,
     )
     if side.discard_ns is not None and side.queue.kind == "fq_codel":
-        raise Problem("has no single order, which the radio's discard timer needs: use codel, or turn that off", place)
+        rule = "has no single order, which the discard timer of the radio requires"
+        raise Problem(f'{rule}: use codel, or write discard = "off" in the table radio', place)
     return replace(settings, down=side) if direction == "down" else replace(settings, up=side)

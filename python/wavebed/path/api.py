@@ -12,12 +12,13 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import at, unknown_key
+from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.scenario import read_path
-from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key
+from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key, path_keys
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Path:
     Parameters
     ----------
     model : PathModel
-        Hosts, segments and links.
+        Hosts, hops and links.
     """
 
     def __init__(self, model: PathModel) -> None:
@@ -63,7 +64,7 @@ class Path:
 
     @classmethod
     def of(cls, **options: object) -> Path:
-        """Make a path of one radio segment from options alone, as in `load`.
+        """Make a path of one radio hop from options alone, as in `load`.
 
         Raises
         ------
@@ -138,11 +139,12 @@ class Path:
 
 
 def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
-    named = {
+    given = {
         key.replace("_", "-"): os.fspath(value) if isinstance(value, os.PathLike) else value
         for key, value in options.items()
     }
     known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable))
+    named = with_new_names(given, path_keys(), "", "--")
     for key in named:
         if link_key(key) is None and key not in known:
             raise unknown_key(key, known, DIRECTED)

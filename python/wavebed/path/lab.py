@@ -85,7 +85,7 @@ class LabHost(Host):
         input : str, optional
             What it reads from standard input.
         confined : bool or Confined
-            Whether it runs as a user whom nobody else is, without privileges, on a read-only file system without the
+            Whether it runs as a user of its own, without privileges, on a read-only file system without the
             homes, instead of as this user; and what it needs beside that.
 
         Raises
@@ -333,7 +333,7 @@ class Laboratory(Lab):
 
     @property
     def problem(self) -> str:
-        """What went wrong with the laboratory itself: one line, or nothing."""
+        """The fault of the laboratory itself: one line, or nothing."""
         return self._core.problem
 
     def connect(self) -> Connection:

@@ -1,8 +1,8 @@
 """Resolve a path into the laboratory file, which ``wavebed-core`` reads: every value explicit, every unit in its key.
 
-Stages of a link stand in this order: bottleneck or radio, device, delay, loss, duplication, reordering, corruption; in
-an uplink the device stands before the radio. So what the radio loses has waited and used its time on air, as on a real
-radio; ``loss-at = "entry"`` puts the loss first.
+Stages of a link stand in this order: bottleneck or radio, limit of the UE, delay, loss, duplication, reordering,
+corruption; in an uplink the limit of the UE stands before the radio. So a packet that the radio loses has waited and
+used its time on air, as on a real radio; ``loss-at = "entry"`` puts the loss first.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from wavebed.config.units import Limit
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
-from wavebed.radio.stage import device_stage, queue_of, radio_stage, wifi_stage
+from wavebed.radio.stage import queue_of, radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec import link as stages
-from wavebed.spec.network import CoalesceOff, CoalesceSlot, CoalesceTime, Hop, Host, Leg, Network, Stage
+from wavebed.spec.network import Hop, Host, Leg, Network, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, Join, Link, Loss, PathModel, Rate
-    from wavebed.path.model import Segment as PathSegment
+    from wavebed.path.model import Delay, Link, Loss, PathModel, Rate
+    from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
     from wavebed.spec.radio import AirRate
 
@@ -45,7 +45,7 @@ LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_co
 
 
 class LabPlan(Struct, frozen=True):
-    """What a laboratory does beside its path.
+    """The options of a laboratory beside its path.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class LabPlan(Struct, frozen=True):
     seed : int
         Of all random processes.
     command : sequence of str or None
-        What runs on the client; ``None`` for a laboratory that is driven through its socket.
+        The command on the client; ``None`` for a laboratory that is driven through its socket.
     background : sequence of (str, sequence of str)
-        Host and command of what runs beside.
+        Host and command of each program that runs beside it.
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
     wait : bool
@@ -98,25 +98,25 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
 
 
 def _network(path: PathModel, traces: Traces) -> Network:
-    cut = len(path.segments) if path.edge_after is None else path.edge_after
-    parts = [part for part in (path.segments[:cut], path.segments[cut:]) if part]
+    cut = len(path.hops) if path.edge_after is None else path.edge_after
+    parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
     rtt_ns = _round_trip_ns(path)
     names = [host.name for host in path.hosts]
     return Network(
         mtu=path.mtu,
         nat=path.nat,
-        coalesce=_join(path.join),
+        coalesce=path.coalesce,
         packet_memory_bytes=path.packet_memory_bytes,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(
-            Leg(start, end, tuple(_segment(segment, path, rtt_ns, traces) for segment in part))
+            Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
             for (start, end), part in zip(pairwise(names), parts, strict=True)
         ),
     )
 
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
-    """Return what ``wavebed-core lab`` reads: a network whose hosts stand in a row, and what is done in it."""
+    """Return the laboratory file of ``wavebed-core lab``: a network whose hosts stand in a row, and its programs."""
     known = stages.plain(network)
     legs = cast("list[dict[str, Json]]", known.pop("legs"))
     return {
@@ -164,8 +164,8 @@ def _absolute(path: FilePath | None) -> str | None:
 
 def _round_trip_ns(path: PathModel) -> int:
     total = 0
-    for segment in path.segments:
-        for link in (segment.down, segment.up):
+    for hop in path.hops:
+        for link in (hop.down, hop.up):
             if isinstance(link.delay, stages.ConstantDelay):
                 total += link.delay.delay_ns
             elif isinstance(link.delay, DistributedDelay):
@@ -173,18 +173,12 @@ def _round_trip_ns(path: PathModel) -> int:
     return total
 
 
-def _join(join: Join) -> CoalesceOff | CoalesceSlot | CoalesceTime:
-    if join.time_ns is not None:
-        return CoalesceTime(join.time_ns)
-    return CoalesceSlot() if join.kind == "slot" else CoalesceOff()
-
-
-def _segment(segment: PathSegment, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
+def _hop(hop: PathHop, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
     return Hop(
-        name=segment.name,
-        kind="radio" if segment.kind == "radio" else "wired",
-        down=_stages(segment.down, "down", path, rtt_ns, traces),
-        up=_stages(segment.up, "up", path, rtt_ns, traces),
+        name=hop.name,
+        kind="radio" if hop.kind == "radio" else "wired",
+        down=_stages(hop.down, "down", path, rtt_ns, traces),
+        up=_stages(hop.up, "up", path, rtt_ns, traces),
     )
 
 
@@ -192,9 +186,9 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
     found: list[Stage] = []
     if link.rate is not None:
         found.append(_server(link, link.rate, direction, path, rtt_ns, traces))
-    device = None if link.device is None else device_stage(link.device, direction)
-    if device is not None:
-        found.insert(0 if direction == "up" else len(found), device)
+    limit = None if link.ue_limit is None else ue_limit_stage(link.ue_limit, direction)
+    if limit is not None:
+        found.insert(0 if direction == "up" else len(found), limit)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
         found.append(stages.Delay(_delay(link.delay, traces), reorder))
@@ -211,7 +205,7 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
 
 
 def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> Stage:
-    """Return what serves the link at its rate: its radio, or a bottleneck."""
+    """Return the stage that serves the link at its rate: a radio or a bottleneck."""
     served = _rate(rate, link.sampled, path.seed, traces)
     if link.radio is not None:
         air = cast("AirRate", served)  # `wavebed.path.air.check_link` has refused the others

@@ -33,7 +33,7 @@ class Entry(Struct, frozen=True):
     Parameters
     ----------
     value : object
-        What the key's reader returned.
+        The value of the key's reader.
     place : str
         Where it stands, for messages.
     both : bool
@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True):
 
 
 class Links:
-    """The two links of one segment while their values are collected."""
+    """The two links of one hop while their values are collected."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
@@ -116,7 +116,7 @@ class Links:
         Raises
         ------
         Problem
-            If a key has nothing to act on, or two keys do not fit each other.
+            If a key lacks one that it requires, or two keys do not fit each other.
         """
         for entries in self._entries.values():
             _check_bucket(entries, mtu)
@@ -137,7 +137,7 @@ class Links:
                 overhead_bytes = link.overhead_bytes if "overhead" in entries else None
                 queue_place = entries["queue"].place if "queue" in entries else ""
                 settings = with_link_keys(radio, direction, link.queue, overhead_bytes, queue_place)
-            links[direction] = replace(link, radio=settings, device=self._air.of_device())
+            links[direction] = replace(link, radio=settings, ue_limit=self._air.of_ue())
         return links["down"], links["up"]
 
     def _check_needs(self, links: Mapping[str, Link]) -> None:
@@ -236,9 +236,9 @@ def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
 
 def _check_opportunities(given: LinkTable, entries: Mapping[str, Entry]) -> None:
     if given.trace_end == "hold":
-        raise Problem("no opportunity lasts: write repeat or stop", entries["trace-end"].place)
+        raise Problem("opportunities have no duration: write repeat or stop", entries["trace-end"].place)
     if given.outage == "drop":
-        raise Problem("opportunities have no rate that could be zero: remove outage", entries["outage"].place)
+        raise Problem("opportunities have no rate of zero: remove outage", entries["outage"].place)
 
 
 def _check_pattern(

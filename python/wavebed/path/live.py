@@ -27,7 +27,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
     Parameters
     ----------
     key : str
-        ``rate``, ``delay``, ``loss`` or ``pattern``; with ``SEGMENT.down.`` or ``SEGMENT.up.`` before it for one
+        ``rate``, ``delay``, ``loss`` or ``pattern``; with ``HOP.down.`` or ``HOP.up.`` before it for one
         link.
     value : str
         As typed.
@@ -41,7 +41,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
     if what not in CHANGES:
         raise UserError(str(unknown_key(what, CHANGES)))
     if link and not link.endswith((".down", ".up")):
-        raise UserError(f"{key}: {link!r} is no link: write SEGMENT.down or SEGMENT.up before the key, or nothing")
+        raise UserError(f"{key}: {link!r} is no link: write HOP.down or HOP.up before the key, or nothing")
     request: dict[str, Json] = {"do": "set", "link": link or None}
     try:
         if what == "rate":
@@ -49,7 +49,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
         if what == "delay":
             return request | {"key": "delay_ns", "value": at(key, values.time_ns, value)}
         if what == "loss":
-            return request | {"key": "loss", "value": at(key, values.share, value)}
+            return request | {"key": "loss", "value": at(key, values.percentage, value)}
         return _pattern(request, key, value)
     except Problem as problem:
         raise UserError(str(problem)) from None

@@ -1,6 +1,6 @@
-"""What a path is, in types that cannot be wrong: hosts, segments, and the two links of each segment.
+"""The path, in types that cannot be wrong: hosts, hops, and the two links of each hop.
 
-Times are nanoseconds, sizes bytes, rates bits of IP packets per second, shares numbers from 0 to 1. A value of
+Times are nanoseconds, sizes bytes, rates bits of IP packets per second, probabilities numbers from 0 to 1. A value of
 ``None`` means that the link has no such stage.
 """
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.queue import Queue
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Mode, Scene
+    from wavebed.spec.network import Coalesce
 
 __all__ = [
     "Delay",
     "DistributedDelay",
+    "Hop",
     "Host",
-    "Join",
     "Link",
     "Loss",
     "PathModel",
     "PatternFile",
     "Rate",
     "ScenePattern",
-    "Segment",
 ]
 
 TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
@@ -47,7 +47,7 @@ class PatternFile(Struct, frozen=True):
     format : str or None
         The name of its format, where the content fits several.
     end : str
-        ``repeat``, ``hold`` or ``stop``: what follows the end of the pattern.
+        ``repeat``, ``hold`` or ``stop``: repeat it, hold its last value, or stop the link.
     start_ns : int
         Where in the pattern the laboratory's time begins.
     """
@@ -84,7 +84,7 @@ Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern
 
 
 class DistributedDelay(Struct, frozen=True):
-    """A random delay for every segment, never below zero."""
+    """A random delay for every wire segment, never below zero."""
 
     shape: str
     mean_ns: int
@@ -100,15 +100,15 @@ Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile
 
 
 class Link(Struct, frozen=True):
-    """One direction of a segment; the fields stand in the order in which packets meet the stages.
+    """One direction of a hop; the fields stand in the order in which packets meet the stages.
 
     With a `radio` the rate drives the radio stage, and `overhead_bytes` and `queue` are those in its settings. The
-    stage of the `device` comes after the radio in a downlink, and before it in an uplink.
+    stage of `ue_limit` comes after the radio in a downlink, and before it in an uplink.
     """
 
     rate: Rate | None = None
     radio: MacSettings | None = None
-    device: DeviceSettings | None = None
+    ue_limit: UeLimit | None = None
     sampled: bool = False
     overhead_bytes: int = 0
     outage: str = "hold"
@@ -123,8 +123,8 @@ class Link(Struct, frozen=True):
     corrupt: float | None = None
 
 
-class Segment(Struct, frozen=True):
-    """One hop: a downlink (towards the client) and an uplink."""
+class Hop(Struct, frozen=True):
+    """A downlink (towards the client) and an uplink."""
 
     name: str
     kind: str
@@ -140,26 +140,19 @@ class Host(Struct, frozen=True):
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
-class Join(Struct, frozen=True):
-    """Which departures leave as one super-packet: ``off``, ``slot`` or within a ``time``."""
-
-    kind: str
-    time_ns: int | None = None
-
-
 class PathModel(Struct, frozen=True):
-    """Hosts and segments in a row, server first.
+    """Hosts and hops in a row, server first.
 
     Parameters
     ----------
     hosts : tuple of Host
         Server, perhaps edge, client.
-    segments : tuple of Segment
+    hops : tuple of Hop
         In the order from the server to the client.
     edge_after : int or None
-        How many segments lie between the server and the edge host; ``None`` without an edge.
-    join : Join
-        Which departures are joined into super-packets.
+        How many hops lie between the server and the edge host; ``None`` without an edge.
+    coalesce : Coalesce
+        Which packets leave as one GSO packet.
     seed : int
         Seed of all random processes.
     mtu : int
@@ -171,9 +164,9 @@ class PathModel(Struct, frozen=True):
     """
 
     hosts: tuple[Host, ...]
-    segments: tuple[Segment, ...]
+    hops: tuple[Hop, ...]
     edge_after: int | None
-    join: Join
+    coalesce: Coalesce
     seed: int
     mtu: int
     nat: bool

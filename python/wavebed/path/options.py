@@ -25,8 +25,8 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group(
         "path options",
-        "Each option of a link also exists as --down-… and --up-… for one direction. With a scenario of several"
-        " segments the options of a link apply to the radio segment, or to the last one where none is radio.",
+        "Each option of a link also exists as --down-… and --up-… for one direction. With a scenario of several hops"
+        " the options of a link apply to the radio hop, or to the last hop where none is radio.",
     )
     group.add_argument(
         "--scenario", metavar="FILE", type=FilePath, help="a whole path from a file; the options below override it"
@@ -38,6 +38,8 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
             directed = f"{direction}-{name}"
             group.add_argument(f"--{directed}", dest=_PREFIX + directed, metavar=field.write, help=shown)
     for name, field in (fields(AirTable) | fields(PathTable)).items():
+        if field.key.was:
+            group.add_argument(f"--{field.key.was}", dest=_PREFIX + field.key.was, help=argparse.SUPPRESS)
         if field.write == "true|false":
             group.add_argument(f"--{name}", dest=_PREFIX + name, action="store_const", const=True, help=_help(field))
         else:

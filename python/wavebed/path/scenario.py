@@ -1,7 +1,7 @@
 """Read a path from a scenario file and from options.
 
 A scenario is a TOML file with a table ``[path]``. Everything is checked here: unknown keys fail with the file, the
-key, the rule and the remedy. What comes out is a `PathModel`, whose values are all valid.
+key, the rule and the remedy. The result is a `PathModel`, whose values are all valid.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, at, described, unknown_key
+from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields, read_present, read_table
 from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
 from wavebed.path.layers import Links
-from wavebed.path.model import Host, PathModel, Segment
+from wavebed.path.model import Hop, Host, PathModel
 from wavebed.path.tables import (
     DEFAULT_SYSCTLS,
     DIRECTED,
     HOSTS,
     AirTable,
     EdgeTable,
+    HopTable,
     HostTable,
     LinkTable,
     PathTable,
-    SegmentTable,
     link_key,
+    path_keys,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.path.traces import Traces
 
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
-MAX_SEGMENTS = 64
+MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
 
 
@@ -45,9 +47,9 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     Parameters
     ----------
     scenario : pathlib.Path or None
-        A scenario file; without one the path is a single radio segment.
+        A scenario file; without one the path is a single radio hop.
     options : mapping
-        Values by key, as typed, for the radio segment (or the last one) and the whole path.
+        Values by key, as typed, for the radio hop (or the last one) and the whole path.
     traces : Traces
         Reads the patterns that the path names.
 
@@ -56,21 +58,20 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     UserError
         If the file or an option is wrong.
     """
-    if scenario is None:
-        return _read({}, options, None, "", traces)
-    return read_path_of(read_document(scenario), scenario, options, traces)
+    document = {"path": {}} if scenario is None else read_document(scenario)
+    return read_path_of(document, scenario, options, traces)
 
 
 def read_path_of(
-    document: Mapping[str, object], scenario: FilePath, options: Mapping[str, object], traces: Traces
+    document: Mapping[str, object], scenario: FilePath | None, options: Mapping[str, object], traces: Traces
 ) -> PathModel:
     """Return the path of a scenario that was read before, with options laid above it.
 
     Parameters
     ----------
     document : mapping
-        What `read_document` returned, perhaps changed since.
-    scenario : pathlib.Path
+        The result of `read_document`, perhaps changed since.
+    scenario : pathlib.Path or None
         The file that it is from: names of files are relative to its folder, and messages name it.
     options, traces
         As those of `read_path`.
@@ -80,20 +81,16 @@ def read_path_of(
     UserError
         If the path or an option is wrong.
     """
-    return _read(cast("Mapping[str, object]", document["path"]), options, scenario.parent, str(scenario), traces)
-
-
-def _read(
-    given: Mapping[str, object], options: Mapping[str, object], base: FilePath | None, file: str, traces: Traces
-) -> PathModel:
+    given = cast("Mapping[str, object]", document["path"])
+    base, file = (None, "") if scenario is None else (scenario.parent, str(scenario))
     try:
-        return _Reader(given, options, base, file, traces).read()
+        return _Reader(given, with_new_names(options, path_keys(), "", "--"), base, file, traces).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
 
 def read_document(file: FilePath) -> dict[str, object]:
-    """Return a scenario as TOML gives it; its top keys are checked, and that it has a path.
+    """Return a scenario as TOML gives it, with the new names of keys; its top keys are checked, and that it has a path.
 
     Raises
     ------
@@ -103,6 +100,8 @@ def read_document(file: FilePath) -> dict[str, object]:
     document = read_toml(file, "name a scenario file")
     try:
         _check_top(document)
+        given = cast("Mapping[str, object]", document["path"])
+        document["path"] = at("path", lambda path: with_new_names(path, path_keys(), f"{file}: path."), given)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     return document
@@ -149,13 +148,13 @@ class _Reader:
             {**self.given, **self.options},
             lambda key: f"--{key}" if key in self.options else self.place(key),
         )
-        segments = self._segments(table.mtu)
-        edge_after = self._edge_after([segment.name for segment in segments])
+        hops = self._hops(table.mtu)
+        edge_after = self._edge_after([hop.name for hop in hops])
         return PathModel(
             hosts=tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None),
-            segments=segments,
+            hops=hops,
             edge_after=edge_after,
-            join=table.join,
+            coalesce=table.coalesce,
             seed=table.seed,
             mtu=table.mtu,
             nat=table.nat,
@@ -163,13 +162,13 @@ class _Reader:
         )
 
     def _check_keys(self) -> None:
-        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "segment", *HOSTS)
+        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "hop", *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place())
 
-    def _segments(self, mtu: int) -> tuple[Segment, ...]:
-        if "segment" not in self.given:
+    def _hops(self, mtu: int) -> tuple[Hop, ...]:
+        if "hop" not in self.given:
             links = Links()
             links.lay(self.given, self.place, self.base)
             sketches = [("radio", "radio", links)]
@@ -178,40 +177,40 @@ class _Reader:
         radio = [links for _, kind, links in sketches if kind == "radio"]
         target = (radio or [sketches[-1][2]])[-1]
         target.lay(self.options, lambda key: f"--{key}")
-        segments = []
+        hops = []
         for name, kind, links in sketches:
             down, up = links.build(self.traces, mtu)
-            segments.append(Segment(name, kind, down, up))
-        return tuple(segments)
+            hops.append(Hop(name, kind, down, up))
+        return tuple(hops)
 
     def _sketches(self) -> list[tuple[str, str, Links]]:
-        tables = self.given["segment"]
+        tables = self.given["hop"]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise Problem("is not an array of tables: write [[path.segment]] above each one", self.place("segment"))
-        if not 1 <= len(tables) <= MAX_SEGMENTS:
-            raise Problem(f"there are {len(tables)}: write 1 to {MAX_SEGMENTS}", self.place("segment"))
+            raise Problem("is not an array of tables: write [[path.hop]] above each one", self.place("hop"))
+        if not 1 <= len(tables) <= MAX_HOPS:
+            raise Problem(f"there are {len(tables)}: write 1 to {MAX_HOPS}", self.place("hop"))
         for key in self.given:
             if link_key(key) is not None or key in fields(AirTable):
-                raise Problem("belongs to a segment when there are [[path.segment]]: move it there", self.place(key))
+                raise Problem("belongs to a hop when there are [[path.hop]]: move it there", self.place(key))
         sketches: list[tuple[str, str, Links]] = []
         for index, table in enumerate(tables, 1):
             sketches.append(self._sketch(index, table, [name for name, _, _ in sketches]))
         return sketches
 
     def _sketch(self, index: int, table: Mapping[str, object], taken: list[str]) -> tuple[str, str, Links]:
-        where = f"segment[{index}]"
-        keys = fields(SegmentTable)
+        where = f"hop[{index}]"
+        keys = fields(HopTable)
         own = {key: value for key, value in table.items() if key in keys}
         known = (*keys, *fields(LinkTable), *fields(AirTable))
         for key in table:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place(where))
-        segment = at(self.place(where), lambda given: read_table(SegmentTable, given, "[[path.segment]]"), own)
-        if segment.name in taken:
-            raise Problem(f"{segment.name!r} is taken by another segment: choose another", self.place(where, "name"))
+        hop = at(self.place(where), lambda given: read_table(HopTable, given, "[[path.hop]]"), own)
+        if hop.name in taken:
+            raise Problem(f"{hop.name!r} is taken by another hop: choose another", self.place(where, "name"))
         links = Links()
         links.lay(table, lambda key: self.place(where, key), self.base)
-        return segment.name, segment.kind, links
+        return hop.name, hop.kind, links
 
     def _edge_after(self, names: list[str]) -> int | None:
         if "edge" not in self.given:
@@ -220,13 +219,13 @@ class _Reader:
         if not isinstance(edge, dict):
             raise Problem(f"{described(edge)} is not a table: write [path.edge]", self.place("edge"))
         if "after" not in edge:
-            raise Problem("is missing: name the segment that leads to the edge", self.place("edge", "after"))
+            raise Problem("is missing: name the hop that leads to the edge", self.place("edge", "after"))
         after = edge["after"]
         if len(names) < 2:
-            raise Problem("an edge needs a segment on each side: add [[path.segment]]", self.place("edge"))
+            raise Problem("an edge needs a hop on each side: add [[path.hop]]", self.place("edge"))
         if after not in names[:-1]:
             raise Problem(
-                f"{described(after)} is no segment with another after it: write one of {', '.join(names[:-1])}",
+                f"{described(after)} is no hop with another after it: write one of {', '.join(names[:-1])}",
                 self.place("edge", "after"),
             )
         return names.index(cast("str", after)) + 1
@@ -237,7 +236,7 @@ class _Reader:
         table = at(self.place(name), lambda host: read_table(model, host, f"[path.{name}]"), given)
         if path.nat and name == "server":
             if given:
-                raise Problem("with nat the server is this machine: remove what would change it", self.place(name))
+                raise Problem("with nat the server is this machine and has no keys: remove them", self.place(name))
             return Host(name)
         own = None if "congestion-control" in self.options else table.congestion_control
         return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl)

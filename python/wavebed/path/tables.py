@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.queue import QUEUE, Queue
-from wavebed.config.reader import Reader
+from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
-from wavebed.path.model import Delay, Join, Loss, Rate, TraceEnd
-from wavebed.radio.model import DeviceSettings
+from wavebed.path.model import Delay, Loss, Rate, TraceEnd
+from wavebed.radio.model import UeLimit
 from wavebed.radio.presets import PRESETS
-from wavebed.radio.read import device_settings, preset
-from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.radio.read import preset, ue_limit
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
-from wavebed.spec.network import MOST_SEED
+from wavebed.spec.network import MOST_SEED, Coalesce, CoalesceTime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,12 +40,13 @@ __all__ = [
     "HOSTS",
     "AirTable",
     "EdgeTable",
+    "HopTable",
     "HostTable",
     "LinkTable",
     "PathTable",
     "RadioChoice",
-    "SegmentTable",
     "link_key",
+    "path_keys",
     "path_schema",
 ]
 
@@ -57,13 +58,13 @@ DEFAULT_SYSCTLS = {
     "net.ipv4.tcp_wmem": "4096 16384 536870912",
     "net.ipv4.tcp_no_metrics_save": "1",
 }
-"""What every host starts with: buffers that do not limit a flow, and no memory of earlier connections."""
+"""The settings of every host at its start: buffers that do not limit a flow, and no metrics of earlier connections."""
 
 _UNIT = values.word("packet", "superpacket")
 
 
 class RadioChoice(Struct, frozen=True):
-    """What a key ``radio`` says: off, or a preset (``None``: that which is below) and a table that changes it."""
+    """The value of a key ``radio``: off, or a preset (``None``: the lower one) and a table that changes it."""
 
     off: bool = False
     preset: str | None = None
@@ -95,13 +96,13 @@ def _radio(value: object) -> RadioChoice:
     raise Problem(f"{described(value)} is not a choice: write one of {', '.join(PRESETS)}, off, or a table")
 
 
-def _device(value: object) -> DeviceSettings | None:
+def _ue_limit(value: object) -> UeLimit | None:
     value = values.table_of(value)
     if value == "off":
         return None
     if not isinstance(value, dict):
         raise Problem(f"{described(value)} is not a table: write {{packets-per-second = …}}, or off")
-    return device_settings(value)
+    return ue_limit(value)
 
 
 def _sysctls(value: object) -> dict[str, str]:
@@ -121,10 +122,10 @@ def _sysctl(key: str, value: object) -> str:
 
 
 _RADIO = Reader(_radio, "PRESET|{…}|off", _radio_schema)
-_DEVICE = Reader(
-    _device,
+_UE_LIMIT = Reader(
+    _ue_limit,
     "{packets-per-second = N}|off",
-    lambda: {"anyOf": [{"const": "off"}, dict(table_schema(DeviceTable))]},
+    lambda: {"anyOf": [{"const": "off"}, dict(table_schema(UeLimitTable))]},
 )
 _SYSCTLS = Reader(
     _sysctls,
@@ -186,7 +187,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         int,
         Key(
             values.number(0, MOST_OVERHEAD_BYTES),
-            "bytes that a lower layer adds to every segment",
+            "bytes that a lower layer adds to every packet",
             write="BYTES",
             absent="0, or that of the radio",
             needs="rate",
@@ -214,7 +215,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["packet", "superpacket"],
         Key(
             _UNIT,
-            "what a limit in packets counts: wire segments, or what an offloading host hands over at once",
+            "unit of a limit in packets: wire segments, or GSO packets of an offloading host",
             needs="rate",
         ),
     ] = "packet"
@@ -224,7 +225,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["packet", "superpacket"],
         Key(
             _UNIT,
-            "what is lost at once: a wire segment, or what an offloading host hands over at once",
+            "unit of a loss: a wire segment, or a GSO packet of an offloading host",
             needs="loss",
         ),
     ] = "packet"
@@ -232,26 +233,26 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Literal["exit", "entry"],
         Key(
             values.word("exit", "entry"),
-            "whether what is lost has used the bottleneck (`exit`, as on a radio) or never reaches it (`entry`)",
+            "`exit`: a lost packet has used the bottleneck, as on a radio; `entry`: it never reaches the bottleneck",
             needs="loss",
         ),
     ] = "exit"
-    duplicate: Annotated[float | None, Key(values.share, "share of the segments that arrive twice")] = None
+    duplicate: Annotated[float | None, Key(values.percentage, "probability that a packet arrives twice")] = None
     reorder: Annotated[
-        Reorder | None, Key(link_values.reorder, "share of the segments that are held back, and for how long")
+        Reorder | None, Key(link_values.reorder, "probability that a packet is held back, and for how long")
     ] = None
-    corrupt: Annotated[float | None, Key(values.share, "share of the segments in which one bit is flipped")] = None
+    corrupt: Annotated[float | None, Key(values.percentage, "probability that one bit of a packet is flipped")] = None
 
 
 class AirTable(Struct, frozen=True, kw_only=True):
-    """The keys of a segment that act on both its links at once."""
+    """The keys of a hop that act on both its links at once."""
 
     scene: Annotated[
         str | None,
         Key(
             values.text,
             "a scene, a file or one that is shipped; realised with the path's seed, it gives both links their rate,"
-            " the radio and the device, where these are not given",
+            " the radio and the limit of the UE, where these are not given",
             write="SCENE",
         ),
     ] = None
@@ -270,12 +271,13 @@ class AirTable(Struct, frozen=True, kw_only=True):
             absent="that of the scene or of the trace's header, else off",
         ),
     ] = None
-    device: Annotated[
-        DeviceSettings | None,
+    ue_limit: Annotated[
+        UeLimit | None,
         Key(
-            _DEVICE,
+            _UE_LIMIT,
             "packet-rate limit of the UE, behind a shallow queue of its own",
             absent="that of the scene, else off",
+            was="device",
         ),
     ] = None
 
@@ -283,13 +285,14 @@ class AirTable(Struct, frozen=True, kw_only=True):
 class PathTable(Struct, frozen=True, kw_only=True):
     """The keys of the whole path."""
 
-    join: Annotated[
-        Join,
+    coalesce: Annotated[
+        Coalesce,
         Key(
-            link_values.join,
+            link_values.coalesce,
             "which packets are coalesced into GSO packets: none, those that leave at one instant, or within a time",
+            was="join",
         ),
-    ] = Join("time", 125_000)
+    ] = CoalesceTime(125_000)
     seed: Annotated[
         int,
         Key(
@@ -318,17 +321,31 @@ class PathTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class SegmentTable(Struct, frozen=True, kw_only=True):
-    """The keys of a ``[[path.segment]]`` beside those of its links."""
+class HopTable(Struct, frozen=True, kw_only=True):
+    """The keys of a ``[[path.hop]]`` beside those of its links."""
 
-    name: Annotated[str, Key(values.name, "name of the segment; its links are NAME.down and NAME.up")]
+    name: Annotated[str, Key(values.name, "name of the hop; its links are NAME.down and NAME.up")]
     kind: Annotated[
         Literal["wired", "radio"],
         Key(
             values.word("wired", "radio"),
-            "what the segment stands for; options of `wavebed shell` go to the radio segment",
+            "which kind of hop it is; options of `wavebed shell` go to the radio hop",
         ),
     ]
+
+
+class HopsTable(Struct, frozen=True, kw_only=True):
+    """The key of ``[path]`` that has the hops; without it the path is one hop, whose keys stand in ``[path]``."""
+
+    hop: Annotated[
+        object,
+        Key(
+            unread("[[path.hop]]", _hops_schema, each=_hop_keys),
+            "the hops, the one nearest to the server first",
+            absent="one hop, whose keys stand in [path]",
+            was="segment",
+        ),
+    ] = ()
 
 
 class HostTable(Struct, frozen=True, kw_only=True):
@@ -347,7 +364,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
 class EdgeTable(HostTable, frozen=True, kw_only=True):
     """``[path.edge]``."""
 
-    after: Annotated[str, Key(values.name, "name of the segment that leads to the edge from the server")]
+    after: Annotated[str, Key(values.name, "name of the hop between the server and the edge")]
 
 
 DIRECTED = {
@@ -367,16 +384,34 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
     return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
 
 
+def _hop_keys() -> dict[str, Field]:
+    return fields(HopTable) | fields(LinkTable) | fields(AirTable) | DIRECTED
+
+
+@functools.cache
+def path_keys() -> dict[str, Field]:
+    """Return the keys of ``[path]``, with those of the links and the radio of a path that names no hops."""
+    return fields(PathTable) | fields(HopsTable) | _hop_keys()
+
+
 def path_schema() -> tuple[Schema, Schema]:
     """Return the JSON Schema of ``[path]``, and the definitions that it refers to."""
     definitions = properties_of((fields(LinkTable) | fields(AirTable)).values())
-    on_links: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in definitions}
-    on_links |= {name: {"$ref": f"#/$defs/{name.partition('-')[2]}"} for name in DIRECTED}
-    segment = dict(table_schema(SegmentTable))
     hosts: dict[str, Json] = {name: dict(table_schema(EdgeTable if name == "edge" else HostTable)) for name in HOSTS}
-    segments: Json = {"type": "array", "items": segment | {"properties": _all(segment, on_links)}}
+    hops = properties_of(fields(HopsTable).values())
     path = dict(table_schema(PathTable))
-    return path | {"properties": _all(path, on_links) | hosts | {"segment": segments}}, definitions
+    return path | {"properties": _all(path, _on_links()) | hosts | hops}, definitions
+
+
+def _hops_schema() -> Schema:
+    hop = dict(table_schema(HopTable))
+    return {"type": "array", "items": hop | {"properties": _all(hop, _on_links())}}
+
+
+def _on_links() -> dict[str, Json]:
+    """Return the keys of links and of radios, each a reference to its definition."""
+    both: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in fields(LinkTable) | fields(AirTable)}
+    return both | {name: {"$ref": f"#/$defs/{name.partition('-')[2]}"} for name in DIRECTED}
 
 
 def _all(schema: Schema, further: Mapping[str, Json]) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Pattern files on their way to the link engine, which reads the native format only.
+"""Pattern files for the link engine, which reads the native format only.
 
 A native file goes to the engine by its name. A file of another format is converted into a file in memory, which the
 engine opens as ``/proc/self/fd/N``; a scene is realised into one. NumPy is imported only for these.
@@ -33,7 +33,7 @@ _MOST_HEADERS = 10_000
 
 
 class _Source(Struct, frozen=True):
-    """A native pattern: what the engine opens, and what its header says."""
+    """A native pattern: the file that the engine opens, and its header."""
 
     path: str
     columns: tuple[str, ...]
@@ -79,7 +79,7 @@ class Traces:
             os.close(self.descriptors.pop())
 
     def forget_scenes(self) -> None:
-        """Close what was realised, and forget it; files stay."""
+        """Close the realised patterns, and forget them; files stay."""
         for source in self._realised.values():
             descriptor = int(source.path.rpartition("/")[2])
             self.descriptors.remove(descriptor)
@@ -95,7 +95,7 @@ class Traces:
 
     @property
     def realisations(self) -> list[Realisation]:
-        """What the scenes became."""
+        """The realisations of the scenes."""
         return list(self._realisations.values())
 
     def columns(self, pattern: PatternFile) -> frozenset[str]:

@@ -9,28 +9,35 @@ from msgspec import Struct
 
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.reader import Schema, reader
-from wavebed.config.table import Key, read_table, table_schema
+from wavebed.config.table import Key, fields, read_table, table_schema
 from wavebed.config.units import format_time, parse_time
 from wavebed.config.values import (
+    PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
-    SHARE_SCHEMA,
     SIZE_SCHEMA,
     TIME_SCHEMA,
     boolean,
     file_path,
+    percentage,
     rate_bps,
-    share,
     size_bytes,
     table_of,
     text,
     time_ns,
     word,
 )
-from wavebed.path.model import DistributedDelay, Join, PatternFile, Rate, TraceEnd
+from wavebed.path.model import DistributedDelay, PatternFile, Rate, TraceEnd
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
-from wavebed.spec.network import LEAST_PACKET_MEMORY_BYTES, MOST_COALESCE_NS
+from wavebed.spec.network import (
+    LEAST_PACKET_MEMORY_BYTES,
+    MOST_COALESCE_NS,
+    Coalesce,
+    CoalesceOff,
+    CoalesceSlot,
+    CoalesceTime,
+)
 
-__all__ = ["TRACE_END", "delay", "join", "loss", "packet_memory", "pattern", "rate", "reorder"]
+__all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder"]
 
 TRACE_END = word("repeat", "hold", "stop")
 _MODELS = ("gilbert-elliott", "four-state")
@@ -44,7 +51,7 @@ class _Bucket(Struct, frozen=True, kw_only=True):
 class _Pattern(Struct, frozen=True, kw_only=True):
     pattern: Annotated[FilePath, Key(file_path, "a pattern or trace")]
     format: Annotated[str | None, Key(text, "its format", absent="found from the content")] = None
-    end: Annotated[TraceEnd, Key(TRACE_END, "what follows its end")] = "repeat"
+    end: Annotated[TraceEnd, Key(TRACE_END, "at its end: repeat it, hold its last value, or stop the link")] = "repeat"
     start_at_ns: Annotated[int, Key(time_ns, "where in it the laboratory's time begins")] = 0
 
 
@@ -52,29 +59,29 @@ class _Distribution(Struct, frozen=True, kw_only=True):
     distribution: Annotated[str, Key(word("uniform", "normal", "pareto", "paretonormal"), "its shape")]
     mean_ns: Annotated[int, Key(time_ns, "mean")]
     spread_ns: Annotated[int, Key(time_ns, "how far the shape reaches: see docs/models/delay.md")]
-    correlation: Annotated[float, Key(share, "of one packet's delay with the one before")] = 0.0
+    correlation: Annotated[float, Key(percentage, "of one packet's delay with the one before")] = 0.0
     reorder: Annotated[bool, Key(boolean, "whether packets may overtake each other")] = False
 
 
 class _GilbertElliott(Struct, frozen=True, kw_only=True):
     model: Annotated[Literal["gilbert-elliott"], Key(word("gilbert-elliott"), "two states")]
-    p: Annotated[float, Key(share, "from good to bad, for each packet")]
-    r: Annotated[float, Key(share, "from bad to good")]
-    good_loss: Annotated[float, Key(share, "loss in the good state")] = 0.0
-    bad_loss: Annotated[float, Key(share, "loss in the bad state")] = 1.0
+    p: Annotated[float, Key(percentage, "from good to bad, for each packet")]
+    r: Annotated[float, Key(percentage, "from bad to good")]
+    good_loss: Annotated[float, Key(percentage, "loss in the good state")] = 0.0
+    bad_loss: Annotated[float, Key(percentage, "loss in the bad state")] = 1.0
 
 
 class _FourState(Struct, frozen=True, kw_only=True):
     model: Annotated[Literal["four-state"], Key(word("four-state"), "four states, as in netem")]
-    p13: Annotated[float, Key(share, "from good reception to burst loss")]
-    p31: Annotated[float, Key(share, "from burst loss to good reception")]
-    p23: Annotated[float, Key(share, "from reception within a burst to burst loss")]
-    p32: Annotated[float, Key(share, "from burst loss to reception within a burst")]
-    p14: Annotated[float, Key(share, "from good reception to a single loss")]
+    p13: Annotated[float, Key(percentage, "from good reception to burst loss")]
+    p31: Annotated[float, Key(percentage, "from burst loss to good reception")]
+    p23: Annotated[float, Key(percentage, "from reception within a burst to burst loss")]
+    p32: Annotated[float, Key(percentage, "from burst loss to reception within a burst")]
+    p14: Annotated[float, Key(percentage, "from good reception to a single loss")]
 
 
 class _Reorder(Struct, frozen=True, kw_only=True):
-    share: Annotated[float, Key(share, "share of the segments that are held back")]
+    probability: Annotated[float, Key(percentage, "that a packet is held back", was="share")]
     delay_ns: Annotated[int, Key(time_ns, "for how long")]
 
 
@@ -105,7 +112,7 @@ def rate(value: object) -> Rate:
         return Constant(rate_bps(value))
     given = read_table(_Bucket, value, "{token-bucket = RATE, burst = SIZE}")
     if given.burst_bytes < 1:
-        raise Problem("a bucket of nothing passes nothing: write at least one packet, such as 1500b", "burst")
+        raise Problem("an empty bucket passes no packet: write at least one packet, such as 1500b", "burst")
     return TokenBucket(given.token_bucket_bps, given.burst_bytes)
 
 
@@ -122,14 +129,14 @@ def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
 
 
 @reader(
-    "SHARE",
-    lambda: _either(SHARE_SCHEMA, table_schema(_GilbertElliott), table_schema(_FourState), table_schema(_Pattern)),
+    "PERCENT",
+    lambda: _either(PERCENTAGE_SCHEMA, table_schema(_GilbertElliott), table_schema(_FourState), table_schema(_Pattern)),
 )
 def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile:
-    """Read a loss: a share, a model or a pattern."""
+    """Read a loss: a probability, a model or a pattern."""
     value = table_of(value)
     if not isinstance(value, dict):
-        return Independent(share(value))
+        return Independent(percentage(value))
     if "pattern" in value:
         return pattern(value)
     if "model" not in value:
@@ -144,25 +151,27 @@ def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFil
     return FourState(p13=four.p13, p31=four.p31, p23=four.p23, p32=four.p32, p14=four.p14)
 
 
-@reader("{share = SHARE, delay = TIME}", lambda: table_schema(_Reorder))
+@reader("{probability = PERCENT, delay = TIME}", lambda: table_schema(_Reorder), keys=lambda: fields(_Reorder))
 def reorder(value: object) -> Reorder:
-    """Read ``{share = "1%", delay = "1ms"}``."""
-    given = read_table(_Reorder, table_of(value), "{share = SHARE, delay = TIME}")
-    return Reorder(given.share, given.delay_ns)
+    """Read ``{probability = "1%", delay = "1ms"}``."""
+    given = read_table(_Reorder, table_of(value), "{probability = PERCENT, delay = TIME}")
+    return Reorder(given.probability, given.delay_ns)
 
 
-def _show_join(join: Join) -> str:
-    return join.kind if join.time_ns is None else format_time(join.time_ns)
+def _show_coalesce(given: Coalesce) -> str:
+    if isinstance(given, CoalesceTime):
+        return format_time(given.time_ns)
+    return "slot" if isinstance(given, CoalesceSlot) else "off"
 
 
-@reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_join)
-def join(value: object) -> Join:
+@reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_coalesce)
+def coalesce(value: object) -> Coalesce:
     """Read ``off``, ``slot`` or a time."""
     if value in ("off", "slot"):
-        return Join(str(value))
+        return CoalesceOff() if value == "off" else CoalesceSlot()
     if not isinstance(value, str) or not value[:1].isdigit():
-        raise Problem(f"{described(value)} is not a way to join: write off, slot or a time such as 125us")
+        raise Problem(f"{described(value)} is not a choice: write off, slot or a time such as 125us")
     window_ns = parse_time(value)
     if not 1 <= window_ns <= MOST_COALESCE_NS:
-        raise Problem(f"{value!r} is out of range: join within 1ns to 10ms, or write off")
-    return Join("time", window_ns)
+        raise Problem(f"{value!r} is out of range: write 1ns to 10ms, or off")
+    return CoalesceTime(window_ns)

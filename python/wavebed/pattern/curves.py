@@ -1,4 +1,4 @@
-"""What a plot draws of a pattern: curves of few enough points, with the range that each point stands for."""
+"""The curves of a plot: few points, each with the range of the values that it stands for."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Drawing:
     Parameters
     ----------
     panels : dict of str to Curve
-        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (shares).
+        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (fractions).
     outages : list of (float, float)
         Start and end in seconds.
     states : dict of str to list of (float, float)
@@ -124,7 +124,7 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
             index = rated.index if key == "rate" else pattern.index
             panels[key] = stepped(index, values.astype(np.float64) * unit, pattern.period, scale)
     if not panels:
-        raise UserError("the pattern has nothing to draw")
+        raise UserError("the pattern has no column to draw")
     spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns.tolist()
     shaded = [(start / 1e9, end / 1e9) for start, end in spans]
     states = {

@@ -59,7 +59,7 @@ def read_trace(
     format_name : str, optional
         Its format; found from the content by default.
     options : ReadOptions, optional
-        What the format may need beyond the file.
+        The options of the format.
     notes : list of str, optional
         Where assumptions and omissions are appended, one line each.
 

@@ -39,7 +39,7 @@ class Pattern:
     Parameters
     ----------
     kind : {"steps", "opportunities", "packets"}
-        What ``index`` counts and how a row holds.
+        The unit of ``index``, and how long a row holds.
     index : int64 array
         Time in nanoseconds, or the index of a wire segment for ``packets``.
     period : int
@@ -47,9 +47,9 @@ class Pattern:
     rate_bps, delay_ns : int64 array, optional
         Bits of IP packets per second; one-way delay in nanoseconds.
     loss : float64 array, optional
-        Share from 0 to 1.
+        Probability from 0 to 1.
     bler : float64 array, optional
-        Share of first transmissions of a block that fail, from 0 to 1; only beside a rate.
+        Fraction of first transmissions of a block that fail, from 0 to 1; only beside a rate.
     state : uint8 array, optional
         State of the radio, as its place in `STATES`.
     size_bytes : int64 array, optional

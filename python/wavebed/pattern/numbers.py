@@ -30,11 +30,11 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 __all__ = [
     "Rows",
     "decimals",
+    "format_probability",
     "format_scaled",
-    "format_share",
     "integers",
     "measured",
-    "shares",
+    "probabilities",
     "split_columns",
     "words",
 ]
@@ -229,19 +229,19 @@ def first_value(text: str, scale: int) -> int:
         return 0
 
 
-def shares(source: Source, texts: Sequence[str], line_of: LineOf, what: str) -> NDArray[np.float64]:
+def probabilities(source: Source, texts: Sequence[str], line_of: LineOf, what: str) -> NDArray[np.float64]:
     """Read plain decimals from 0 to 1."""
     plain = _all_match(texts, _DECIMAL.pattern)
     for position, text in enumerate(() if plain else texts):
         if _DECIMAL.fullmatch(text) is None:
             message = f"{what} is missing" if not text else f"{what} {quote(text)} is not a plain decimal number"
-            raise source.error(f"{message}; write a share from 0 to 1, as 0.01", line_of(position))
+            raise source.error(f"{message}; write a probability from 0 to 1, as 0.01", line_of(position))
     values = np.array(list(map(float, texts)), dtype=np.float64)
     bad = np.flatnonzero(values > 1)
     if len(bad):
         position = int(bad[0])
         raise source.error(
-            f"{what} {quote(texts[position])} is more than 1; write a share from 0 to 1", line_of(position)
+            f"{what} {quote(texts[position])} is more than 1; write a probability from 0 to 1", line_of(position)
         )
     return values
 
@@ -262,6 +262,6 @@ def format_scaled(value: int, digits: int) -> str:
     return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
 
 
-def format_share(value: float) -> str:
-    """Write a share as the shortest decimal that reads back the same, without an exponent."""
+def format_probability(value: float) -> str:
+    """Write a probability as the shortest decimal that reads back the same, without an exponent."""
     return np.format_float_positional(value, trim="-")

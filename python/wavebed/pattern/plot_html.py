@@ -31,7 +31,7 @@ def _numbers(values: NDArray[np.float64], scale: float) -> list[float]:
 
 
 def curve_data(curve: Curve, series: int, scale: float) -> dict[str, object]:
-    """Make what the page's program knows of a curve."""
+    """Return the data of a curve for the page's program."""
     result: dict[str, object] = {
         "series": series,
         "edges": [float(f"{edge:.10g}") for edge in curve.edges.tolist()],

@@ -33,7 +33,7 @@ class Source:
     Parameters
     ----------
     name : str
-        What messages call the file.
+        The name of the file in messages.
     content : str, bytes or binary file
         Its whole content; a file is read from its beginning, as often as needed.
     """

@@ -1,4 +1,4 @@
-"""What ``wavebed trace info`` says about a pattern."""
+"""The figures of ``wavebed trace info``."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Summary:
         Over the whole duration; None without a rate.
     rate_percentiles_bps, delay_percentiles_ns, loss_percentiles, bler_percentiles : dict of int to float
         Weighted by time (or by packets); None without that column.
-    state_shares : dict of str to float
-        Share of time in each state of the radio that occurs; None without that column.
+    state_fractions : dict of str to float
+        Fraction of time in each state of the radio that occurs; None without that column.
     """
 
     kind: str
@@ -80,13 +80,13 @@ class Summary:
     loss_percentiles: dict[int, float] | None = None
     mean_bler: float | None = None
     bler_percentiles: dict[int, float] | None = None
-    state_shares: dict[str, float] | None = None
+    state_fractions: dict[str, float] | None = None
 
 
 def weighted_percentiles(
     values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64]
 ) -> dict[int, float]:
-    """Return for each percentile the least value that holds for at least that share of the weight."""
+    """Return for each percentile the least value that holds for at least that fraction of the weight."""
     # Half the memory for as many rows as a file can have.
     order = np.argsort(values).astype(np.int32)
     done = weights[order]
@@ -115,7 +115,7 @@ def _mean(values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.i
     return math.fsum(float(np.dot(values[block].astype(np.float64), weights[block])) for block in blocks) / period
 
 
-def _state_shares(pattern: Pattern) -> dict[str, float] | None:
+def _state_fractions(pattern: Pattern) -> dict[str, float] | None:
     if pattern.state is None:
         return None
     times = np.bincount(pattern.state, weights=pattern.lengths().astype(np.float64), minlength=len(STATES))
@@ -174,5 +174,5 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         loss_percentiles=None if loss is None or weights is None else weighted_percentiles(loss, weights),
         mean_bler=None if bler is None or weights is None else _mean(bler, weights, pattern.period),
         bler_percentiles=None if bler is None or weights is None else weighted_percentiles(bler, weights),
-        state_shares=_state_shares(pattern),
+        state_fractions=_state_fractions(pattern),
     )

@@ -1,1 +1,1 @@
-"""What a radio link does beyond carrying bits: slots, retransmissions, order, buffers, sleep."""
+"""Radio layer 2: slots, HARQ, RLC, in-order delivery, buffers, sleep."""

@@ -1,4 +1,4 @@
-"""How much is lost in what goes straight through a material (TR 38.901 Table 7.4.3-1)."""
+"""Transmission loss of materials (TR 38.901 Table 7.4.3-1)."""
 
 from __future__ import annotations
 

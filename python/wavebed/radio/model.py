@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from wavebed.config.queue import Queue
     from wavebed.spec.radio import Connection, Grants, Reordering, Slots
 
-__all__ = ["DeviceSettings", "DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "WifiSettings"]
+__all__ = ["DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "UeLimit", "WifiSettings"]
 
 
 class Rlc(Struct, frozen=True):
@@ -36,7 +36,7 @@ class DirectionSettings(Struct, frozen=True):
 
 
 class RadioSettings(Struct, frozen=True):
-    """The radio stage of both directions of a segment (NR, LTE)."""
+    """The radio stage of both directions of a hop (NR, LTE)."""
 
     preset: str
     slots: Slots
@@ -60,8 +60,8 @@ class WifiSettings(Struct, frozen=True):
     bler: float | None = None
 
 
-class DeviceSettings(Struct, frozen=True):
-    """The device's own stage: so many packets per second, behind a shallow queue. ``None``: not limited."""
+class UeLimit(Struct, frozen=True):
+    """Packet-rate limit of the UE, behind a shallow queue. ``None``: not limited."""
 
     down_packets_per_s: int | None
     up_packets_per_s: int | None

@@ -23,9 +23,9 @@ from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, R
 from wavebed.spec.radio import Drx, Grants, Harq, Reordering, Rrc, Slots
 
 __all__ = [
-    "DEVICE_QUEUE",
     "PRESETS",
     "SLEEP",
+    "UE_QUEUE",
     "preset_name",
     "technology_of",
 ]
@@ -36,8 +36,8 @@ _MIB: Final = 1 << 20
 SPECIAL_SYMBOLS: Final = (10, 2, 2)
 """TS 38.101-4 Table A.1.3-2, FR2.120-1."""
 
-DEVICE_QUEUE: Final = Queue("droptail", Limit(packets=100))
-"""Packets that wait in the device: an assumption, shallow against every radio buffer here."""
+UE_QUEUE: Final = Queue("droptail", Limit(packets=100))
+"""Packets that wait in the UE: an assumption, shallow against every radio buffer here."""
 
 SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
     # Derived from the public probe of a 5G NSA mmWave network (Narayanan et al., SIGCOMM 2021): RTT after an idle gap
@@ -55,7 +55,7 @@ SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
         Rrc(inactivity_ns=11_576 * _MS, promotion_ns=260 * _MS, paging_ns=1280 * _MS),
     ),
 }
-"""What ``drx = "on"`` and ``rrc = "on"`` mean."""
+"""The values of ``drx = "on"`` and ``rrc = "on"``."""
 
 
 def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
@@ -101,7 +101,7 @@ def _nr(numerology: int) -> RadioSettings:
         prepare_slots=(2, 2, 2, 3)[
             numerology
         ],  # N2 = 10, 12, 23, 36 symbols: TS 38.214 Table 6.4-1; at least 5G-LENA's
-        first_bytes=512,  # what srsRAN grants to a scheduling request
+        first_bytes=512,  # the grant of srsRAN after a scheduling request
     )
     # SDAP 1 (TS 37.324), PDCP 3 and RLC AM 3 (18-bit numbers, TS 38.323 6.2.2.3, TS 38.322 6.2.2.4), MAC 3 (TS 38.321).
     overhead_bytes = 10

@@ -1,6 +1,6 @@
-"""Read the settings of the radio, Wi-Fi and device stages from TOML tables or inline tables.
+"""Read the settings of the radio, Wi-Fi and UE stages from TOML tables or inline tables.
 
-A table changes what is below it: the preset of a technology, or settings that were read before. Unknown keys are
+A table changes the settings below it: the preset of a technology, or settings that were read before. Unknown keys are
 refused; every part can be ``"off"``.
 """
 
@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from wavebed.config.problems import Problem, at, choose
 from wavebed.config.table import read_table
 from wavebed.config.units import Limit
-from wavebed.radio.model import DeviceSettings, MacSettings, RadioSettings, WifiSettings
-from wavebed.radio.presets import DEVICE_QUEUE, PRESETS, SLEEP, SPECIAL_SYMBOLS, preset_name, technology_of
-from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.radio.model import MacSettings, RadioSettings, UeLimit, WifiSettings
+from wavebed.radio.presets import PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.spec.radio import Configured, Connection, Reordering, Slots
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ __all__ = [
     "buffer_limited",
     "carrier_slots",
     "change_settings",
-    "device_settings",
     "mac_settings",
     "preset",
+    "ue_limit",
 ]
 
 Table: TypeAlias = "Mapping[str, object]"
@@ -69,7 +69,7 @@ def mac_settings(
     technology : str
         ``nr``, ``lte`` or ``802.11ad``.
     table : mapping
-        What is to be different; see `wavebed.radio.tables`.
+        The values that differ; see `wavebed.radio.tables`.
     place : str
         How messages name the table.
     numerology : int, optional
@@ -144,7 +144,7 @@ def _check_discard(settings: RadioSettings) -> None:
             )
 
 
-def device_settings(table: Table, place: str = "") -> DeviceSettings:
+def ue_limit(table: Table, place: str = "") -> UeLimit:
     """Read ``{packets-per-second = 60000, queue = "droptail:50p"}``.
 
     ``down-packets-per-second`` and ``up-packets-per-second`` stand for one direction; the queue is the same for both.
@@ -154,16 +154,16 @@ def device_settings(table: Table, place: str = "") -> DeviceSettings:
     Problem
         If the table is wrong; the message starts with `place`.
     """
-    return at(place, _device, table) if place else _device(table)
+    return at(place, _ue_limit, table) if place else _ue_limit(table)
 
 
-def _device(table: object) -> DeviceSettings:
-    given = read_table(DeviceTable, table, "{packets-per-second = …}")
+def _ue_limit(table: object) -> UeLimit:
+    given = read_table(UeLimitTable, table, "{packets-per-second = …}")
     down = given.down_packets_per_second or given.packets_per_second
     up = given.up_packets_per_second or given.packets_per_second
     if down is None and up is None:
-        raise Problem("is missing: write how many packets per second the device handles", "packets-per-second")
-    return DeviceSettings(down, up, buffer_limited(given.queue or DEVICE_QUEUE, DEVICE_QUEUE))
+        raise Problem("is missing: write how many packets per second the UE handles", "packets-per-second")
+    return UeLimit(down, up, buffer_limited(given.queue or UE_QUEUE, UE_QUEUE))
 
 
 def _with(base: _Part, given: Struct, *names: str) -> _Part:
@@ -210,7 +210,7 @@ def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
 def _slots(base: Slots, origin: RadioSettings, given: SlotKeys) -> Slots:
     frame = base.frame if given.frame is None else given.frame
     if given.special_symbols is not None and "S" not in frame:
-        raise Problem("acts on an S slot, and the frame has none: remove it", "special-symbols")
+        raise Problem("requires an S slot in the frame: remove it", "special-symbols")
     check_frame(frame, given.special_symbols or base.special_symbols)
     base = _with(base, given, "frame", "special_symbols", "prepare_ns", "decode_ns")
     if given.harq is None:
@@ -267,7 +267,7 @@ def _direction(base: DirectionSettings, given: RadioTable) -> DirectionSettings:
 def _buffer(given: int | Queue, base: Queue) -> Queue:
     """Return a buffer: a size keeps the kind of queue, a queue keeps the limit if it has none."""
     if isinstance(given, int):
-        kept = base if base.kind != "infinite" else DEVICE_QUEUE
+        kept = base if base.kind != "infinite" else UE_QUEUE
         return replace(kept, limit=Limit(bytes=given))
     return buffer_limited(given, base)
 
@@ -299,7 +299,7 @@ def _drx(given: DrxTable | str, usual: Drx) -> Drx | None:
     if short_ns is not None and long_ns % short_ns:
         raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")
     if (given.on_ns or usual.on_ns) >= min(long_ns, short_ns or long_ns):
-        raise Problem("must be less than the cycle: there would be no sleep", "on")
+        raise Problem("must be less than the cycle, or the UE never sleeps", "on")
     changed = _with(usual, given, "inactivity_ns", "long_cycle_ns", "on_ns")
     return replace(changed, short_cycle_ns=short_ns, short_cycles=short_cycles)
 

@@ -1,4 +1,4 @@
-"""Turn settings of a radio, a Wi-Fi link or a device into the stages of one link (`wavebed.spec`)."""
+"""Turn settings of a radio, a Wi-Fi link or the limit of a UE into the stages of one link (`wavebed.spec`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from wavebed.spec import link, radio
 
 if TYPE_CHECKING:
     from wavebed.config.queue import Queue
-    from wavebed.radio.model import DeviceSettings, RadioSettings, Rlc, WifiSettings
+    from wavebed.radio.model import RadioSettings, Rlc, UeLimit, WifiSettings
 
-__all__ = ["device_stage", "queue_of", "radio_stage", "wifi_stage"]
+__all__ = ["queue_of", "radio_stage", "ue_limit_stage", "wifi_stage"]
 
 _DEFAULTS = ("target_ns", "interval_ns", "ecn", "flows", "quantum_bytes")
 
@@ -33,11 +33,11 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
     Parameters
     ----------
     settings : RadioSettings
-        The radio of the segment.
+        The radio of the hop.
     direction : str
         ``down`` or ``up``.
     rate : Constant or PatternRate
-        What drives it.
+        Its rate.
     """
     side = settings.down if direction == "down" else settings.up
     return radio.Radio(
@@ -71,8 +71,8 @@ def wifi_stage(settings: WifiSettings, rate: radio.AirRate) -> radio.Wifi:
     )
 
 
-def device_stage(settings: DeviceSettings, direction: Literal["down", "up"]) -> link.Bottleneck | None:
-    """Return the device's own stage of one direction: a bottleneck in packets per second; ``None``: not limited."""
+def ue_limit_stage(settings: UeLimit, direction: Literal["down", "up"]) -> link.Bottleneck | None:
+    """Return the UE's limit in one direction: a bottleneck in packets per second; ``None``: not limited."""
     limit = settings.down_packets_per_s if direction == "down" else settings.up_packets_per_s
     return None if limit is None else link.Bottleneck(link.PacketRate(limit), queue_of(settings.queue))
 

@@ -1,6 +1,6 @@
-"""Every key of a radio and of a device: how it is written and what it means; the bounds are those of the engine.
+"""Every key of a radio and of a UE's limit: its form and its meaning; the bounds are those of the engine.
 
-``None`` means that a table does not say it: the value of the preset, or of what the table changes, holds.
+``None``: the table does not give the key, and the value of the preset or of the lower table holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wavebed.config.problems import Problem, choose, described
 from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table_schema
-from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, share, size_bytes, table_of, time_ns, word
+from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, percentage, size_bytes, table_of, time_ns, word
 from wavebed.radio.presets import PRESETS
 from wavebed.spec.link import MOST_OVERHEAD_BYTES
 from wavebed.spec.radio import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfiguredTable",
-    "DeviceTable",
     "DrxTable",
     "FallbackTable",
     "GrantsTable",
@@ -43,6 +42,7 @@ __all__ = [
     "RadioTable",
     "RlcTable",
     "RrcTable",
+    "UeLimitTable",
     "WifiTable",
 ]
 
@@ -53,7 +53,7 @@ _MOST_PACKETS_PER_S = 10**9
 
 
 def _switch(model: type[_Table], *words: str) -> Reader[_Table | str]:
-    """Make a reader of ``off``, perhaps ``on``, or a table of what is to be different."""
+    """Make a reader of ``off``, perhaps ``on``, or a table of values that differ."""
     choices = ", ".join(f'"{word}"' for word in words)
 
     def read(value: object) -> _Table | str:
@@ -94,7 +94,7 @@ def _positive(value: object) -> int:
 def _bytes(value: object) -> int:
     read = size_bytes(value)
     if read < 1:
-        raise Problem("a grant of nothing carries nothing: write at least 1b")
+        raise Problem("an empty grant carries no data: write at least 1b")
     return read
 
 
@@ -109,7 +109,7 @@ def _discard(value: object) -> int | Off:
         return "off"
     read = time_ns(value)
     if read < 1:
-        raise Problem("would discard everything: write more than 0, or off")
+        raise Problem("discards every packet: write more than 0, or off")
     return read
 
 
@@ -132,7 +132,7 @@ def _buffer(value: object) -> int | Queue:
         return QUEUE(value)
     limit_bytes = size_bytes(value)
     if limit_bytes < 1:
-        raise Problem("a buffer of nothing passes nothing: write at least one packet, such as 1500b")
+        raise Problem("an empty buffer passes no packet: write at least one packet, such as 1500b")
     return limit_bytes
 
 
@@ -182,7 +182,7 @@ _LATER = number(1, MOST_SLOTS)
 class HarqTable(Struct, frozen=True, kw_only=True):
     """``harq``."""
 
-    processes: Annotated[int | None, Key(number(1, MOST_PROCESSES), "blocks that may be under way")] = None
+    processes: Annotated[int | None, Key(number(1, MOST_PROCESSES), "blocks in flight")] = None
     feedback_slots: Annotated[int | None, Key(_SLOTS, "slots from a block to its feedback")] = None
     schedule_slots: Annotated[int | None, Key(_LATER, "slots from the feedback to the next transmission")] = None
     limit: Annotated[int | None, Key(number(1, MOST_TRANSMISSIONS), "transmissions of a block, the first included")] = (
@@ -204,7 +204,7 @@ class RlcTable(Struct, frozen=True, kw_only=True):
     poll_ns: Annotated[int | None, Key(_positive, "t-PollRetransmit")] = None
     status_ns: Annotated[int | None, Key(time_ns, "t-StatusProhibit")] = None
     retransmissions: Annotated[
-        int | None, Key(number(1, MOST_RETRANSMISSIONS), "maxRetxThreshold: how often a block is sent again")
+        int | None, Key(number(1, MOST_RETRANSMISSIONS), "maxRetxThreshold: retransmissions of a block at most")
     ] = None
 
 
@@ -234,15 +234,17 @@ class DrxTable(Struct, frozen=True, kw_only=True):
     short_cycle_ns: Annotated[int | Off | None, Key(_short_cycle, "short cycle")] = None
     short_cycles: Annotated[int | None, Key(number(1, 16), "how many short cycles come first (TS 38.331)")] = None
     long_cycle_ns: Annotated[int | None, Key(_positive, "long cycle, a multiple of the short one")] = None
-    on_ns: Annotated[int | None, Key(_positive, "how long it listens in each cycle")] = None
+    on_ns: Annotated[int | None, Key(_positive, "on-duration in each cycle")] = None
 
 
 class RrcTable(Struct, frozen=True, kw_only=True):
-    """``rrc``: release after idle time, and the way back."""
+    """``rrc``: release after idle time, and promotion."""
 
     inactivity_ns: Annotated[int | None, Key(_positive, "idle time before the release")] = None
-    promotion_ns: Annotated[int | None, Key(time_ns, "how long it takes to be connected again")] = None
-    paging_ns: Annotated[int | None, Key(time_ns, "paging cycle: how long a downlink may wait to be noticed")] = None
+    promotion_ns: Annotated[int | None, Key(time_ns, "time of the promotion to connected mode")] = None
+    paging_ns: Annotated[int | None, Key(time_ns, "paging cycle: longest wait of a downlink packet for its paging")] = (
+        None
+    )
 
 
 _RLC_TABLE = _switch(RlcTable, "am", "um")
@@ -255,14 +257,14 @@ def _rlc(value: object) -> RlcTable:
 
 
 class SlotKeys(Struct, frozen=True, kw_only=True):
-    """What the slots of a carrier can have of their own."""
+    """The keys of the slots of a carrier."""
 
     frame: Annotated[str | None, Key(_frame, "slots of the TDD period")] = None
     special_symbols: Annotated[
         tuple[int, int, int] | None, Key(_special_symbols, "downlink, guard and uplink symbols of an `S` slot")
     ] = None
-    prepare_ns: Annotated[int | None, Key(time_ns, "how long before its slot data must be there")] = None
-    decode_ns: Annotated[int | None, Key(time_ns, "how long after its slot a block is decoded")] = None
+    prepare_ns: Annotated[int | None, Key(time_ns, "time before its slot by which data must be there")] = None
+    decode_ns: Annotated[int | None, Key(time_ns, "time after its slot until a block is decoded")] = None
     harq: Annotated[HarqTable | Off | None, Key(_switch(HarqTable, "off"), "hybrid ARQ: keys below")] = None
 
 
@@ -293,7 +295,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
     rlc: Annotated[RlcTable | None, Key(_rlc, "acknowledged or unacknowledged mode: keys below")] = None
     reordering: Annotated[
         Reordering | Off | None,
-        Key(_reordering, "in-order delivery: wait for a gap so long, until it is filled, or not at all"),
+        Key(_reordering, "in-order delivery: wait this long for a gap, wait until it is filled, or do not wait"),
     ] = None
     grants: Annotated[
         GrantsTable | Off | None, Key(_switch(GrantsTable, "off"), "how the uplink is granted: keys below")
@@ -301,9 +303,9 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
     buffer: Annotated[int | Queue | None, Key(_buffer, "buffer of this user")] = None
     down_buffer: Annotated[int | Queue | None, Key(_buffer, "that of the downlink")] = None
     up_buffer: Annotated[int | Queue | None, Key(_buffer, "that of the uplink")] = None
-    discard_ns: Annotated[int | Off | None, Key(_discard, "what has waited so long is dropped (PDCP discardTimer)")] = (
-        None
-    )
+    discard_ns: Annotated[
+        int | Off | None, Key(_discard, "a packet that has waited so long is dropped (PDCP discardTimer)")
+    ] = None
     overhead_bytes: Annotated[
         int | None, Key(number(0, MOST_OVERHEAD_BYTES), "header bytes of each packet", write="BYTES")
     ] = None
@@ -317,7 +319,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
     ] = None
     rrc: Annotated[
         RrcTable | Literal["on", "off"] | None,
-        Key(_switch(RrcTable, "on", "off"), "release after idle time, and the way back: keys below"),
+        Key(_switch(RrcTable, "on", "off"), "release after idle time, and promotion: keys below"),
     ] = None
     fallback: Annotated[
         FallbackTable | Off | None,
@@ -327,7 +329,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
             " `special-symbols`, `prepare`, `decode`, `harq`",
         ),
     ] = None
-    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+    bler: Annotated[float | None, Key(percentage, "block errors, instead of the trace's column")] = None
 
 
 class WifiTable(Struct, frozen=True, kw_only=True):
@@ -337,21 +339,21 @@ class WifiTable(Struct, frozen=True, kw_only=True):
     aggregate_bytes: Annotated[int | None, Key(_aggregate, "bytes of an A-MPDU at most", name="aggregate-bytes")] = None
     aggregate_frames: Annotated[int | None, Key(number(1, MOST_AGGREGATE_FRAMES), "frames of an A-MPDU at most")] = None
     overhead_ns: Annotated[
-        int | None, Key(time_ns, "time that each aggregate takes beside its bits", name="overhead-time")
+        int | None, Key(time_ns, "overhead of each aggregate: preambles, gaps, acknowledgement", name="overhead-time")
     ] = None
-    retries: Annotated[int | None, Key(_retries, "how often a frame is sent again")] = None
+    retries: Annotated[int | None, Key(_retries, "retransmissions of a frame at most")] = None
     overhead_bytes: Annotated[
         int | None, Key(number(0, MOST_OVERHEAD_BYTES), "header bytes of each packet", write="BYTES")
     ] = None
-    bler: Annotated[float | None, Key(share, "block errors, instead of the trace's column")] = None
+    bler: Annotated[float | None, Key(percentage, "block errors, instead of the trace's column")] = None
 
 
-class DeviceTable(Struct, frozen=True, kw_only=True):
-    """``device``: the device's own stage."""
+class UeLimitTable(Struct, frozen=True, kw_only=True):
+    """``ue-limit``: the packet-rate limit of the UE."""
 
     packets_per_second: Annotated[
-        int | None, Key(number(1, _MOST_PACKETS_PER_S), "what the device handles in each direction")
+        int | None, Key(number(1, _MOST_PACKETS_PER_S), "packet rate of the UE in each direction")
     ] = None
     down_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the downlink")] = None
     up_packets_per_second: Annotated[int | None, Key(number(1, _MOST_PACKETS_PER_S), "in the uplink")] = None
-    queue: Annotated[Queue | None, Key(QUEUE, "what waits for it", absent="`droptail:100p`")] = None
+    queue: Annotated[Queue | None, Key(QUEUE, "its queue", absent="`droptail:100p`")] = None

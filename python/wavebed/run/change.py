@@ -1,24 +1,30 @@
 """Changes of a scenario by key: ``--set path.radio.rate=50mbit`` and the tables ``set`` of treatments.
 
-A key is a dotted path through the document: ``path.rate``, ``run.trials``, ``path.segment.NAME.queue`` (a segment by
+A key is a dotted path through the document: ``path.rate``, ``run.trials``, ``path.hop.NAME.queue`` (a hop by
 its name), ``workload.NAME.size`` (a workload by its name); parts with dots are quoted, as in TOML.
 """
 
 from __future__ import annotations
 
 import copy
+import json
+import re
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, described
+from wavebed.config.renamed import both_given, with_new_names
+from wavebed.path.tables import path_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["changed", "key_parts", "parse_change"]
+__all__ = ["changed", "key_parts", "parse_change", "with_new_keys"]
 
-_NAMED = ("segment", "workload")
-_ROOTS = ("path", "run", "workload")
+_NAMED = ("hop", "workload")
+_PATH = "path"
+_ROOTS = (_PATH, "run", "workload")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse_change(text: str) -> tuple[str, object]:
@@ -73,6 +79,41 @@ def key_parts(key: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def with_new_keys(changes: Mapping[str, object], source: str) -> dict[str, object]:
+    """Return changes by key with the new names of keys; see `wavebed.config.renamed.with_new_names`.
+
+    Raises
+    ------
+    Problem
+        If a key is none, or both names of one are given.
+    """
+    found: dict[str, object] = {}
+    for key, given in changes.items():
+        name, value = _with_new_names(key, given, source)
+        if name in found or (name != key and name in changes):
+            raise both_given(key, name)
+        found[name] = value
+    return found
+
+
+def _with_new_names(key: str, value: object, source: str) -> tuple[str, object]:
+    root, *parts = key_parts(key)
+    if root != _PATH:
+        return key, value
+    for part in reversed(parts):
+        value = {part: value}
+    value = with_new_names(cast("Mapping[str, object]", value), path_keys(), f"{source}{_PATH}.")
+    names = []
+    for _ in parts:
+        ((name, value),) = cast("Mapping[str, object]", value).items()
+        names.append(name)
+    return (key if names == parts else ".".join((_PATH, *map(_quoted, names)))), value
+
+
+def _quoted(part: str) -> str:
+    return part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+
+
 def changed(document: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
     """Return a copy of a scenario's document in which the values at these keys are others.
 
@@ -88,10 +129,10 @@ def changed(document: Mapping[str, object], changes: Mapping[str, object]) -> di
 
 
 def _set(document: dict[str, object], key: str, value: object) -> None:
-    *way, last = key_parts(key)
+    *above, last = key_parts(key)
     place: object = document
     named = ""
-    for part in way:
+    for part in above:
         if named:
             place = _by_name(place, named, part, key)
             named = ""

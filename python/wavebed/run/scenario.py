@@ -1,4 +1,4 @@
-"""Read what a run does: the path, the workloads, the treatments, how many trials.
+"""Read a run: the path, the workloads, the treatments, the number of trials.
 
 Everything is read before anything runs, so that a mistake in the last treatment is found in the first second.
 """
@@ -22,7 +22,7 @@ from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.run.change import changed, key_parts
+from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.secret import HIDDEN
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
@@ -74,7 +74,7 @@ class StoredTrial:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A treatment: its name, what it changes, and what results.
+    """A treatment: its name, its changes, and the resulting path and workloads.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ class Plan:
     scenario : pathlib.Path
         The file.
     text : str
-        What is in it.
+        Its text.
     overrides : mapping
-        What ``--set`` changed.
+        The changes of ``--set``.
     """
 
     scenario: Path
@@ -145,7 +145,7 @@ def read_plan(
         If anything in it is wrong.
     """
     document = read_document(scenario)
-    overrides = dict(overrides or {})
+    overrides = at("--set", functools.partial(with_new_keys, source="--set: "), overrides or {})
     traces = Traces()
     try:
         document = changed(document, overrides)
@@ -248,6 +248,7 @@ def _arms(
         changes = table.get("set", {})
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
+        changes = at(f"{where}.set", functools.partial(with_new_keys, source=f"{scenario}: "), changes)
         for key in changes:
             parts = at(f"{where}.set", key_parts, key)
             if parts[0] == _OF_THE_RUN or parts == _SEED:
@@ -303,13 +304,14 @@ def _arm(
     _let_go_on(chosen, limited)
     if all(workload.endless for workload in chosen):
         raise Problem(
-            f"{chosen[0].name!r} goes on until the others end, and there is no other: give it a duration", "workload"
+            f"{chosen[0].name!r} goes on until all other workloads end, and there is none: give it a duration",
+            "workload",
         )
     return Arm(name, dict(changes), path, tuple(chosen))
 
 
 def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:
-    """Let what is endless, and was given no limit, go on for as long as the others may."""
+    """Let endless workloads without a limit go on as long as the other workloads may."""
     others = [workload for workload in workloads if not workload.endless]
     longest_s = sum(other.common.start_s + other.common.limit_s + other.tail_s for other in others)
     for workload in workloads:
@@ -339,14 +341,14 @@ def _check_order(workloads: Sequence[AnyWorkload]) -> None:
     for name, first in after.items():
         where = f"workload.{name}.after"
         if first in endless:
-            raise Problem(f"{first!r} ends only when all others have: name another one", where)
+            raise Problem(f"{first!r} ends only with all other workloads: name another one", where)
         seen = {name}
         other = first
         while other is not None:
             if other not in after:
                 raise Problem(f"{other!r} is no workload here: name another one", where)
             if other in seen:
-                raise Problem("they wait for each other: let one of them start by itself", where)
+                raise Problem("the workloads wait for each other: remove after from one of them", where)
             seen.add(other)
             other = after[other]
 

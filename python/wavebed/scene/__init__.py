@@ -1,4 +1,4 @@
-"""Scenes: what stands where, and what moves."""
+"""Scenes: a carrier, base stations, a UE and obstacles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resolve a carrier: what its technology leaves open, and what it refuses."""
+"""Resolve a carrier: the defaults and the bounds of its technology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no single key can know: whether the things of a scene can stand together."""
+"""Checks of a scene that concern several keys."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from wavebed.config.problems import Problem
 from wavebed.scene.geometry import inside
-from wavebed.scene.model import Box, Screen, Track
+from wavebed.scene.model import Box, Screen, Trajectory
 
 if TYPE_CHECKING:
-    from wavebed.scene.model import Obstacle, Scene, Station
+    from wavebed.scene.model import BaseStation, Obstacle, Scene
 
 __all__ = ["check"]
 
@@ -33,81 +33,81 @@ def check(scene: Scene) -> None:
         raise Problem(
             "drawn and buildings exclude each other: write geometry, or leave the buildings out", "line-of-sight"
         )
-    if scene.others and scene.others[-1].time_s > scene.duration_s:
+    if scene.cell_load and scene.cell_load[-1].time_s > scene.duration_s:
         raise Problem(
-            f"begins at {scene.others[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
-            "others",
+            f"begins at {scene.cell_load[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
+            "cell-load",
         )
-    places = [(f"base station {station.name!r}", station) for station in scene.stations]
+    places = [(f"base station {station.name!r}", station) for station in scene.base_stations]
     if scene.fallback is not None:
-        places.append((f"fallback station {scene.fallback.station.name!r}", scene.fallback.station))
+        places.append((f"fallback base station {scene.fallback.base_station.name!r}", scene.fallback.base_station))
     for obstacle in scene.obstacles:
         for called, station in places:
             _check_station(obstacle, called, station, scene)
-        _check_way(obstacle, scene)
+        _check_trajectory(obstacle, scene)
 
 
 def _check_ground(scene: Scene) -> None:
-    for index, place in enumerate(scene.handset.track.position_m):
+    for index, place in enumerate(scene.ue.trajectory.position_m):
         if place[2] < 0:
-            when = "start" if index == 0 else "way"
+            when = "start" if index == 0 else "trajectory"
             raise Problem(
-                f"the handset is underground at {scene.handset.track.time_s[index]:g} s (z = {place[2]:g} m):"
+                f"the UE is underground at {scene.ue.trajectory.time_s[index]:g} s (z = {place[2]:g} m):"
                 " write a height from 0 up",
-                f"handset.{when}",
+                f"ue.{when}",
             )
-    stations = [(f"station.{index}.at", station) for index, station in enumerate(scene.stations)]
+    base_stations = [(f"base-station.{index}.at", station) for index, station in enumerate(scene.base_stations)]
     if scene.fallback is not None:
-        stations.append(("fallback.station.at", scene.fallback.station))
-    for key, station in stations:
+        base_stations.append(("fallback.base-station.at", scene.fallback.base_station))
+    for key, station in base_stations:
         if station.position_m[2] < 0:
             raise Problem(f"is underground (z = {station.position_m[2]:g} m): write a height from 0 up", key)
-        if _least_distance_m(scene.handset.track, station) < _TOUCH_M:
-            raise Problem(f"the handset's way meets it within {_TOUCH_M} m: move one of them", key)
+        if _least_distance_m(scene.ue.trajectory, station) < _TOUCH_M:
+            raise Problem(f"the UE's trajectory meets it within {_TOUCH_M} m: move one of them", key)
 
 
-def _least_distance_m(track: Track, station: Station) -> float:
-    places = np.asarray(track.position_m) - np.asarray(station.position_m)
-    start, way = places, np.diff(places, axis=0, append=places[-1:])
-    length = np.maximum((way**2).sum(axis=1), 1e-300)
-    nearest = np.clip(-(start * way).sum(axis=1) / length, 0.0, 1.0)
-    return float(np.linalg.norm(start + nearest[:, None] * way, axis=1).min())
+def _least_distance_m(trajectory: Trajectory, station: BaseStation) -> float:
+    places = np.asarray(trajectory.position_m) - np.asarray(station.position_m)
+    start, step = places, np.diff(places, axis=0, append=places[-1:])
+    length = np.maximum((step**2).sum(axis=1), 1e-300)
+    nearest = np.clip(-(start * step).sum(axis=1) / length, 0.0, 1.0)
+    return float(np.linalg.norm(start + nearest[:, None] * step, axis=1).min())
 
 
-def _check_station(obstacle: Obstacle, called: str, station: Station, scene: Scene) -> None:
+def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene: Scene) -> None:
     if isinstance(obstacle.shape, Box):
-        still = Track((0.0,), (station.position_m,))
+        still = Trajectory((0.0,), (station.position_m,))
         spans = inside(obstacle, still, scene.duration_s)
         if spans:
             raise Problem(
                 f"stands on top of {called}{_when(spans[0][0])}: move one of them, or make the box lower",
                 f"obstacle.{obstacle.name}",
             )
-    elif _touches(obstacle, obstacle.shape, Track((0.0,), (station.position_m,)), scene.duration_s):
+    elif _touches(obstacle, obstacle.shape, Trajectory((0.0,), (station.position_m,)), scene.duration_s):
         raise Problem(f"stands on top of {called}: move one of them", f"obstacle.{obstacle.name}")
 
 
-def _check_way(obstacle: Obstacle, scene: Scene) -> None:
-    track = scene.handset.track
+def _check_trajectory(obstacle: Obstacle, scene: Scene) -> None:
+    trajectory = scene.ue.trajectory
     if isinstance(obstacle.shape, Box):
-        spans = inside(obstacle, track, scene.duration_s)
+        spans = inside(obstacle, trajectory, scene.duration_s)
         if spans:
             raise Problem(
-                f"the handset is inside it{_when(spans[0][0])}: lead the way around, or move the obstacle",
+                f"the UE is inside it{_when(spans[0][0])}: lead the trajectory around it, or move the obstacle",
                 f"obstacle.{obstacle.name}",
             )
-    elif _touches(obstacle, obstacle.shape, track, scene.duration_s):
-        raise Problem("stands on top of the handset: move one of them", f"obstacle.{obstacle.name}")
+    elif _touches(obstacle, obstacle.shape, trajectory, scene.duration_s):
+        raise Problem("stands on top of the UE: move one of them", f"obstacle.{obstacle.name}")
 
 
 def _when(time_s: float) -> str:
     return f" at {time_s:.3f} s" if time_s > 0 else ""
 
 
-def _touches(obstacle: Obstacle, screen: Screen, track: Track, duration_s: float) -> bool:
+def _touches(obstacle: Obstacle, screen: Screen, trajectory: Trajectory, duration_s: float) -> bool:
     """Return whether a track comes within `_TOUCH_M` of the axis of a screen, at its height."""
     half = _TOUCH_M / math.sqrt(2)
     x, y, z = screen.centre_m
     axis = Box((x - half, y - half, z), (x + half, y + half, z + screen.height_m))
-    post = type(obstacle)(obstacle.name, "box", axis, obstacle.track, obstacle.present_s)
-    return bool(inside(post, track, duration_s))
+    post = type(obstacle)(obstacle.name, "box", axis, obstacle.trajectory, obstacle.present_s)
+    return bool(inside(post, trajectory, duration_s))

@@ -1,7 +1,7 @@
-"""Who sees whom: exact times at which boxes stand in the direct path.
+"""Line of sight: exact times at which boxes block the direct path.
 
-Between two corners of the tracks, a base station, a handset and a box all move straight and evenly, so that the
-handset and the base station are linear in time as seen from the box. A box and a line of sight are then parted by
+Between two corners of the trajectories, a base station, a UE and a box all move straight and evenly, so that the
+UE and the base station are linear in time as seen from the box. A box and a line of sight are then parted by
 one of a few planes (the separating axis theorem: the sides of the box, and the planes through its edges and the ray),
 and each of these conditions changes at a root of a polynomial of degree two at most. The roots are all found; between
 two of them nothing changes, and one look in the middle decides.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Handset, Mode, Obstacle, Scene, Track
+    from wavebed.scene.model import Mode, Obstacle, Scene, Trajectory, Ue
 
     Floats = NDArray[np.float64]
     Span = tuple[float, float]
@@ -44,17 +44,17 @@ _SAME_S = 1e-9
 """Spans nearer to each other than this are one; times in files are whole nanoseconds."""
 
 
-def positions(track: Track, time_s: Floats) -> Floats:
+def positions(trajectory: Trajectory, time_s: Floats) -> Floats:
     """Return where a track is at the given times, (n, 3) in metres."""
-    places = np.asarray(track.position_m, dtype=np.float64)
-    return np.stack([np.interp(time_s, track.time_s, places[:, axis]) for axis in range(3)], axis=-1)
+    places = np.asarray(trajectory.position_m, dtype=np.float64)
+    return np.stack([np.interp(time_s, trajectory.time_s, places[:, axis]) for axis in range(3)], axis=-1)
 
 
-def displacement(track: Track | None, time_s: Floats) -> Floats:
+def displacement(trajectory: Trajectory | None, time_s: Floats) -> Floats:
     """Return how far a track has moved from its first place, (n, 3) in metres; ``None`` does not move."""
-    if track is None:
+    if trajectory is None:
         return np.zeros((len(time_s), 3))
-    return np.asarray(positions(track, time_s) - np.asarray(track.position_m[0]))
+    return np.asarray(positions(trajectory, time_s) - np.asarray(trajectory.position_m[0]))
 
 
 def present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
@@ -65,21 +65,21 @@ def present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce(there), dtype=np.bool_)
 
 
-def heading_deg(handset: Handset, time_s: Floats) -> Floats:
+def heading_deg(ue: Ue, time_s: Floats) -> Floats:
     """Return the azimuth in which the user looks: as given, or that of the movement in the plane.
 
-    A handset that stands looks where it last went; before its first movement, where it will go. Without any movement
+    A UE that stands looks where it last went; before its first movement, where it will go. Without any movement
     it looks along +x.
     """
-    if handset.heading_deg is not None:
-        return np.full(len(time_s), handset.heading_deg)
-    track = handset.track
-    step = np.diff(np.asarray(track.position_m), axis=0)[:, :2]
+    if ue.heading_deg is not None:
+        return np.full(len(time_s), ue.heading_deg)
+    trajectory = ue.trajectory
+    step = np.diff(np.asarray(trajectory.position_m), axis=0)[:, :2]
     moving = np.flatnonzero(np.any(step != 0, axis=1))
     if not len(moving):
         return np.zeros(len(time_s))
     azimuth = np.degrees(np.arctan2(step[moving, 1], step[moving, 0]))
-    leg = np.searchsorted(np.asarray(track.time_s)[moving], time_s, side="right") - 1
+    leg = np.searchsorted(np.asarray(trajectory.time_s)[moving], time_s, side="right") - 1
     return np.asarray(azimuth[np.maximum(leg, 0)], dtype=np.float64)
 
 
@@ -101,7 +101,7 @@ def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[Interval, ...
         The scene; without geometry (``draws_los``) there is nothing to see, and all is ``LOS``.
     mode : {"3gpp", "reference"}
         ``3gpp``: buildings decide, in space. ``reference``: every box decides, in the plane, as in the study; where
-        the scene says so, one that the handset passes closely makes an ``OUTAGE``.
+        the scene says so, one that the UE passes closely makes an ``OUTAGE``.
     station : int
         Index of the base station.
     """
@@ -113,7 +113,7 @@ def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[Interval, ...
         spans = blocked(obstacle, scene, station, ignore_height=ignore_height)
         behind += spans
         if near_m is not None:
-            gone += [span for span in spans if _passes_within(obstacle, scene.handset.track, span, near_m)]
+            gone += [span for span in spans if _passes_within(obstacle, scene.ue.trajectory, span, near_m)]
     return _states(scene.duration_s, _joined(behind), _joined(gone))
 
 
@@ -137,16 +137,16 @@ def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height
     station : int
         Index of the base station.
     ignore_height : bool
-        Look from above: a box of any height is in the way.
+        Look from above: a box of any height blocks.
     """
     box = obstacle.shape
     assert isinstance(box, Box), "screens attenuate; they do not decide"
     axes = 2 if ignore_height else 3
     low, high = np.array(box.low_m)[:axes], np.array(box.high_m)[:axes]
-    pieces = _pieces(scene.duration_s, scene.handset.track, obstacle)
-    shift = _at_ends(displacement(obstacle.track, pieces.ravel()))
-    mast = (np.asarray(scene.stations[station].position_m) - shift)[..., :axes]
-    phone = (_at_ends(positions(scene.handset.track, pieces.ravel())) - shift)[..., :axes]
+    pieces = _pieces(scene.duration_s, scene.ue.trajectory, obstacle)
+    shift = _at_ends(displacement(obstacle.trajectory, pieces.ravel()))
+    mast = (np.asarray(scene.base_stations[station].position_m) - shift)[..., :axes]
+    phone = (_at_ends(positions(scene.ue.trajectory, pieces.ravel())) - shift)[..., :axes]
     at = _changes(mast, phone, low, high)
     middle = (at[:, 1:, None] + at[:, :-1, None]) / 2
     hit = _crosses(_between(mast, middle), _between(phone, middle), low, high) & (np.diff(at) > 0)
@@ -154,40 +154,40 @@ def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height
     return _joined(list(zip(time_s[:, :-1][hit].tolist(), time_s[:, 1:][hit].tolist(), strict=True)))
 
 
-def inside(obstacle: Obstacle, track: Track, duration_s: float) -> list[Span]:
+def inside(obstacle: Obstacle, trajectory: Trajectory, duration_s: float) -> list[Span]:
     """Return the spans of time in seconds in which a track runs inside a box, more than its surface."""
     box = obstacle.shape
     assert isinstance(box, Box), "a screen has no inside"
     low, high = np.array(box.low_m), np.array(box.high_m)
-    pieces = _pieces(duration_s, track, obstacle)
-    place = _at_ends(positions(track, pieces.ravel()) - displacement(obstacle.track, pieces.ravel()))
+    pieces = _pieces(duration_s, trajectory, obstacle)
+    place = _at_ends(positions(trajectory, pieces.ravel()) - displacement(obstacle.trajectory, pieces.ravel()))
     entry, leave = _slabs(place[:, 0], place[:, 1], low, high)
     at = np.stack([entry, leave], axis=1)[entry < leave]
     spans = pieces[entry < leave, :1] + at * np.diff(pieces)[entry < leave]
     return _joined([(start_s, end_s) for start_s, end_s in spans.tolist()])
 
 
-def distance_m(track: Track, box: Box, moved: Floats, time_s: Floats, axes: int = 3) -> Floats:
+def distance_m(trajectory: Trajectory, box: Box, moved: Floats, time_s: Floats, axes: int = 3) -> Floats:
     """Return how far a track is from a box that has moved by `moved`, at the given times (0 inside)."""
-    place = positions(track, time_s) - moved
+    place = positions(trajectory, time_s) - moved
     low, high = np.asarray(box.low_m), np.asarray(box.high_m)
     outside = np.maximum(np.maximum(low - place, place - high), 0)[:, :axes]
     return np.asarray(np.hypot.reduce(outside, axis=1), dtype=np.float64)
 
 
-def _passes_within(obstacle: Obstacle, track: Track, span: Span, near_m: float) -> bool:
-    """Return whether a track comes nearer than this to a box in a span of time, seen from above.
+def _passes_within(obstacle: Obstacle, trajectory: Trajectory, span: Span, near_m: float) -> bool:
+    """Return whether a trajectory comes nearer than this to a box in a span of time, seen from above.
 
-    Between the corners of the tracks the distance is a convex function of time, so that the neighbours of the least of
-    a few values bracket the least of all.
+    Between the corners of the trajectories the distance is a convex function of time, so that the neighbours of the
+    least of a few values bracket the least of all.
     """
     box = obstacle.shape
     assert isinstance(box, Box), "only boxes shadow"
-    for start_s, end_s in _pieces(span[1], track, obstacle).tolist():
+    for start_s, end_s in _pieces(span[1], trajectory, obstacle).tolist():
         low_s, high_s = max(start_s, span[0]), end_s
         while high_s - low_s > _SAME_S:
             time_s = np.linspace(low_s, high_s, 65)
-            apart_m = distance_m(track, box, displacement(obstacle.track, time_s), time_s, axes=2)
+            apart_m = distance_m(trajectory, box, displacement(obstacle.trajectory, time_s), time_s, axes=2)
             nearest = int(apart_m.argmin())
             if apart_m[nearest] < near_m:
                 return True
@@ -200,9 +200,9 @@ def spans_of(parts: Iterable[Interval], state: str) -> list[Span]:
     return [(part.start_s, part.end_s) for part in parts if part.state == state]
 
 
-def _pieces(duration_s: float, track: Track, obstacle: Obstacle) -> Floats:
+def _pieces(duration_s: float, trajectory: Trajectory, obstacle: Obstacle) -> Floats:
     """Return the spans in which the obstacle is there and everything moves straight and evenly, (pieces, 2)."""
-    corners = {0.0, duration_s, *track.time_s, *(obstacle.track.time_s if obstacle.track else ())}
+    corners = {0.0, duration_s, *trajectory.time_s, *(obstacle.trajectory.time_s if obstacle.trajectory else ())}
     corners |= {time for period in obstacle.present_s for time in period}
     times = np.array(sorted(time for time in corners if time <= duration_s))
     pieces = np.stack([times[:-1], times[1:]], axis=1)
@@ -214,12 +214,12 @@ def _at_ends(values: Floats) -> Floats:
     return values.reshape(-1, 2, values.shape[-1])
 
 
-def _between(ends: Floats, share: Floats) -> Floats:
-    return np.asarray(ends[:, :1] + share * (ends[:, 1:] - ends[:, :1]))
+def _between(ends: Floats, fraction: Floats) -> Floats:
+    return np.asarray(ends[:, :1] + fraction * (ends[:, 1:] - ends[:, :1]))
 
 
 def _changes(mast: Floats, phone: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the moments at which a separating plane may begin or cease to part, in order, as shares of each piece.
+    """Return the moments at which a separating plane may begin or cease to part, in order, as fractions of each piece.
 
     Parameters
     ----------
@@ -267,13 +267,13 @@ def _roots(square: Floats, slope: Floats, constant: Floats) -> Floats:
 
 
 def _slabs(start: Floats, end: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return from which to which share of each straight line it is inside a box; empty where from ≥ to."""
-    way = end - start
+    """Return the first and the last fraction of each straight line inside a box; empty where from ≥ to."""
+    step = end - start
     with np.errstate(divide="ignore", invalid="ignore"):
-        one, other = (low - start) / way, (high - start) / way
+        one, other = (low - start) / step, (high - start) / step
     between = (start > low) & (start < high)
-    entry = np.where(way == 0, np.where(between, -np.inf, np.inf), np.minimum(one, other))
-    leave = np.where(way == 0, np.where(between, np.inf, -np.inf), np.maximum(one, other))
+    entry = np.where(step == 0, np.where(between, -np.inf, np.inf), np.minimum(one, other))
+    leave = np.where(step == 0, np.where(between, np.inf, -np.inf), np.maximum(one, other))
     return np.maximum(entry.max(axis=-1), 0.0), np.minimum(leave.min(axis=-1), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of obstacles: their usual size, and what goes through them."""
+"""Kinds of obstacles: their usual size and transmission loss."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Kind:
     Parameters
     ----------
     meaning : str
-        What it is, for people.
+        Its description, for people.
     width_m, height_m : float or None
         Usual size of its screen; ``None``: it has to be given.
     loss_db : callable, float or None
-        Loss of what goes through it, by frequency in hertz; infinite: opaque; ``None``: it has to be given.
+        Transmission loss by frequency in hertz; infinite: opaque; ``None``: it has to be given.
     loss : str
         The same for people, with its source.
     """
@@ -75,7 +75,7 @@ KINDS = {
 
 
 def transmission_loss_db(kind: str, frequency_hz: float) -> float:
-    """Return what goes through a kind of obstacle loses.
+    """Return the transmission loss of a kind of obstacle.
 
     Raises
     ------

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, described
-from wavebed.radio.read import carrier_slots, device_settings, mac_settings
+from wavebed.radio.read import carrier_slots, mac_settings, ue_limit
 
 if TYPE_CHECKING:
-    from wavebed.radio.model import DeviceSettings, MacSettings
+    from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Carrier, Fallback
 
-__all__ = ["read_device", "read_radio"]
+__all__ = ["read_radio", "read_ue_limit"]
 
 
 def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> MacSettings:
-    """Return the settings of the radio stage: the preset of the carrier, its slots, and what the table changes.
+    """Return the settings of the radio stage: the preset of the carrier, its slots, and the changes of the table.
 
     Raises
     ------
@@ -44,8 +44,8 @@ def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> Ma
     )
 
 
-def read_device(table: object) -> DeviceSettings | None:
-    """Return the settings of the device's own stage; ``None`` (no table): it limits nothing.
+def read_ue_limit(table: object) -> UeLimit | None:
+    """Return the packet-rate limit of the UE; ``None`` (no table): it has none.
 
     Raises
     ------
@@ -55,5 +55,5 @@ def read_device(table: object) -> DeviceSettings | None:
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write [device] on a line of its own", "device")
-    return device_settings(table, "device")
+        raise Problem(f"{described(table)} is not a table: write [ue-limit] on a line of its own", "ue-limit")
+    return ue_limit(table, "ue-limit")

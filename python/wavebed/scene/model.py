@@ -9,30 +9,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from wavebed.scene.tables import Array, ReferenceChain, Timers
-from wavebed.scene.values import Share
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.radio.model import DeviceSettings, MacSettings, Technology
+    from wavebed.radio.model import MacSettings, Technology, UeLimit
     from wavebed.scene.tables import ObstacleKind, Propagation, Vector
+    from wavebed.scene.values import CellLoad
 
 __all__ = [
     "Array",
+    "BaseStation",
     "Box",
     "Carrier",
     "Fallback",
-    "Handset",
     "Interval",
     "Mode",
     "Obstacle",
     "ReferenceChain",
     "Scene",
     "Screen",
-    "Share",
-    "Station",
     "Timers",
-    "Track",
+    "Trajectory",
+    "Ue",
 ]
 
 Mode: TypeAlias = Literal["3gpp", "reference"]
@@ -47,7 +46,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class Trajectory:
     """A movement: places at times, straight and even between them; two equal places in a row are a stop.
 
     Parameters
@@ -64,7 +63,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """What the radio transmits on.
+    """The carrier of the radio.
 
     Parameters
     ----------
@@ -99,7 +98,7 @@ class Carrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class BaseStation:
     """A base station."""
 
     name: str
@@ -110,8 +109,8 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True)
-class Handset:
-    """The user's device.
+class Ue:
+    """The phone or modem (UE).
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ class Handset:
         Azimuth in which the user looks; ``None``: the direction of movement (that of the first movement before it).
     """
 
-    track: Track
+    trajectory: Trajectory
     power_dbm: float
     noise_figure_db: float
     array: Array
@@ -173,12 +172,12 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something in the way.
+    """An obstacle.
 
     Parameters
     ----------
     name, kind : str
-        What it is called, and what it is.
+        Its name and its kind.
     shape : Box or Screen
         Boxes of kind ``building`` decide LOS or NLOS; everything else attenuates by model B.
     track : Track or None
@@ -186,13 +185,13 @@ class Obstacle:
     present_s : tuple of (float, float)
         When it is there; empty: always.
     transmission_loss_db : float
-        Loss of what goes through it, infinite for opaque things.
+        Transmission loss, infinite for opaque obstacles.
     """
 
     name: str
     kind: ObstacleKind
     shape: Box | Screen
-    track: Track | None = None
+    trajectory: Trajectory | None = None
     present_s: tuple[tuple[float, float], ...] = ()
     transmission_loss_db: float = float("inf")
 
@@ -208,16 +207,16 @@ class Fallback:
 
     Parameters
     ----------
-    carrier, station, propagation
-        As those of the scene; the station's array belongs to this carrier.
-    share : float
-        Share of that cell that others use.
+    carrier, base_station, propagation
+        As those of the scene; the base station's array belongs to this carrier.
+    cell_load : float
+        Fraction of that cell that other users have.
     """
 
     carrier: Carrier
-    station: Station
+    base_station: BaseStation
     propagation: Propagation
-    share: float = 0.0
+    cell_load: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +226,7 @@ class Scene:
     Parameters
     ----------
     name, title : str
-        The file's stem, and what people read.
+        The file's stem, and the title for people.
     anchor : str
         The published anchor that the numbers come from, or ``illustrative``.
     source : pathlib.Path or None
@@ -236,31 +235,31 @@ class Scene:
         How long it lasts, and the step of its time series.
     carrier, propagation
         The carrier, and the scenario of TR 38.901.
-    stations : tuple of Station
+    base_stations : tuple of BaseStation
         At least one; the strongest serves, with hysteresis.
-    handset : Handset
-        The one device.
+    ue : Ue
+        The phone or modem.
     obstacles : tuple of Obstacle
-        What stands or moves in the way.
+        Buildings, people, vehicles and other obstacles.
     draws_los : bool
         Whether LOS is drawn from its probability, because the scene describes no buildings.
     reflection_loss_db : float or None
         The floor: a reflected path or second beam that is this much weaker than the unobstructed direct one;
         ``None`` for none.
-    others : tuple of Share
-        What others use of the cell.
+    cell_load : tuple of CellLoad
+        The fraction of the cell that other users have.
     fallback : Fallback or None
         Where the link falls back to.
     timers : Timers
-        What decides an outage.
+        The timers of link failure.
     reference : ReferenceChain or None
         Set in scenes that mode ``reference`` can reproduce.
     radio : MacSettings
-        What the radio stage of both links is to do.
-    device : DeviceSettings or None
-        The device's own stage.
+        The settings of the radio stage of both links.
+    ue_limit : UeLimit or None
+        Packet-rate limit of the UE.
     fitted : tuple of str
-        Names of values that were fitted to a measurement, with what they were fitted to.
+        Names of values that were fitted to a measurement, with the measurement.
     """
 
     name: str
@@ -271,15 +270,15 @@ class Scene:
     step_s: float
     carrier: Carrier
     propagation: Propagation
-    stations: tuple[Station, ...]
-    handset: Handset
+    base_stations: tuple[BaseStation, ...]
+    ue: Ue
     radio: MacSettings
     obstacles: tuple[Obstacle, ...] = ()
     draws_los: bool = False
     reflection_loss_db: float | None = None
-    others: tuple[Share, ...] = ()
+    cell_load: tuple[CellLoad, ...] = ()
     fallback: Fallback | None = None
     timers: Timers = field(default_factory=Timers)
     reference: ReferenceChain | None = None
-    device: DeviceSettings | None = None
+    ue_limit: UeLimit | None = None
     fitted: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from wavebed.config.table import read_table
 from wavebed.scene.kinds import KINDS, transmission_loss_db
 from wavebed.scene.model import Box, Obstacle, Screen
 from wavebed.scene.tables import ObstacleTable
-from wavebed.scene.way import read_way
+from wavebed.scene.trajectory import read_trajectory
 
 if TYPE_CHECKING:
     from wavebed.scene.tables import Vector
@@ -25,9 +25,9 @@ def read_obstacles(tables: object, frequency_hz: float, duration_s: float) -> tu
     Parameters
     ----------
     tables : object
-        What TOML gave.
+        The value in TOML.
     frequency_hz : float
-        Of the carrier: what goes through glass depends on it.
+        Of the carrier: the transmission loss of glass depends on it.
     duration_s : float
         When the scene ends.
 
@@ -59,9 +59,10 @@ def _called(table: object, index: int) -> str:
 def _obstacle(given: object, frequency_hz: float, duration_s: float) -> Obstacle:
     table = read_table(ObstacleTable, given, "[[obstacle]] above each one")
     shape = _box(table) if _is_box(table) else _screen(table)
-    track = None
-    if table.way not in ((), []):
-        track = at("way", lambda legs: read_way(legs, _start(table, shape), duration_s), table.way)
+    trajectory = None
+    if table.trajectory not in ((), []):
+        start_m = _start(table, shape)
+        trajectory = at("trajectory", lambda legs: read_trajectory(legs, start_m, duration_s), table.trajectory)
     if table.present_s and table.present_s[-1][1] > duration_s:
         raise Problem(
             f"ends at {table.present_s[-1][1]:g} s, beyond the duration of {duration_s:g} s: write an earlier time",
@@ -76,14 +77,14 @@ def _obstacle(given: object, frequency_hz: float, duration_s: float) -> Obstacle
         name=table.name,
         kind=table.kind,
         shape=shape,
-        track=track,
+        trajectory=trajectory,
         present_s=table.present_s,
         transmission_loss_db=transmission_loss_db(table.kind, frequency_hz) if loss_db is None else loss_db,
     )
 
 
 def _start(table: ObstacleTable, shape: Box | Screen) -> Vector:
-    """Return what moves along the way: of a box the corner that the author wrote."""
+    """Return the point that moves along the trajectory: of a box the corner that the author wrote."""
     if isinstance(shape, Screen):
         return shape.centre_m
     assert table.from_m is not None, "a box has corners"

@@ -1,30 +1,32 @@
-"""Read a scene: every key is checked here, and what comes out is a `Scene` whose values are all valid."""
+"""Read a scene: every key is checked here, and the result is a `Scene` whose values are all valid."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.table import read_table
+from wavebed.config.renamed import with_new_names
+from wavebed.config.table import fields, read_table
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
 from wavebed.scene.carrier import resolved
 from wavebed.scene.checks import check
-from wavebed.scene.mac import read_device, read_radio
-from wavebed.scene.model import Fallback, Handset, Scene, Station
+from wavebed.scene.mac import read_radio, read_ue_limit
+from wavebed.scene.model import BaseStation, Fallback, Scene, Ue
 from wavebed.scene.obstacles import read_obstacles
-from wavebed.scene.tables import SceneTable, StationTable
-from wavebed.scene.way import read_way
+from wavebed.scene.tables import BaseStationTable, SceneTable
+from wavebed.scene.trajectory import read_trajectory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.scene.model import Array, Timers
-    from wavebed.scene.tables import FallbackTable, HandsetTable
+    from wavebed.scene.tables import FallbackTable, UeTable
 
 __all__ = ["read_scene"]
-MAX_STATIONS = 16
+MAX_BASE_STATIONS = 16
 MAX_STEPS = 20_000_000
+_HEADER = "[[base-station]] above each one"
 
 
 def read_scene(file: Path) -> Scene:
@@ -36,7 +38,8 @@ def read_scene(file: Path) -> Scene:
         If the file cannot be read, or describes no scene: one line with the file, the key, the rule and the remedy.
     """
     try:
-        return _scene(read_toml(file, "name a scene file"), file)
+        document = with_new_names(read_toml(file, "name a scene file"), fields(SceneTable), f"{file}: ")
+        return _scene(document, file)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
 
@@ -58,18 +61,18 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         propagation=table.propagation,
         carrier=carrier,
         draws_los=table.line_of_sight == "drawn",
-        stations=_stations(table.station),
-        handset=at("handset", lambda handset: _handset(handset, duration_s), table.handset),
+        base_stations=_base_stations(table.base_station),
+        ue=at("ue", lambda ue: _ue(ue, duration_s), table.ue),
         obstacles=at(
             "obstacle", lambda obstacles: read_obstacles(obstacles, carrier.frequency_hz, duration_s), table.obstacle
         ),
         reflection_loss_db=table.reflection_loss_db,
-        others=table.others,
+        cell_load=table.cell_load,
         fallback=fallback,
         timers=at("timers", _checked_timers, table.timers),
         reference=table.reference,
         radio=read_radio(table.radio, carrier, fallback),
-        device=read_device(table.device),
+        ue_limit=read_ue_limit(table.ue_limit),
         fitted=table.fitted,
     )
     check(scene)
@@ -88,8 +91,8 @@ def _checked_array(array: Array) -> Array:
     return array
 
 
-def _station(table: StationTable) -> Station:
-    return Station(
+def _base_station(table: BaseStationTable) -> BaseStation:
+    return BaseStation(
         name=table.name,
         position_m=table.position_m,
         power_dbm=table.power_dbm,
@@ -98,26 +101,26 @@ def _station(table: StationTable) -> Station:
     )
 
 
-def _read_station(table: object) -> Station:
-    return _station(read_table(StationTable, table, "[[station]] above each one"))
+def _read_base_station(table: object) -> BaseStation:
+    return _base_station(read_table(BaseStationTable, table, _HEADER))
 
 
-def _stations(tables: object) -> tuple[Station, ...]:
+def _base_stations(tables: object) -> tuple[BaseStation, ...]:
     if not isinstance(tables, list):
-        raise Problem(f"{described(tables)} is not an array of tables: write [[station]] above each one", "station")
-    if not 1 <= len(tables) <= MAX_STATIONS:
-        raise Problem(f"there are {len(tables)}: write 1 to {MAX_STATIONS}", "station")
-    stations = tuple(at(f"station.{index}", _read_station, table) for index, table in enumerate(tables))
-    names = [station.name for station in stations]
+        raise Problem(f"{described(tables)} is not an array of tables: write {_HEADER}", "base-station")
+    if not 1 <= len(tables) <= MAX_BASE_STATIONS:
+        raise Problem(f"there are {len(tables)}: write 1 to {MAX_BASE_STATIONS}", "base-station")
+    base_stations = tuple(at(f"base-station.{index}", _read_base_station, table) for index, table in enumerate(tables))
+    names = [station.name for station in base_stations]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise Problem(f"{name!r} is the name of another one: write a name of its own", f"station.{index}.name")
-    return stations
+            raise Problem(f"{name!r} is the name of another one: write a name of its own", f"base-station.{index}.name")
+    return base_stations
 
 
-def _handset(table: HandsetTable, duration_s: float) -> Handset:
-    return Handset(
-        track=at("way", lambda legs: read_way(legs, table.start_m, duration_s), table.way),
+def _ue(table: UeTable, duration_s: float) -> Ue:
+    return Ue(
+        trajectory=at("trajectory", lambda legs: read_trajectory(legs, table.start_m, duration_s), table.trajectory),
         power_dbm=table.power_dbm,
         noise_figure_db=table.noise_figure_db,
         array=at("array", _checked_array, table.array),
@@ -130,7 +133,7 @@ def _fallback(table: FallbackTable) -> Fallback:
     carrier = at("carrier", resolved, table.carrier)
     if carrier.technology == "802.11ad":
         raise Problem("802.11ad cannot be the fallback carrier: write nr or lte", "carrier.technology")
-    return Fallback(carrier, at("station", _station, table.station), table.propagation, table.share)
+    return Fallback(carrier, at("base-station", _base_station, table.base_station), table.propagation, table.cell_load)
 
 
 def _checked_timers(timers: Timers) -> Timers:

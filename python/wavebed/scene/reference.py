@@ -11,14 +11,14 @@ from wavebed.scene.kinds import KINDS
 from wavebed.scene.tables import (
     LEG_FORMS,
     Array,
+    BaseStationTable,
     CarrierTable,
     FallbackTable,
-    HandsetTable,
     ObstacleTable,
     ReferenceChain,
     SceneTable,
-    StationTable,
     Timers,
+    UeTable,
 )
 
 __all__ = ["reference_page"]
@@ -30,13 +30,13 @@ def reference_page() -> str:
     parts = {
         "scene keys": markdown_table(SceneTable),
         "carrier keys": markdown_table(CarrierTable),
-        "station keys": markdown_table(StationTable),
+        "base-station keys": markdown_table(BaseStationTable),
         "array keys": markdown_table(Array),
-        "handset keys": markdown_table(HandsetTable),
+        "ue keys": markdown_table(UeTable),
         "legs": _rows(("leg", "meaning"), [(f"`{form}`", meaning) for form, meaning in LEG_FORMS]),
         "obstacle keys": markdown_table(ObstacleTable),
         "kinds": _rows(
-            ("kind", "what it is", "what goes through it loses"),
+            ("kind", "description", "transmission loss"),
             [(f"`{name}`", kind.meaning, kind.loss) for name, kind in KINDS.items()],
         ),
         "fallback keys": markdown_table(FallbackTable),

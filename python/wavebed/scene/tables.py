@@ -1,7 +1,7 @@
 """Every table of a scene as its author writes it: the keys, their defaults and their meaning.
 
 The reader, the reference page and the JSON Schema come from these types. `Array`, `Timers` and `ReferenceChain` go into
-the scene as they are; the others leave something open, which `wavebed.scene.read` resolves.
+the scene as they are; `wavebed.scene.read` resolves the others.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from msgspec import Struct
 
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader, Schema, unread
-from wavebed.config.table import Key, array_schema, read_table, table, table_schema
-from wavebed.config.values import name, number, seconds, share, size_bytes, word
+from wavebed.config.table import Key, array_schema, fields, read_table, table, table_schema
+from wavebed.config.values import name, number, percentage, seconds, size_bytes, word
 from wavebed.radio.model import Technology
-from wavebed.radio.tables import DeviceTable, RadioTable, WifiTable
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
-from wavebed.scene.values import Share
+from wavebed.scene.values import CellLoad
 
 __all__ = [
     "LEG_FORMS",
     "Array",
+    "BaseStationTable",
     "CarrierTable",
     "FallbackTable",
-    "HandsetTable",
     "ObstacleTable",
     "Propagation",
     "ReferenceChain",
     "SceneTable",
-    "StationTable",
     "Timers",
+    "UeTable",
     "Vector",
 ]
 
@@ -47,9 +47,12 @@ LEG_FORMS = (
     ('{ stay = "2s" }', "stand still for a time"),
     ('{ stay-until = "10s" }', "stand still until a moment of the scene"),
     ('{ go-to = [75, 44.8], speed = "1.5m/s" }', "go straight to a place at a speed"),
-    ('{ go-to = [75, 44.8], until = "32s" }', "go straight to a place, evenly, so as to be there at a moment"),
+    (
+        '{ go-to = [75, 44.8], until = "32s" }',
+        "go straight to a place at the constant speed that arrives there at a moment of the scene",
+    ),
 )
-"""The legs of a way and what they mean; `wavebed.scene.way` reads them."""
+"""The legs of a trajectory and their meaning; `wavebed.scene.trajectory` reads them."""
 
 _FOREIGN = {
     "nr": (),
@@ -81,7 +84,7 @@ def _radio_schema() -> Schema:
 class CarrierTable(Struct, frozen=True, kw_only=True):
     """``[carrier]`` and ``[fallback.carrier]``."""
 
-    technology: Annotated[Technology, Key(word("nr", "lte", "802.11ad"), "what it is")]
+    technology: Annotated[Technology, Key(word("nr", "lte", "802.11ad"), "radio technology")]
     frequency_hz: Annotated[float, Key(values.frequency_hz, "centre frequency")]
     bandwidth_hz: Annotated[float, Key(values.frequency_hz, "channel bandwidth")]
     numerology: Annotated[
@@ -128,11 +131,11 @@ class Array(Struct, frozen=True):
         Key(word("3gpp", "isotropic"), "`3gpp`: 8 dBi, 65° wide (TR 38.901 Table 7.3-1); `isotropic`: 0 dBi"),
     ] = "isotropic"
     azimuth_deg: Annotated[
-        float | None, Key(values.angle_deg, "where the panel looks", absent="it faces the other end")
+        float | None, Key(values.angle_deg, "azimuth of the panel", absent="towards the other end")
     ] = None
     elevation_deg: Annotated[
         float | None,
-        Key(values.angle_deg, "where the panel looks, from the horizon up", absent="it faces the other end"),
+        Key(values.angle_deg, "elevation of the panel above the horizon", absent="towards the other end"),
     ] = None
     tracking_error_deg: Annotated[
         float, Key(values.angle_deg, "standard deviation of the beam's pointing error in each plane")
@@ -162,11 +165,11 @@ def _carrier(header: str) -> Reader[CarrierTable]:
 _ARRAY = table(Array, "array = { rows = 8, columns = 8 }")
 
 
-class StationTable(Struct, frozen=True, kw_only=True):
-    """``[[station]]`` and ``[fallback.station]``."""
+class BaseStationTable(Struct, frozen=True, kw_only=True):
+    """``[[base-station]]`` and ``[fallback.base-station]``."""
 
-    name: Annotated[str, Key(name, "what it is called")]
-    position_m: Annotated[Vector, Key(values.vector(3), "where its antenna is", name="at")]
+    name: Annotated[str, Key(name, "its name")]
+    position_m: Annotated[Vector, Key(values.vector(3), "place of its antenna", name="at")]
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power, all antennas together")]
     noise_figure_db: Annotated[
         float, Key(values.gain_db, "noise figure of its receiver (as in the LTE module of ns-3)")
@@ -174,11 +177,11 @@ class StationTable(Struct, frozen=True, kw_only=True):
     array: Annotated[Array, Key(_ARRAY, "its antennas: keys below", absent="one isotropic element")] = Array()
 
 
-class HandsetTable(Struct, frozen=True, kw_only=True):
-    """``[handset]``."""
+class UeTable(Struct, frozen=True, kw_only=True):
+    """``[ue]``."""
 
-    start_m: Annotated[Vector, Key(values.vector(3), "where it is at the beginning")]
-    way: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays")] = ()
+    start_m: Annotated[Vector, Key(values.vector(3), "its place at the beginning")]
+    trajectory: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays", was="way")] = ()
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power (power class 3, TS 38.101-1 Table 6.2.1-1)")] = (
         23.0
     )
@@ -199,8 +202,8 @@ class HandsetTable(Struct, frozen=True, kw_only=True):
 class ObstacleTable(Struct, frozen=True, kw_only=True):
     """``[[obstacle]]``: a box with two corners, or a screen with a middle and a width."""
 
-    name: Annotated[str, Key(name, "what it is called; no two have the same name")]
-    kind: Annotated[ObstacleKind, Key(word(*KINDS), "what it is: kinds below", write="KIND")]
+    name: Annotated[str, Key(name, "its name; no two have the same")]
+    kind: Annotated[ObstacleKind, Key(word(*KINDS), "its kind: kinds below", write="KIND")]
     from_m: Annotated[
         tuple[float, float] | None,
         Key(values.vector(2), "box: one corner of its foot", absent="it is a screen"),
@@ -222,10 +225,12 @@ class ObstacleTable(Struct, frozen=True, kw_only=True):
             absent="it turns with the ray and always shows its full width",
         ),
     ] = None
-    way: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`")] = ()
-    present_s: Annotated[tuple[tuple[float, float], ...], Key(values.periods, "when it is there", absent="always")] = ()
+    trajectory: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`", was="way")] = ()
+    present_s: Annotated[
+        tuple[tuple[float, float], ...], Key(values.periods, "the times at which it is present", absent="always")
+    ] = ()
     transmission_loss_db: Annotated[
-        float | None, Key(values.gain_db, "loss of what goes through it", absent="that of the kind")
+        float | None, Key(values.gain_db, "transmission loss", absent="that of the kind")
     ] = None
 
 
@@ -233,22 +238,19 @@ class FallbackTable(Struct, frozen=True, kw_only=True):
     """``[fallback]``."""
 
     propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
-    share: Annotated[float, Key(share, "share of that cell that others use", name="others")] = 0.0
+    cell_load: Annotated[float, Key(percentage, "fraction of that cell that other users have", was="others")] = 0.0
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[fallback.carrier]"), "the carrier: keys above"),
     ]
-    station: Annotated[
-        StationTable,
-        Key(
-            _sub(StationTable, "[fallback.station]"),
-            "the base station: keys above",
-        ),
+    base_station: Annotated[
+        BaseStationTable,
+        Key(_sub(BaseStationTable, "[fallback.base-station]"), "the base station: keys above", was="station"),
     ]
 
 
 class Timers(Struct, frozen=True):
-    """``[timers]``: what decides that a link has failed, and how it comes back."""
+    """``[timers]``: link failure, recovery and handover."""
 
     out_of_sync_db: Annotated[
         float,
@@ -274,17 +276,17 @@ class Timers(Struct, frozen=True):
     ] = 0.2
     handover_offset_db: Annotated[
         float,
-        Key(values.gain_db, "event A3: how much stronger another station has to be (TS 38.331 5.5.4.4)"),
+        Key(values.gain_db, "event A3: how much stronger another base station has to be (TS 38.331 5.5.4.4)"),
     ] = 3.0
     time_to_trigger_s: Annotated[float, Key(seconds(), "and for how long")] = 0.16
-    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between stations")] = 0.05
+    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between base stations")] = 0.05
     fallback_s: Annotated[float, Key(seconds(), "interruption when the link moves to the fallback carrier")] = 0.07
     return_s: Annotated[float, Key(seconds(), "interruption when it comes back")] = 0.076
     return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
 
 
 class ReferenceChain(Struct, frozen=True):
-    """``[reference]``: how the study's traffic ran through its simulator, which mode ``reference`` needs."""
+    """``[reference]``: the traffic and the simulator of the study, for mode ``reference``."""
 
     offered_bps: Annotated[float, Key(values.rate_bps, "UDP traffic offered in the simulation")] = 1.001e9
     rlc_buffer_bytes: Annotated[int, Key(size_bytes, "the RLC buffer that fills and drains", name="rlc-buffer")] = (
@@ -299,21 +301,21 @@ class ReferenceChain(Struct, frozen=True):
         float | None,
         Key(
             values.metres,
-            "an obstacle in the way that the handset passes nearer than this takes the link away (`OUTAGE`)",
+            "an obstacle between base station and UE within this distance of the UE takes the link away (`OUTAGE`)",
             absent="never",
         ),
     ] = None
 
 
-_STATIONS_SCHEMA = functools.partial(array_schema, StationTable)
+_BASE_STATIONS_SCHEMA = functools.partial(array_schema, BaseStationTable)
 _OBSTACLES_SCHEMA = functools.partial(array_schema, ObstacleTable)
-_DEVICE_SCHEMA = functools.partial(table_schema, DeviceTable)
+_UE_LIMIT_SCHEMA = functools.partial(table_schema, UeLimitTable)
 
 
 class SceneTable(Struct, frozen=True, kw_only=True):
     """A scene file."""
 
-    title: Annotated[str, Key(values.title, "what people read")]
+    title: Annotated[str, Key(values.title, "title for people")]
     anchor: Annotated[str, Key(values.title, "the publication that the numbers come from, or `illustrative`")]
     duration_s: Annotated[float, Key(seconds(0.001), "how long the scene lasts")]
     step_s: Annotated[float, Key(seconds(0.000125), "step of the time series")] = 0.001
@@ -328,7 +330,7 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         Literal["geometry", "drawn"],
         Key(
             word("geometry", "drawn"),
-            "who decides between LOS and NLOS: the buildings of the scene, or where it has none the probability of"
+            "LOS or NLOS by the buildings of the scene, or in a scene without buildings drawn from the probability of"
             " TR 38.901 Table 7.4.2-1",
         ),
     ] = "geometry"
@@ -336,26 +338,38 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         float | None,
         Key(
             values.gain_db,
-            "the floor of what obstacles take away: a reflected path or a second beam that is this much weaker than"
+            "upper bound of the loss by obstacles: a reflected path or a second beam that is this much weaker than"
             " the unobstructed direct one",
             absent="no such path",
         ),
     ] = None
-    others: Annotated[
-        tuple[Share, ...], Key(values.others, "share of the cell that others use, once or from given times on")
-    ] = (Share(0.0, 0.0),)
+    cell_load: Annotated[
+        tuple[CellLoad, ...],
+        Key(values.cell_load, "fraction of the cell that other users have, once or from given times on", was="others"),
+    ] = (CellLoad(0.0, 0.0),)
     fitted: Annotated[tuple[str, ...], Key(values.texts, "values that were fitted to a measurement, and to which")] = ()
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[carrier]"), "the carrier: keys below"),
     ]
-    station: Annotated[object, Key(unread("[[station]]", _STATIONS_SCHEMA), "the base stations, 1 to 16: keys below")]
-    handset: Annotated[
-        HandsetTable,
-        Key(_sub(HandsetTable, "[handset]"), "the user's device: keys below"),
+    base_station: Annotated[
+        object,
+        Key(
+            unread("[[base-station]]", _BASE_STATIONS_SCHEMA, each=functools.partial(fields, BaseStationTable)),
+            "the base stations, 1 to 16: keys below",
+            was="station",
+        ),
+    ]
+    ue: Annotated[
+        UeTable,
+        Key(_sub(UeTable, "[ue]"), "the phone or modem (UE): keys below", was="handset"),
     ]
     obstacle: Annotated[
-        object, Key(unread("[[obstacle]]", _OBSTACLES_SCHEMA), "what stands or moves in the way: keys below")
+        object,
+        Key(
+            unread("[[obstacle]]", _OBSTACLES_SCHEMA, each=functools.partial(fields, ObstacleTable)),
+            "obstacles, which may move: keys below",
+        ),
     ] = []
     fallback: Annotated[
         FallbackTable | None,
@@ -366,17 +380,19 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     ] = None
     timers: Annotated[
         Timers,
-        Key(_sub(Timers, "[timers]"), "what decides an outage: keys below", absent="the defaults below"),
+        Key(_sub(Timers, "[timers]"), "timers of link failure: keys below", absent="the defaults below"),
     ] = Timers()
     reference: Annotated[
         ReferenceChain | None,
         Key(
             _sub(ReferenceChain, "[reference]"),
-            "what mode `reference` needs: keys below",
+            "the source study, for mode `reference`: keys below",
         ),
     ] = None
     radio: Annotated[
         object,
         Key(unread("[radio]", _radio_schema), "settings of the radio stage: keys below"),
     ] = None
-    device: Annotated[object, Key(unread("[device]", _DEVICE_SCHEMA), "packet-rate limit of the UE: keys below")] = None
+    ue_limit: Annotated[
+        object, Key(unread("[ue-limit]", _UE_LIMIT_SCHEMA), "packet-rate limit of the UE: keys below", was="device")
+    ] = None

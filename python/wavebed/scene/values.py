@@ -1,4 +1,4 @@
-"""Read one value of a scene: what TOML gave in; metres, seconds, hertz, decibels or a type of `model` out.
+"""Read one value of a scene: a value of TOML in; metres, seconds, hertz, decibels or a type of `model` out.
 
 Every function raises `Problem` with the rule and the remedy.
 """
@@ -15,14 +15,14 @@ from wavebed.config import units
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import Reader, reader
 from wavebed.config.values import (
+    PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
-    SHARE_SCHEMA,
     TIME_SCHEMA,
     number,
+    percentage,
     quantity,
     quantity_schema,
     seconds,
-    share,
     text,
 )
 from wavebed.config.values import rate_bps as _rate_bps
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_COORDINATE_M",
-    "Share",
+    "CellLoad",
     "above_ground_m",
     "angle_deg",
+    "cell_load",
     "frame",
     "frequency_hz",
     "gain_db",
     "level_db",
     "metres",
-    "others",
     "periods",
     "power_dbm",
     "rate_bps",
@@ -59,11 +59,11 @@ MAX_COORDINATE_M = 100_000.0
 MAX_ENTRIES = 1000
 
 
-class Share(Struct, frozen=True):
-    """From `time_s` on, others use this share (0 to 1) of the cell."""
+class CellLoad(Struct, frozen=True):
+    """From `time_s` on, other users have this fraction (0 to 1) of the cell."""
 
     time_s: float
-    share: float
+    fraction: float
 
 
 _RATIO_SCHEMA = quantity_schema(("db",), signed=True)
@@ -100,7 +100,7 @@ def title(value: object) -> str:
 @reader("[TEXT, …]", {"type": "array", "items": {"type": "string", "minLength": 1}})
 def texts(value: object) -> tuple[str, ...]:
     """Read an array of texts."""
-    return tuple(title(entry) for entry in _array(value, 'text such as ["others: …"]'))
+    return tuple(title(entry) for entry in _array(value, 'text such as ["cell-load: …"]'))
 
 
 @reader("FREQUENCY", _FREQUENCY_SCHEMA, lambda frequency_hz: units.format_frequency(round(frequency_hz)))
@@ -206,7 +206,10 @@ def _array(value: object, example: str) -> list[object]:
 
 
 _TIMES: Schema = {"type": "array", "items": {"type": "array", "items": dict(TIME_SCHEMA), "minItems": 2, "maxItems": 2}}
-_SHARES: Schema = {"type": "array", "items": {"type": "array", "prefixItems": [dict(TIME_SCHEMA), dict(SHARE_SCHEMA)]}}
+_STEPS: Schema = {
+    "type": "array",
+    "items": {"type": "array", "prefixItems": [dict(TIME_SCHEMA), dict(PERCENTAGE_SCHEMA)]},
+}
 
 
 @reader('[["7s", "8s"], …]', _TIMES)
@@ -230,24 +233,24 @@ def periods(value: object) -> tuple[tuple[float, float], ...]:
 
 
 @reader(
-    'SHARE or [["0s", SHARE], …]',
-    {"anyOf": [dict(SHARE_SCHEMA), dict(_SHARES)]},
-    lambda steps: units.format_share(steps[0].share),
+    'PERCENT or [["0s", PERCENT], …]',
+    {"anyOf": [dict(PERCENTAGE_SCHEMA), dict(_STEPS)]},
+    lambda steps: units.format_percentage(steps[0].fraction),
 )
-def others(value: object) -> tuple[Share, ...]:
-    """Read what others use of a cell: one share, or pairs of time and share."""
+def cell_load(value: object) -> tuple[CellLoad, ...]:
+    """Read the load of a cell: one fraction, or pairs of time and fraction."""
     if isinstance(value, str):
-        return (Share(0.0, share(value)),)
-    example = '"30%", or times and shares such as [["0s", "30%"], ["10s", "60%"]]'
-    read: list[Share] = []
+        return (CellLoad(0.0, percentage(value)),)
+    example = '"30%", or times and fractions such as [["0s", "30%"], ["10s", "60%"]]'
+    read: list[CellLoad] = []
     for index, pair in enumerate(_array(value, example)):
         key = str(index)
         if not isinstance(pair, list) or len(pair) != 2:
             raise Problem(f"{described(pair)} is not a pair: write {example}", key)
-        step = Share(at(key, seconds(), pair[0]), at(key, share, pair[1]))
+        step = CellLoad(at(key, seconds(), pair[0]), at(key, percentage, pair[1]))
         if read and step.time_s <= read[-1].time_s:
             raise Problem(f"begins at {step.time_s:g} s, not after the one above: write them in order", key)
         read.append(step)
     if not read or read[0].time_s != 0:
-        raise Problem(f"does not say what holds from 0s on: write {example}")
+        raise Problem(f"has no value from 0s on: write {example}")
     return tuple(read)

@@ -73,7 +73,7 @@ class RuleError(ValueError):
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """What every part of a specification is: immutable, and strict when it is read."""
+    """A part of a specification: immutable, and strict when it is read."""
 
 
 def plain(part: Part) -> dict[str, Json]:
@@ -97,7 +97,7 @@ class DropTail(Kind, frozen=True, tag="droptail"):
 
 
 class DropHead(Kind, frozen=True, tag="drophead"):
-    """Drops what has waited longest."""
+    """Drops the packet that has waited longest."""
 
     limit: Limit
 
@@ -261,7 +261,7 @@ LossModel: TypeAlias = Independent | GilbertElliott | FourState | PatternLoss
 
 
 class Bottleneck(LinkStage, frozen=True, tag="bottleneck"):
-    """A queue and what serves it."""
+    """A queue and its server."""
 
     rate: Rate
     queue: Queue
@@ -288,7 +288,7 @@ class Delay(LinkStage, frozen=True, tag="delay"):
 
 
 class Loss(LinkStage, frozen=True, tag="loss"):
-    """Losses of packets, or of what an offloading host hands over at once."""
+    """Losses of packets, or of GSO packets of an offloading host."""
 
     model: LossModel
     unit: Unit = "packet"

@@ -23,18 +23,18 @@ from wavebed.spec.radio import Radio, Wifi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["MOST_SEED", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network", "Stage"]
-__all__ += ["pattern_files", "with_pattern_files"]
+__all__ = ["MOST_SEED", "Coalesce", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network"]
+__all__ += ["Stage", "pattern_files", "with_pattern_files"]
 
 Stage: TypeAlias = Bottleneck | Delay | Loss | Duplicate | Reorder | Corrupt | Radio | Wifi
 Name: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 Setting: TypeAlias = Annotated[str, Meta(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")]
 LEAST_PACKET_MEMORY_BYTES = 16 << 20
-"""A few packets in each direction, and what is kept for reuse."""
+"""A few packets in each direction, and buffers that are kept for reuse."""
 MOST_COALESCE_NS = 10_000_000
 """As long as a radio frame."""
 MOST_SEED = 2**63 - 1
-"""What fits a signed number of 64 bits, which is what TOML and Parquet have."""
+"""The largest signed integer of 64 bits, the integers of TOML and Parquet."""
 _SOURCES = ("rate", "delay", "model")
 """Fields of stages that a pattern may drive."""
 _Node = TypeVar("_Node", bound=Struct)
@@ -52,6 +52,9 @@ class CoalesceTime(Kind, frozen=True, tag="time"):
     """Wire segments that leave within a time of the first are coalesced into GSO packets."""
 
     time_ns: Annotated[int, Meta(ge=1, le=MOST_COALESCE_NS)]
+
+
+Coalesce: TypeAlias = CoalesceOff | CoalesceSlot | CoalesceTime
 
 
 class Host(Part, frozen=True):
@@ -78,7 +81,7 @@ class Hop(Part, frozen=True):
 
 
 class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
-    """What lies between two hosts, the part nearest to `start` first; `down` leads from `start` to `end`."""
+    """The hops between two hosts, the one nearest to `start` first; `down` leads from `start` to `end`."""
 
     start: Name
     end: Name
@@ -102,7 +105,7 @@ class Network(Part, frozen=True):
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
     nat: bool
-    coalesce: CoalesceOff | CoalesceSlot | CoalesceTime
+    coalesce: Coalesce
     packet_memory_bytes: Annotated[int, Meta(ge=LEAST_PACKET_MEMORY_BYTES)] | None
     hosts: tuple[Host, ...]
     legs: tuple[Leg, ...]

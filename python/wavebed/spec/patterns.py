@@ -84,7 +84,7 @@ class StoredPatterns:
     Raises
     ------
     UserError
-        If one is missing, or its content is not what its name says.
+        If one is missing, or its content does not match its name.
     """
 
     def __init__(self, names: Iterable[str], folder: Path) -> None:
@@ -125,5 +125,5 @@ class StoredPatterns:
             except (OSError, EOFError) as error:
                 raise UserError(f"{packed}: cannot be unpacked ({error}): copy it again") from None
         if digest.hexdigest() != match[1]:
-            raise UserError(f"{packed}: its content is not what its name says: copy it again")
+            raise UserError(f"{packed}: its content does not match its name: copy it again")
         return f"/proc/self/fd/{descriptor}"

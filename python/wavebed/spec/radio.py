@@ -75,7 +75,7 @@ class Slots(Part, frozen=True):
 
 
 class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
-    """Acknowledged mode: what HARQ gave up on is sent again."""
+    """Acknowledged mode: a block that HARQ gave up is sent again."""
 
     reassembly_ns: TimeNs
     poll_ns: TimeNs
@@ -84,7 +84,7 @@ class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
 
 
 class RlcUm(Part, frozen=True, tag_field="mode", tag="um"):
-    """Unacknowledged mode: what HARQ gave up on is lost, as a block."""
+    """Unacknowledged mode: a block that HARQ gave up is lost."""
 
 
 class Reordering(Part, frozen=True):
@@ -125,7 +125,7 @@ class Drx(Part, frozen=True):
 
 
 class Rrc(Part, frozen=True):
-    """Release to idle or inactive, and the way back."""
+    """Release to idle or inactive, and promotion."""
 
     inactivity_ns: TimeNs
     promotion_ns: TimeNs
@@ -174,7 +174,7 @@ class Wifi(LinkStage, frozen=True, tag="wifi"):
     overhead_bytes: OverheadBytes
 
     def check(self, mtu: int) -> None:
-        """Check what depends on the largest packet.
+        """Check the rules that depend on the largest packet.
 
         Raises
         ------

@@ -49,12 +49,12 @@ class PatternOrigin(Part, frozen=True, omit_defaults=True):
     direction: str = ""
 
     def label(self) -> str:
-        """Return what people read: ``scene street-canyon`` or ``trace walk.csv``."""
+        """Return the name for people: ``scene street-canyon`` or ``trace walk.csv``."""
         return f"{self.source} {self.name.rpartition('/')[2] if self.source == 'trace' else self.name}"
 
 
 class Treatment(Part, frozen=True):
-    """What is compared: a name, and the keys of the scenario that it changes."""
+    """A treatment: a name, and the keys of the scenario that it changes."""
 
     name: str
     changes: dict[str, Json]
@@ -114,7 +114,7 @@ def decode_spec(text: bytes, name: str) -> TrialSpec:
     Parameters
     ----------
     text : bytes
-        What `encode_spec` returned.
+        The result of `encode_spec`.
     name : str
         The file, for messages.
 
@@ -139,7 +139,7 @@ def load_spec(file: Path, remedy: str) -> TrialSpec:
     Parameters
     ----------
     remedy : str
-        What to do if it cannot be read, for messages.
+        The remedy in messages if it cannot be read.
 
     Raises
     ------

@@ -62,7 +62,7 @@ class Waterfall:
 def block_error_rate(
     snr_db: ArrayLike, mcs: ArrayLike, technology: Technology = "nr", mcs_table: McsTable = "64qam"
 ) -> NDArray[np.float64]:
-    """Return the share of first transmissions that fail, 0 to 1.
+    """Return the fraction of first transmissions that fail, 0 to 1.
 
     Parameters
     ----------
@@ -162,5 +162,5 @@ def _dmg_waterfall() -> Waterfall:
     return Waterfall(sensitive_db - (_logit(TABLE_ERROR_RATE) - _logit(SENSITIVITY_ERROR_RATE)) / slope, slope)
 
 
-def _logit(share: float) -> float:
-    return float(np.log(share / (1 - share)))
+def _logit(fraction: float) -> float:
+    return float(np.log(fraction / (1 - fraction)))

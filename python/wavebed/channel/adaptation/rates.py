@@ -65,7 +65,7 @@ def _slot_bits(carrier: Carrier, direction: Direction, symbols: int) -> NDArray[
     mcs = np.arange(modulation_order(carrier.mcs_table).size)
     if carrier.technology == "lte":
         bits = lte_transport_block_bits(mcs, blocks, layers=layers, mcs_table=carrier.mcs_table)
-        return bits if symbols == 14 else (bits * _lte_special_share(direction, symbols)).astype(np.int64)
+        return bits if symbols == 14 else (bits * _lte_special_fraction(direction, symbols)).astype(np.int64)
     return nr_transport_block_bits(
         mcs,
         blocks,
@@ -75,7 +75,7 @@ def _slot_bits(carrier: Carrier, direction: Direction, symbols: int) -> NDArray[
     )
 
 
-def _lte_special_share(direction: Direction, symbols: int) -> float:
+def _lte_special_fraction(direction: Direction, symbols: int) -> float:
     """TS 36.213 7.1.7: in a special subframe the table is read at 0.75 of the blocks, 0.375 of them for six symbols."""
     if direction == "up" or symbols < 6:
         return 0.0

@@ -35,7 +35,7 @@ BLOCK_ACK_RATE_BPS = 385e6
 def wifi_overhead_ns(aggregates_per_txop: int = 3) -> int:
     """Return the airtime of an aggregate that carries no data, in nanoseconds.
 
-    Preamble and header, SIFS, BlockAck with its own preamble and header, SIFS; and its share of what a TXOP costs: AIFS
+    Preamble and header, SIFS, BlockAck with its own preamble and header, SIFS; and its part of the cost of a TXOP: AIFS
     and the mean backoff of an idle medium (IEEE 802.11-2016 10.22.2). No collisions, beacons or sector sweeps.
 
     Parameters
@@ -49,7 +49,7 @@ def wifi_overhead_ns(aggregates_per_txop: int = 3) -> int:
 
 
 def wifi_efficiency(settings: WifiSettings, packet_bytes: int = 1500) -> NDArray[np.float64]:
-    """Return the share of each MCS's rate that full aggregates keep: t / (t + overhead), t the airtime of the A-MPDU.
+    """Return the fraction of each MCS's rate that full aggregates keep: t / (t + overhead), t the A-MPDU's airtime.
 
     The frames' own overhead (`settings.overhead_bytes` per packet) counts as data: the engine adds it to each packet.
 

@@ -1,1 +1,1 @@
-"""Propagation: what happens to the signal between two antennas, as pure functions on arrays."""
+"""Propagation between two antennas, as pure functions on arrays."""

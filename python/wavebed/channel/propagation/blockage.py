@@ -1,7 +1,7 @@
 """Blockage by described obstacles: screens at which the signal is diffracted (TR 38.901 7.6.4.2, model B).
 
-A screen blocks the share a = (F_h1 + F_h2)·(F_w1 + F_w2) of the field; what goes around it is 1 - a, what goes through
-it is t·a, with t its transmission factor. Their phase is not known, so their powers add. A screen never loses more than
+A screen blocks the fraction a = (F_h1 + F_h2)·(F_w1 + F_w2) of the field. The diffracted part is 1 - a, the transmitted
+part t·a, with t its transmission factor. Their phase is not known, so their powers add. A screen never loses more than
 its transmission loss. An opaque one (t = 0) loses the -20·lg(1 - a) of equation 7.6-29.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Obstacle, Track
+    from wavebed.scene.model import Obstacle, Trajectory
     from wavebed.scene.tables import Vector
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -103,8 +103,8 @@ def knife_edge_db(
     heading_deg : float or None
         Azimuth of the screen's normal; ``None``: it faces the ray.
     """
-    share = _blocked_share(_Rays.between(tx_m, rx_m), centre_m, width_m, height_m, wavelength_m, heading_deg)
-    return np.asarray(-10 * np.log10(_power(share, math.inf)))
+    fraction = _blocked_fraction(_Rays.between(tx_m, rx_m), centre_m, width_m, height_m, wavelength_m, heading_deg)
+    return np.asarray(-10 * np.log10(_power(fraction, math.inf)))
 
 
 def blockage_db(
@@ -148,12 +148,12 @@ def blockage_db(
         some = rays.at(steps)
         centre = _centre(obstacle, time_s[steps])
         width, height, heading = _outline(obstacle, some)
-        share = _blocked_share(some, centre, width, height, wavelength, heading)
-        passed[steps] *= _power(share, obstacle.transmission_loss_db)
+        fraction = _blocked_fraction(some, centre, width, height, wavelength, heading)
+        passed[steps] *= _power(fraction, obstacle.transmission_loss_db)
     return np.asarray(-10 * np.log10(passed))
 
 
-def _blocked_share(
+def _blocked_fraction(
     rays: _Rays,
     centre_m: Floats,
     width_m: Floats | float,
@@ -161,7 +161,7 @@ def _blocked_share(
     wavelength_m: float,
     heading_deg: float | None,
 ) -> Floats:
-    """Return the share a of the field that a screen blocks; 0 where it is not between the two ends.
+    """Return the fraction a of the field that a screen blocks; 0 where it is not between the two ends.
 
     The detour around a vertical edge is that of the shortest path over it between the two heights, which for a level
     ray is that of the top view.
@@ -181,8 +181,8 @@ def _blocked_share(
     beside = _angle(_edge(rays, left, left_ahead, scale), _edge(rays, right, right_ahead, scale))
     bottom = centre_m[..., 2] - start_z
     over = _angle(_edge_up(rays, bottom + height_m, ahead, scale), _edge_up(rays, bottom, ahead, scale))
-    share = beside * over / math.pi**2
-    return np.where((ahead > 0) & (ahead < rays.plane_m), share, 0.0)
+    fraction = beside * over / math.pi**2
+    return np.where((ahead > 0) & (ahead < rays.plane_m), fraction, 0.0)
 
 
 def _edge(rays: _Rays, aside_m: Floats, ahead_m: Floats, scale: float) -> Floats:
@@ -203,10 +203,10 @@ def _angle(high: Floats, low: Floats) -> Floats:
     return np.maximum(np.arctan2(high - low, 1 + high * low), 0)
 
 
-def _power(share: Floats, transmission_loss_db: float) -> Floats:
-    """Return the share of the power that passes around and through a screen."""
+def _power(fraction: Floats, transmission_loss_db: float) -> Floats:
+    """Return the fraction of the power that passes around and through a screen."""
     through = 10 ** (-transmission_loss_db / 10)
-    return np.maximum((1 - share) ** 2 + through * share**2, max(through, FAINTEST))
+    return np.maximum((1 - fraction) ** 2 + through * fraction**2, max(through, FAINTEST))
 
 
 def _outline(obstacle: Obstacle, rays: _Rays) -> tuple[Floats | float, float, float | None]:
@@ -222,7 +222,7 @@ def _centre(obstacle: Obstacle, time_s: Floats) -> Floats:
     """Return where the middle of the lower edge is: (3,) if it stands still, otherwise (n, 3)."""
     shape = obstacle.shape
     place = np.array(_middle(shape) if isinstance(shape, Box) else shape.centre_m, dtype=np.float64)
-    return place if obstacle.track is None else place + displacement(obstacle.track, time_s)
+    return place if obstacle.trajectory is None else place + displacement(obstacle.trajectory, time_s)
 
 
 def _middle(box: Box) -> Vector:
@@ -264,8 +264,8 @@ class _Stretches:
         middle = _centre(obstacle, self.time_s) + np.array((0.0, 0.0, height / 2))
         distance = _distance_to_ray(np.array(tx_m), self.rx_m, middle)
         travel = self.travel_m
-        if obstacle.track is not None:
-            travel = travel + np.diff(_travelled(obstacle.track, self.time_s))
+        if obstacle.trajectory is not None:
+            travel = travel + np.diff(_travelled(obstacle.trajectory, self.time_s))
         clearance = (distance[:-1] + distance[1:] - travel) / 2 - math.hypot(width, height) / 2
         blocked = 1 - 10 ** (-NEGLIGIBLE_DB / 20)
         least = wavelength_m / math.pi * (2 / (math.pi * math.tan(math.pi * blocked))) ** 2
@@ -283,15 +283,15 @@ def _largest(obstacle: Obstacle) -> tuple[float, float]:
     return math.hypot(size[0], size[1]), size[2]
 
 
-def _travelled(track: Track, time_s: Floats) -> Floats:
+def _travelled(trajectory: Trajectory, time_s: Floats) -> Floats:
     """Return how far a track has gone until each time."""
-    steps = np.sqrt((np.diff(np.array(track.position_m), axis=0) ** 2).sum(axis=1))
-    return np.asarray(np.interp(time_s, track.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
+    steps = np.sqrt((np.diff(np.array(trajectory.position_m), axis=0) ** 2).sum(axis=1))
+    return np.asarray(np.interp(time_s, trajectory.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
 
 
 def _distance_to_ray(tx_m: Floats, rx_m: Floats, point_m: Floats) -> Floats:
     """Return the distance of points from the straight line between the two ends, (n,)."""
     ray = rx_m - tx_m
     to_point = point_m - tx_m
-    share = np.clip((ray * to_point).sum(axis=1) / np.maximum((ray**2).sum(axis=1), 1e-12), 0, 1)
-    return np.asarray(np.sqrt(((to_point - share[:, None] * ray) ** 2).sum(axis=1)))
+    fraction = np.clip((ray * to_point).sum(axis=1) / np.maximum((ray**2).sum(axis=1), 1e-12), 0, 1)
+    return np.asarray(np.sqrt(((to_point - fraction[:, None] * ray) ** 2).sum(axis=1)))

@@ -57,10 +57,10 @@ def gaussian(
     index = place.astype(np.intp)
     following = index + 1
     grid = _autoregressive(rngs, int(index[-1]) + 2)
-    share = place - index
+    fraction = place - index
     bend = 2 * (1 - math.exp(-1 / POINTS_PER_DISTANCE))
-    scale = 1 / np.sqrt(1 - bend * share * (1 - share))
-    before, after = (1 - share) * scale, share * scale
+    scale = 1 / np.sqrt(1 - bend * fraction * (1 - fraction))
+    before, after = (1 - fraction) * scale, fraction * scale
     process = np.empty((len(rngs), index.size))
     other = np.empty(index.size)
     for own, points in zip(process, grid, strict=True):  # one seed at a time stays in the cache

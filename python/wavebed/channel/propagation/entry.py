@@ -28,7 +28,7 @@ def wall_db(wall: Wall, frequency_hz: float) -> float:
         parts = ((0.3, glass_db(frequency_hz)), (0.7, concrete_db(frequency_hz)))
     else:
         parts = ((0.7, irr_glass_db(frequency_hz)), (0.3, concrete_db(frequency_hz)))
-    return 5 - 10 * math.log10(sum(share * 10 ** (-loss / 10) for share, loss in parts))
+    return 5 - 10 * math.log10(sum(fraction * 10 ** (-loss / 10) for fraction, loss in parts))
 
 
 def building_entry_db(

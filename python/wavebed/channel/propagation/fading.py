@@ -22,9 +22,9 @@ __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelength
 Number = TypeVar("Number", np.float64, np.bool_)
 
 WAVES = 24
-"""Waves that arrive, evenly around the handset: the correlation is that of J0 within 10⁻³ over six wavelengths."""
+"""Waves that arrive, evenly around the UE: the correlation is that of J0 within 10⁻³ over six wavelengths."""
 SURROUNDINGS_M_PER_S = 0.089 / 3.6
-"""What moves around a handset that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
+"""What moves around a UE that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
 MOST_SUBBANDS = 12
 """Above this, each further subband costs time and takes less than 0.1 dB from the spread of the fading."""
 SINR_OVER_BETA = 1.0
@@ -181,9 +181,9 @@ def fading_db(
         cycles = _rows(direct_m[part]) * (-frequency_hz / LIGHT_M_PER_S)
         direct = _phasor(cycles - np.rint(cycles))
         for seed, phases in enumerate(weights):
-            state, share = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
+            state, fraction = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
             own = faded[seed, part]
-            own[:] = _effective(phases @ waves, direct, share, state, counts, sinr_over_beta).ravel()[: own.size]
+            own[:] = _effective(phases @ waves, direct, fraction, state, counts, sinr_over_beta).ravel()[: own.size]
     np.maximum(faded, DEEPEST, out=faded)
     return np.multiply(10, np.log10(faded, out=faded), out=faded)
 
@@ -191,17 +191,17 @@ def fading_db(
 def _effective(
     scattered: NDArray[np.complex64],
     direct: NDArray[np.complex64],
-    share: NDArray[np.float64],
+    fraction: NDArray[np.float64],
     los: NDArray[np.bool_],
     counts: tuple[int, int],
     sinr_over_beta: float,
 ) -> NDArray[np.float32]:
-    """Return the effective power of one seed, (rows, 1, `ROW`); `share` is what the scattered waves have in LOS."""
+    """Return the effective power of one seed, (rows, 1, `ROW`); `fraction` is what the scattered waves have in LOS."""
     if not los.any():
         return _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
     behind = None if los.all() else _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
-    small = np.sqrt(share).astype(np.float32)
-    line = scattered[:, : counts[1]] * small + direct * np.sqrt(1 - share).astype(np.float32)
+    small = np.sqrt(fraction).astype(np.float32)
+    line = scattered[:, : counts[1]] * small + direct * np.sqrt(1 - fraction).astype(np.float32)
     line_power = _average(_power(line), sinr_over_beta)
     return line_power if behind is None else np.where(los, line_power, behind)
 

@@ -130,9 +130,9 @@ def range_warnings(
     _outside(found, "distance in the plane", plane, 10.0, 5000.0, table)
     high = 10.0 if scenario == "umi" else 25.0
     _outside(found, "height of the base station", np.asarray(height_bs_m), high, high, table)
-    _outside(found, "height of the handset", np.asarray(height_ut_m), 1.5, 22.5, table)
+    _outside(found, "height of the UE", np.asarray(height_ut_m), 1.5, 22.5, table)
     if scenario == "uma" and np.any(np.greater(height_ut_m, 13.0)):
-        found.append(f"handset above 13 m: the environment's height is taken as 1 m, not drawn ({table}, note 1)")
+        found.append(f"UE above 13 m: the environment's height is taken as 1 m, not drawn ({table}, note 1)")
     return tuple(found)
 
 

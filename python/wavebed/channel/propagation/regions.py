@@ -1,6 +1,6 @@
 """Blockage by the user and by others who are not described: regions of angles (TR 38.901 7.6.4.1, model A).
 
-Azimuths are counted from +x towards +y; zenith angles from straight up. Both say where the handset's signal comes from.
+Azimuths are counted from +x towards +y; zenith angles from straight up. Both say where the UE's signal comes from.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def self_blocking_db(
 ) -> NDArray[np.float64]:
     """Return 30 dB where the user's own body is in the way, otherwise 0.
 
-    The handset is held before the user, who looks at it along the heading: the middle of the region (260° in portrait,
-    40° in landscape, in the handset's own coordinates) lies opposite to the heading.
+    The UE is held before the user, who looks at it along the heading: the middle of the region (260° in portrait,
+    40° in landscape, in the UE's own coordinates) lies opposite to the heading.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ def region_blocking_db(
         above = np.broadcast_to(zenith_deg[level] - 90.0, aside.shape)
         inside = (np.abs(aside) < width) & (np.abs(above) < height)
         seeds, steps = np.nonzero(inside)
-        share = _covered(aside[seeds, steps], width[seeds, 0], scale)
-        share *= _covered(above[seeds, steps], height[seeds, 0], scale)
-        total[seeds, level[steps]] -= 20 * np.log10(1 - share)
+        fraction = _covered(aside[seeds, steps], width[seeds, 0], scale)
+        fraction *= _covered(above[seeds, steps], height[seeds, 0], scale)
+        total[seeds, level[steps]] -= 20 * np.log10(1 - fraction)
     return total
 
 

@@ -55,7 +55,7 @@ def shadowing_db(
     scenario : str
         The propagation scenario.
     los : (n,) or (seeds, n), bool or float64
-        Whether the line of sight is free of buildings; near a building's edge, the share from 0 to 1 that is LOS.
+        Whether the line of sight is free of buildings; near a building's edge, the fraction from 0 to 1 that is LOS.
     walked_m : (n,) float64
         Distance walked until each step.
     """

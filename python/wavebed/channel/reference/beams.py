@@ -9,7 +9,7 @@ References
 ----------
 M. R. Akdeniz et al., "Millimeter wave channel modeling and cellular capacity evaluation", IEEE JSAC 32(6), 2014,
 Table I: number of clusters max(Poisson(1.8), 1); power U^(r - 1)·10^(-Z/10), r = 2.8, Z ~ N(0, 4 dB); rms angular
-spreads exponential with means 10.2° (base station, azimuth), 0° (base station, elevation), 15.5° and 6° (handset).
+spreads exponential with means 10.2° (base station, azimuth), 0° (base station, elevation), 15.5° and 6° (UE).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLUSTER_MEAN = 1.8
 POWER_EXPONENT = 1.8  # r - 1
 POWER_SIGMA_DB = 4.0
 STATION_SPREAD_DEG = (10.2, 0.0)
-HANDSET_SPREAD_DEG = (15.5, 6.0)
+UE_SPREAD_DEG = (15.5, 6.0)
 MAX_DELAY_S = 50e-9
 """The study's simulator spreads the 20 delays over 50 ns; which path has which is drawn here."""
 
@@ -46,12 +46,12 @@ LIBRARY_KEY = (28, 64, 16)
 
 
 @cache
-def gains(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
+def gains(station: tuple[int, int], ue: tuple[int, int]) -> Floats:
     """Return the power gain of every channel instance in every sub-band.
 
     Parameters
     ----------
-    station, handset : (int, int)
+    station, ue : (int, int)
         Rows and columns of the two arrays; elements are isotropic, half a wavelength apart.
 
     Returns
@@ -63,9 +63,7 @@ def gains(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
     clusters = np.clip(rng.poisson(CLUSTER_MEAN, INSTANCES), 1, MAX_CLUSTERS)
     member = np.arange(PATHS) * clusters[:, np.newaxis] // PATHS
     power = _path_powers(rng, clusters, member)
-    beam = _beam(rng, station, STATION_SPREAD_DEG, member, power) * _beam(
-        rng, handset, HANDSET_SPREAD_DEG, member, power
-    )
+    beam = _beam(rng, station, STATION_SPREAD_DEG, member, power) * _beam(rng, ue, UE_SPREAD_DEG, member, power)
     phase = rng.uniform(0.0, 2 * np.pi, power.shape)
     delay_s = rng.uniform(0.0, MAX_DELAY_S, power.shape)
     turns = np.repeat(np.exp(-2j * np.pi * SUBBAND_HZ * delay_s)[..., np.newaxis], SUBBANDS, axis=-1)
@@ -82,8 +80,8 @@ def _path_powers(rng: np.random.Generator, clusters: NDArray[np.int64], member: 
     power = rng.random(shape) ** POWER_EXPONENT * 10 ** (-0.1 * rng.normal(0.0, POWER_SIGMA_DB, shape))
     power[np.arange(MAX_CLUSTERS) >= clusters[:, np.newaxis]] = 0.0
     paths = (member[..., np.newaxis] == np.arange(MAX_CLUSTERS)).sum(axis=1)
-    share = power / power.sum(axis=1, keepdims=True) / np.maximum(paths, 1)
-    return np.asarray(np.take_along_axis(share, member, axis=1))
+    fraction = power / power.sum(axis=1, keepdims=True) / np.maximum(paths, 1)
+    return np.asarray(np.take_along_axis(fraction, member, axis=1))
 
 
 def _beam(

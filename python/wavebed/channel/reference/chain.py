@@ -1,4 +1,4 @@
-"""From a scene to what the study's simulator made of it, millisecond by millisecond."""
+"""The simulator of the study, on a scene, millisecond by millisecond."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REDRAW_S = 0.1
 """How often the small-scale gain is drawn anew."""
 
 CQI_DELAY_S = 0.001
-"""Age of the report that the scheduler acts on."""
+"""Age of the report that the scheduler uses."""
 
 FALL_DB = 0.1
 """Standard deviation of the normal curve by which a block's errors fall with SINR: the normal approximation
@@ -83,11 +83,11 @@ def realise_reference(scene: Scene, seeds: Sequence[int]) -> list[Realisation]:
 def _walk(scene: Scene) -> tuple[Floats, Floats]:
     steps = max(round(scene.duration_s / scene.step_s), 1)
     time_s: Floats = np.arange(steps, dtype=np.float64) * scene.step_s
-    return time_s, positions(scene.handset.track, time_s)
+    return time_s, positions(scene.ue.trajectory, time_s)
 
 
 def _losses_db(scene: Scene, parts: tuple[Interval, ...], time_s: Floats, position_m: Floats) -> dict[str, Floats]:
-    distance_m = np.linalg.norm(position_m - np.asarray(scene.stations[0].position_m), axis=1)
+    distance_m = np.linalg.norm(position_m - np.asarray(scene.base_stations[0].position_m), axis=1)
     behind = [(part.start_s, part.end_s) for part in parts if part.state != "LOS"]
     return {"path loss": free_path_db(distance_m), "blockage": blockage_db(time_s, behind)}
 
@@ -100,8 +100,8 @@ def _state(parts: tuple[Interval, ...], time_s: Floats) -> NDArray[np.uint8]:
 
 def _before_gain_db(scene: Scene, losses: Mapping[str, Floats]) -> Floats:
     """SINR of a single path between single antennas: budget, less losses and thermal noise (-174 dBm/Hz)."""
-    station = scene.stations[0]
-    noise_dbm = -174 + 10 * np.log10(SUBBANDS * SUBBAND_HZ) + scene.handset.noise_figure_db
+    station = scene.base_stations[0]
+    noise_dbm = -174 + 10 * np.log10(SUBBANDS * SUBBAND_HZ) + scene.ue.noise_figure_db
     return np.asarray(station.power_dbm - noise_dbm - losses["path loss"] - losses["blockage"])
 
 
@@ -148,8 +148,8 @@ def _realise(
 
 
 def _arrays(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
-    station, handset = scene.stations[0].array, scene.handset.array
-    return (station.rows, station.columns), (handset.rows, handset.columns)
+    station, ue = scene.base_stations[0].array, scene.ue.array
+    return (station.rows, station.columns), (ue.rows, ue.columns)
 
 
 def _drawn(seed: int, time_s: Floats) -> NDArray[np.int64]:
@@ -209,6 +209,6 @@ def _warnings(scene: Scene) -> tuple[str, ...]:
         found.append(f"mode reference: its path loss holds at 28 GHz, the scene has {carrier.frequency_hz / 1e9:g} GHz")
     if carrier.bandwidth_hz != 1e9:
         found.append(f"mode reference: its frame has 1 GHz, the scene has {carrier.bandwidth_hz / 1e6:g} MHz")
-    if len(scene.stations) > 1:
-        found.append(f"mode reference: it has one base station; only {scene.stations[0].name} is used")
+    if len(scene.base_stations) > 1:
+        found.append(f"mode reference: it has one base station; only {scene.base_stations[0].name} is used")
     return tuple(found)

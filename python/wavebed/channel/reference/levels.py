@@ -1,6 +1,6 @@
-"""Link adaptation of the study: the level that a channel allows, and what it carries.
+"""Link adaptation of the study: the level that a channel allows, and its rate.
 
-The handset reports one of 15 levels for the whole band. It takes the mean mutual information over the sub-bands and
+The UE reports one of 15 levels for the whole band. It takes the mean mutual information over the sub-bands and
 finds the highest level that would fail in at most 10 % of transport blocks. A selective channel carries less than a
 flat one of the same mean SINR, and a level carries what its lower edge allows: both lower the rate below a smooth
 curve through the mean SINR.
@@ -72,7 +72,7 @@ def levels() -> tuple[Level, ...]:
 
 
 def rates_bps() -> NDArray[np.int64]:
-    """Return what each level carries; the first entry, 0, is that of no level."""
+    """Return the rate of each level; the first entry, 0, is that of no level."""
     return np.array([0, *(round(level.rate_bps) for level in levels())], dtype=np.int64)
 
 
@@ -87,7 +87,7 @@ def flat_thresholds_db() -> Floats:
 
 
 @cache
-def needed_db(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
+def needed_db(station: tuple[int, int], ue: tuple[int, int]) -> Floats:
     """Return the SINR before beamforming at which each level begins, for every channel instance.
 
     Returns
@@ -95,7 +95,7 @@ def needed_db(station: tuple[int, int], handset: tuple[int, int]) -> Floats:
     (instances, levels) float64
         SINR of a single path between single antennas, in dB; it rises with the level.
     """
-    gain = gains(station, handset)
+    gain = gains(station, ue)
     mean_db = 10 * np.log10(gain.mean(axis=1))
     relative_db = 10 * np.log10(np.maximum(gain, 1e-12)) - mean_db[:, np.newaxis]
     starts_db = flat_thresholds_db()

@@ -71,8 +71,8 @@ def received_bps(realisation: Realisation, reference: ReferenceChain) -> Floats:
     """Return what the receiver gets in each step: the offered load through the RLC queue, behind block errors."""
     step_s = realisation.scene.step_s
     served = (realisation.rate_bps * (1 - realisation.bler) * step_s).tolist()
-    share = np.clip((realisation.time_s + step_s - TRAFFIC_STARTS_S) / step_s, 0.0, 1.0)
-    offered = (share * reference.offered_bps * step_s).tolist()
+    fraction = np.clip((realisation.time_s + step_s - TRAFFIC_STARTS_S) / step_s, 0.0, 1.0)
+    offered = (fraction * reference.offered_bps * step_s).tolist()
     limit = reference.rlc_buffer_bytes * 8.0
     queue = 0.0
     received = []

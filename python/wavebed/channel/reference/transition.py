@@ -55,6 +55,6 @@ def blockage_db(time_s: Floats, spans: Iterable[tuple[float, float]]) -> Floats:
 
 
 def _rising(left: float, since_s: Floats) -> Floats:
-    """Return the share of the depth that is still there, so long after the path was free again at the share `left`."""
+    """Return the remaining fraction of the depth, a time after the path was free again at the fraction `left`."""
     remaining: Floats = np.maximum(left ** (1 / UP_EXPONENT) - since_s / LENGTH_S, 0.0) ** UP_EXPONENT
     return remaining

@@ -1,4 +1,4 @@
-"""What a trace format has to offer."""
+"""The interface of a trace format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Format", "ReadOptions", "WriteOptions", "note_lost_columns"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a reader may need beyond the file.
+    """The options of a reader.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a writer may need beyond the pattern.
+    """The options of a writer.
 
     Parameters
     ----------
     window_ns : int, optional
         The time over which opportunities become a rate; each format has its own default.
     notes : list of str
-        Where the writer says what the format could not hold.
+        The writer adds a note for the data that the format cannot hold.
     """
 
     window_ns: int | None = None
@@ -61,13 +61,13 @@ class Format:
     name : str
         As ``--format`` and ``--to`` take it.
     title : str
-        One line that says what it is.
+        One line of description.
     sniff : callable
         Whether the beginning of a file looks like this format; a wrong file may still look right.
     read : callable
         Read the whole file strictly.
     write : callable or None
-        Write a pattern; what is lost goes to the options' notes.
+        Write a pattern; the options' notes name the data that is lost.
     suffixes : tuple of str
         Ends of file names by which `convert` chooses the format, and by which a file that fits two is told apart.
     """
@@ -86,7 +86,7 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
     Parameters
     ----------
     held : collection of str
-        What the format holds, of ``rate``, ``delay``, ``loss``, ``bler`` and ``state``.
+        The columns of the format, of ``rate``, ``delay``, ``loss``, ``bler`` and ``state``.
     """
     columns = (
         ("rate", pattern.rate_bps),

@@ -1,4 +1,4 @@
-"""What mahimahi's traces and CellReplay's heavy traces share: one millisecond per line, one packet each."""
+"""The form of mahimahi's traces and CellReplay's heavy traces: one millisecond per line, one packet each."""
 
 from __future__ import annotations
 

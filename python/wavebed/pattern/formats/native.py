@@ -12,10 +12,10 @@ from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MA
 from wavebed.pattern.numbers import (
     Rows,
     decimals,
+    format_probability,
     format_scaled,
-    format_share,
     integers,
-    shares,
+    probabilities,
     split_columns,
     words,
 )
@@ -114,7 +114,7 @@ class _Columns:
         self._names = names
         self._most = source.count()
         self._whole: dict[str, Rows[np.int64]] = {}
-        self._shares: dict[str, Rows[np.float64]] = {}
+        self._probabilities: dict[str, Rows[np.float64]] = {}
         self._codes: dict[str, Rows[np.uint8]] = {}
 
     def add(self, begin: int, rows: list[str]) -> None:
@@ -126,7 +126,9 @@ class _Columns:
         most, source = self._most, self._source
         for name, texts in zip(self._names, _cells(source, begin, rows, len(self._names)), strict=True):
             if name in {"loss", "bler"}:
-                self._shares.setdefault(name, Rows(most, np.float64)).add(shares(source, texts, line_of, name))
+                self._probabilities.setdefault(name, Rows(most, np.float64)).add(
+                    probabilities(source, texts, line_of, name)
+                )
                 continue
             if name == "state":
                 codes = words(source, texts, line_of, name, STATES)
@@ -142,9 +144,9 @@ class _Columns:
         """Return a column of whole numbers, if there are rows with it."""
         return self._whole[name].whole() if name in self._whole else None
 
-    def shares(self, name: str) -> NDArray[np.float64] | None:
-        """Return a column of shares, if there are rows with it."""
-        return self._shares[name].whole() if name in self._shares else None
+    def probabilities(self, name: str) -> NDArray[np.float64] | None:
+        """Return a column of probabilities, if there are rows with it."""
+        return self._probabilities[name].whole() if name in self._probabilities else None
 
     def codes(self, name: str) -> NDArray[np.uint8] | None:
         """Return a column of words, if there are rows with it."""
@@ -186,8 +188,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         period,
         rate_bps=columns.whole("rate_bps"),
         delay_ns=columns.whole("delay_s"),
-        loss=columns.shares("loss"),
-        bler=columns.shares("bler"),
+        loss=columns.probabilities("loss"),
+        bler=columns.probabilities("bler"),
         state=columns.codes("state"),
         size_bytes=size,
         header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
@@ -285,7 +287,7 @@ def _texts(name: str, values: Column) -> list[str]:
         case "time_s" | "delay_s":
             return [format_scaled(value, _DIGITS) for value in values.tolist()]
         case "loss" | "bler":
-            return [format_share(value) for value in values.tolist()]
+            return [format_probability(value) for value in values.tolist()]
         case "state":
             return [STATES[code] for code in values.tolist()]
         case _:

@@ -159,12 +159,12 @@ class _Reader:
             isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item <= 1 for item in value
         )
         if not good or not isinstance(value, list) or not value:
-            raise self.fail(where, "must be a list of shares from 0 to 1, as [0.01]")
+            raise self.fail(where, "must be a list of probabilities from 0 to 1, as [0.01]")
         if any(item != value[0] for item in value):
             raise self.fail(
                 where,
                 "depends on the losses before it, which a pattern cannot hold; "
-                "use the path's Gilbert-Elliott loss, or a list with one share",
+                "use the path's Gilbert-Elliott loss, or a list with one probability",
             )
         return float(value[0])
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 NEEDED = ("time", "tbSize", "corrupt")
-MAX_HANDSETS = 1000
+MAX_UES = 1000
 """So many are counted."""
 COLUMNS = (
     "DL/UL\ttime\tframe\tsubF\tslot\t1stSym\tsymbol#\tcellId\trnti\tccId\ttbSize\tmcs\trv\tSINR(dB)\tcorrupt\tTBler"
@@ -78,8 +78,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:
         With the line, the rule and the remedy.
     """
     names = _names(source)
-    handset = names.index("rnti") if "rnti" in names else None
-    handsets: set[str] = set()
+    ue = names.index("rnti") if "rnti" in names else None
+    ues: set[str] = set()
     parts = [Rows(source.count(), np.int64) for _ in NEEDED]
     for rows, lines in _downlink(source, names):
 
@@ -90,13 +90,13 @@ def read(source: Source, options: ReadOptions) -> Pattern:
         parts[0].add(measured(source, time, line_of, "time", scale=NS_PER_S, most=MAX_NS))
         parts[1].add(integers(source, size, line_of, "tbSize", most=MAX_OPPORTUNITY_BYTES))
         parts[2].add(integers(source, corrupt, line_of, "corrupt", most=1))
-        if handset is not None and len(handsets) < MAX_HANDSETS:
-            handsets |= {row[handset] for row in rows}
+        if ue is not None and len(ues) < MAX_UES:
+            ues |= {row[ue] for row in rows}
     if not len(parts[0]):
         raise source.error("has no downlink transmissions (lines that begin with DL)")
-    if len(handsets) > 1:
-        shown = ", ".join(quote(name)[1:-1] for name in sorted(handsets)[:5])
-        source.note(f"holds {len(handsets)} handsets (rnti {shown}); their blocks are added up")
+    if len(ues) > 1:
+        shown = ", ".join(quote(name)[1:-1] for name in sorted(ues)[:5])
+        source.note(f"holds {len(ues)} UEs (rnti {shown}); their blocks are added up")
     times, sizes, corrupted = (part.whole() for part in parts)
     good = (corrupted == 0) & (sizes > 0)
     return _summed(source, times, sizes, good, options)

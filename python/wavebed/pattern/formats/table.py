@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.config.renamed import warn_old_name
 from wavebed.config.units import RATE_UNITS, TIME_UNITS, parse_time
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions
@@ -29,15 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "blocks_of_rows", "looks_like_table"]
 
-SHARE_SCALE = 10**12
+PROBABILITY_SCALE = 10**12
+LOSS_UNIT, OLD_LOSS_UNIT = "probability", "share"
 ROWS_AT_ONCE = 1 << 14
 UNITS = {
     "time": TIME_UNITS,
     "rate": RATE_UNITS,
     "delay": TIME_UNITS,
-    "loss": {"share": SHARE_SCALE, "%": SHARE_SCALE // 100},
+    "loss": {LOSS_UNIT: PROBABILITY_SCALE, "%": PROBABILITY_SCALE // 100},
 }
-MOST = {"time": MAX_NS, "rate": MAX_RATE_BPS, "delay": MAX_NS, "loss": SHARE_SCALE}
+MOST = {"time": MAX_NS, "rate": MAX_RATE_BPS, "delay": MAX_NS, "loss": PROBABILITY_SCALE}
 EXAMPLE = "--columns time=Timestamp:s rate=Throughput:mbit"
 
 
@@ -60,6 +62,9 @@ def _choices(options: ReadOptions) -> tuple[dict[str, tuple[str, int]], int | No
                 raise UserError("--columns every=0s: a row lasts longer than that")
             continue
         column, colon, unit = rest.rpartition(":")
+        if name == "loss" and unit.lower() == OLD_LOSS_UNIT:
+            warn_old_name(f"--columns {item}: {unit}", LOSS_UNIT)
+            unit = LOSS_UNIT
         if not colon or not column or unit.lower() not in UNITS[name]:
             units = ", ".join(UNITS[name])
             raise UserError(f"--columns {item}: the unit is missing or unknown; write {name}=COLUMN:UNIT, in {units}")
@@ -187,7 +192,7 @@ def _assemble(
             now, before = (format_scaled(int(index[place]), 9) + " s" for place in (position, position - 1))
             raise _backwards(source, now, before, int(lines[position]))
         duration = int(index[-1]) + last_length(source, index, options, "row")
-    loss = values["loss"].astype(np.float64) / SHARE_SCALE if "loss" in values else None
+    loss = values["loss"].astype(np.float64) / PROBABILITY_SCALE if "loss" in values else None
     return steps(index, duration, rate_bps=values.get("rate"), delay_ns=values.get("delay"), loss=loss)
 
 

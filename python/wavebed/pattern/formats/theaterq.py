@@ -1,7 +1,7 @@
 """TheaterQ trace files: one entry per line, kept for so many microseconds.
 
 Simple: ``keep_us,latency_ns,rate_bps,loss,limit``. Extended: ``keep_us,latency_ns,jitter_ns,rate_bps,loss,limit,
-dup_prob,dup_delay[,route_id[,queue_id]]``. A loss is a share of 4294967295; a rate of -1 is unlimited. Lines that
+dup_prob,dup_delay[,route_id[,queue_id]]``. A loss is a fraction of 4294967295; a rate of -1 is unlimited. Lines that
 do not begin with a digit are comments, as in TheaterQ.
 """
 
@@ -131,8 +131,8 @@ def _write(pattern: Pattern, options: WriteOptions, shape: str) -> str:
     rates = ["-1"] * count if pattern.rate_bps is None else list(map(str, pattern.rate_bps.tolist()))
     delays = [0] * count if pattern.delay_ns is None else pattern.delay_ns.tolist()
     losses = [0.0] * count if pattern.loss is None else pattern.loss.tolist()
-    units = [round(share * U32_MAX) for share in losses]
-    if any(unit / U32_MAX != share for unit, share in zip(units, losses, strict=True)):
+    units = [round(loss * U32_MAX) for loss in losses]
+    if any(unit / U32_MAX != loss for unit, loss in zip(units, losses, strict=True)):
         options.notes.append("losses are rounded to multiples of 1/4294967295")
     options.notes.append(f"the queue limit is not part of a pattern; each entry gets {LIMIT_PACKETS} packets")
     out = []

@@ -146,7 +146,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     bytes: Annotated[int | None, Key(values.size_bytes, "size of all together; or else `each`")] = None
     each_bytes: Annotated[int | None, Key(values.size_bytes, "size of each, all alike")] = None
     spread: Annotated[
-        float, Key(values.share, "how much sizes differ: standard deviation of their natural logarithm")
+        float, Key(values.percentage, "how much sizes differ: standard deviation of their natural logarithm")
     ] = 0.6
     origin: Annotated[str | None, Key(_origin, "who has them", absent="the first origin")] = None
     needs: Annotated[
