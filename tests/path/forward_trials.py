@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
 LAYOUT_6 = Layout(Span("2001:2::2", 1), Span("2001:2:0:1::2", 4))
 AFTER_S = 0.7
-"""Into a trial of two seconds; what comes before its traffic takes some tenths of a second."""
+"""Into a trial of two seconds."""
+WARM_FRAMES = 1000
+"""More than all that comes before the trial: the warm-up has 128 frames, five times at most."""
 
 
 @dataclass
@@ -71,14 +73,10 @@ def amid(act: Callable[[], None]) -> None:
     """Do something once traffic flows: when the receiving end has counted more than a warm-up sends."""
 
     def wait() -> None:
-        seen = counted()
+        before = counted()
         end = time.monotonic() + 20
-        while time.monotonic() < end:
+        while time.monotonic() < end and counted() - before < WARM_FRAMES:
             time.sleep(0.1)
-            now = counted()
-            if now - seen > 400:  # the warm-up has 2000 frames a second, the trial more
-                break
-            seen = now
         time.sleep(AFTER_S)
         act()
 
