@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
 LAYOUT_6 = Layout(Span("2001:2::2", 1), Span("2001:2:0:1::2", 4))
-AFTER_S = 0.7
-"""Into a trial of two seconds."""
-WARM_FRAMES = 1000
-"""More than all that comes before the trial: the warm-up has 128 frames, five times at most."""
+AMID = 5000
+"""Of the 20 000 frames of a trial of two seconds."""
 
 
 @dataclass
@@ -69,15 +67,15 @@ def segmentation(port: Port, *, on: bool) -> None:
             port.set_offload(name, on=on)
 
 
-def amid(act: Callable[[], None]) -> None:
-    """Do something once traffic flows: when the receiving end has counted more than a warm-up sends."""
+def amid(tester: Tester, act: Callable[[], None]) -> None:
+    """Do something amid the next trial; the tester is calibrated and the path warm, so that all frames are its own."""
+    tester.trial("before", (64,), 10_000, 0.2)
+    before = counted()
 
     def wait() -> None:
-        before = counted()
         end = time.monotonic() + 20
-        while time.monotonic() < end and counted() - before < WARM_FRAMES:
-            time.sleep(0.1)
-        time.sleep(AFTER_S)
+        while time.monotonic() < end and counted() - before < AMID:
+            time.sleep(0.05)
         act()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -125,13 +123,13 @@ def mtu(cable: Cable) -> list[Trial]:
 
 def down(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(lambda: ip("link", "set", "rx0", "down"))
+    amid(tester, lambda: ip("link", "set", "rx0", "down"))
     return [tester.trial("down", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
 
 
 def away(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(lambda: ip("link", "del", "tx0"))
+    amid(tester, lambda: ip("link", "del", "tx0"))
     return [tester.trial("away", (64,), 10_000, 2.0)]
 
 
@@ -141,7 +139,7 @@ def flap(cable: Cable) -> list[Trial]:
         ip("link", "set", "tx0", "up")
 
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(act)
+    amid(tester, act)
     return [tester.trial("flap", (64,), 10_000, 2.0)]
 
 
@@ -149,7 +147,7 @@ def killed(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     pid = cable.rx.pid
     assert pid is not None
-    amid(lambda: os.kill(pid, signal.SIGKILL))
+    amid(tester, lambda: os.kill(pid, signal.SIGKILL))
     return [tester.trial("killed", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
 
 
@@ -167,7 +165,7 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
     segmentation(tx, on=False)
     tester = Tester(tx, rx, LAYOUT)
     if kill:
-        amid(server.kill)
+        amid(tester, server.kill)
     return [tester.trial("peer", (64,), 10_000, 2.0 if kill else 0.3)]
 
 
