@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python test-slow stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python test-python-slow test-python-all test-slow test-all build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page clean
+unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,21 +38,25 @@ demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
 
 test: test-rust test-python  ## the tests, but the slow ones
 
+test-slow: test-python-slow  ## tests of ten seconds and more, which `make test` leaves out
+
+test-all: test-rust test-python-all  ## all tests
+
 test-rust:
 	scripts/system-packages $(TEST_PROGRAMS)
 	cargo test --workspace --quiet --no-fail-fast
 
-test-python: $(STAMP)
-	scripts/system-packages $(TEST_PROGRAMS)
-	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 -m "not alone and not slow" tests/path tests/validation tests/bad_input tests/property tests/unit
-	$(BIN)/pytest -m "alone and not slow" tests/path tests/validation
+build-tests:
+	cargo test --workspace --quiet --no-run
 
-test-slow: $(STAMP)  ## tests of ten seconds and more, which `make test` leaves out
+# First what does not judge times, four at a time, then one by one what does.
+test-python: WHICH := and not slow
+test-python-slow: WHICH := and slow
+test-python test-python-slow test-python-all: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 -m "not alone and slow" tests/path tests/validation tests/unit
-	$(BIN)/pytest -m "alone and slow" tests/path
+	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit
+	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation
 
 stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)
@@ -72,6 +77,9 @@ lint-python: $(STAMP)
 
 fuzz: $(STAMP)   ## every fuzz target for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
+
+build-fuzz:
+	scripts/fuzz 0
 
 bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interleaved run
 	scripts/system-packages $(RUN_PROGRAMS)

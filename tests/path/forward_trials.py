@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
 LAYOUT_6 = Layout(Span("2001:2::2", 1), Span("2001:2:0:1::2", 4))
-AFTER_S = 0.7
-"""Into a trial of two seconds; what comes before its traffic takes some tenths of a second."""
+AMID = 5000
+"""Of the 20 000 frames of a trial of two seconds."""
 
 
 @dataclass
@@ -67,19 +67,15 @@ def segmentation(port: Port, *, on: bool) -> None:
             port.set_offload(name, on=on)
 
 
-def amid(act: Callable[[], None]) -> None:
-    """Do something once traffic flows: when the receiving end has counted more than a warm-up sends."""
+def amid(tester: Tester, act: Callable[[], None]) -> None:
+    """Do something amid the next trial; the tester is calibrated and the path warm, so that all frames are its own."""
+    tester.trial("before", (64,), 10_000, 0.2)
+    before = counted()
 
     def wait() -> None:
-        seen = counted()
         end = time.monotonic() + 20
-        while time.monotonic() < end:
-            time.sleep(0.1)
-            now = counted()
-            if now - seen > 400:  # the warm-up has 2000 frames a second, the trial more
-                break
-            seen = now
-        time.sleep(AFTER_S)
+        while time.monotonic() < end and counted() - before < AMID:
+            time.sleep(0.05)
         act()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -127,13 +123,13 @@ def mtu(cable: Cable) -> list[Trial]:
 
 def down(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(lambda: ip("link", "set", "rx0", "down"))
+    amid(tester, lambda: ip("link", "set", "rx0", "down"))
     return [tester.trial("down", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
 
 
 def away(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(lambda: ip("link", "del", "tx0"))
+    amid(tester, lambda: ip("link", "del", "tx0"))
     return [tester.trial("away", (64,), 10_000, 2.0)]
 
 
@@ -143,7 +139,7 @@ def flap(cable: Cable) -> list[Trial]:
         ip("link", "set", "tx0", "up")
 
     tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(act)
+    amid(tester, act)
     return [tester.trial("flap", (64,), 10_000, 2.0)]
 
 
@@ -151,7 +147,7 @@ def killed(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     pid = cable.rx.pid
     assert pid is not None
-    amid(lambda: os.kill(pid, signal.SIGKILL))
+    amid(tester, lambda: os.kill(pid, signal.SIGKILL))
     return [tester.trial("killed", (64,), 10_000, 2.0), tester.trial("after", (64,), 10_000, 0.2)]
 
 
@@ -169,7 +165,7 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
     segmentation(tx, on=False)
     tester = Tester(tx, rx, LAYOUT)
     if kill:
-        amid(server.kill)
+        amid(tester, server.kill)
     return [tester.trial("peer", (64,), 10_000, 2.0 if kill else 0.3)]
 
 

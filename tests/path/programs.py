@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import subprocess
@@ -71,14 +72,16 @@ _COLLECT = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", {port}))
-print("ready", flush=True)
-s.settimeout(1)
+s.settimeout(60)
 got = []
-try:
-    while True:
-        got.append(s.recv(100).decode())
-except TimeoutError:
-    print(" ".join(got))
+while (data := s.recv(100)) != b"end":
+    got.append(data.decode())
+print(" ".join(got))
+"""
+
+_END = """
+import socket
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"end", ("127.0.0.1", {port}))
 """
 
 
@@ -109,8 +112,6 @@ def least_rtt_ms(lab: Laboratory, **options: object) -> float:
 
 def wait_for_datagrams(lab: Laboratory, host: str) -> None:
     """Wait until something on the host has bound the port."""
-    import time
-
     where = {"server": lab.server, "client": lab.client}.get(host) or lab.edge
     for _ in range(500):
         tables = where.run(["cat", "/proc/net/udp", "/proc/net/udp6"], capture_output=True).stdout
@@ -137,6 +138,22 @@ def arrivals(lab: Laboratory, count: int) -> list[int]:
     """Send numbered datagrams from the client and return those that reach the server, in order of arrival."""
     sink = lab.server.start(python(_COLLECT), stdout=-1)
     wait_for_datagrams(lab, "server")
+    before = _uplink(lab)["offered_segments"]
     lab.client.run(python(_NUMBERED, count=count), check=True, timeout=30)
+    _wait_until_crossed(lab, before + count)
+    lab.server.run(python(_END), check=True, timeout=30)
     assert sink.wait(20) == 0
-    return [int(number) for number in (sink.output()[0] or "").split()[1:]]
+    return [int(number) for number in (sink.output()[0] or "").split()]
+
+
+def _uplink(lab: Laboratory) -> dict[str, int]:
+    """Return the counters of the link from the client."""
+    return cast("list[dict[str, int]]", lab.show()["links"])[1]
+
+
+def _wait_until_crossed(lab: Laboratory, segments: int) -> None:
+    """Wait until the link from the client was offered so many segments, and holds none of them any more."""
+    end = time.monotonic() + 20
+    while (up := _uplink(lab))["offered_segments"] < segments or up["queued_segments"]:
+        assert time.monotonic() < end, f"{up} after 20 s"
+        time.sleep(0.01)

@@ -13,8 +13,6 @@ from wavebed.run.checks import engine_checks
 if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
 
-pytestmark = pytest.mark.alone
-
 _NO_PACKETS = """
 import socket, struct
 device = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
@@ -47,6 +45,7 @@ def broken(summary: dict[str, Any], severity: str) -> list[str]:
     return [check.code for check in engine_checks(summary) if not check.holds and check.severity == severity]
 
 
+@pytest.mark.alone
 def test_what_a_program_sends_that_is_no_ip_is_malformed_and_the_trial_stays_valid() -> None:
     with Path.of(delay="1ms").up() as lab:
         lab.client.run(python(_NO_PACKETS), check=True, capture_output=True)

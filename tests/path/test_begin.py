@@ -8,8 +8,6 @@ import pytest
 import wavebed
 from wavebed.errors import UserError
 
-pytestmark = pytest.mark.alone
-
 
 def test_time_begins_when_it_is_told_to() -> None:
     with wavebed.Path.of(delay="5ms").up(wait=True) as lab:

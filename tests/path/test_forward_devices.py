@@ -17,8 +17,6 @@ from wavebed.errors import MachineError, UserError
 from wavebed.forward.bench import Bench
 from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
 
-pytestmark = pytest.mark.alone
-
 WITHIN_S = 30.0
 AGENT = Path(__file__).with_name("forward_agent.py")
 
@@ -51,6 +49,7 @@ def test_a_frame_crosses_whole_and_the_ttl_is_treated_as_such_a_device_does(kind
     assert answer["receiver_overruns"] == 0
 
 
+@pytest.mark.alone
 def test_a_shaped_device_lets_its_packet_rate_through() -> None:
     # The bucket holds 0.2 s: a busy machine does not always press.
     rate, burst = 2000, 400
@@ -60,6 +59,7 @@ def test_a_shaped_device_lets_its_packet_rate_through() -> None:
     assert answer["received"] == pytest.approx(rate * answer["took_s"] + burst, rel=0.01)
 
 
+@pytest.mark.alone
 def test_a_router_loses_nothing_that_comes_slowly_enough() -> None:
     answer = ask("press", "routing", "0.5", "0.002")
     # The interface also counts what the device itself sends: it asks for its neighbours' addresses.
@@ -78,6 +78,7 @@ def test_a_flooding_device_sends_what_nobody_asked_for() -> None:
     assert [frame["payload"] for frame in answer["frames"] if frame["to"] == answer["rx_mac"]] == ["hello", "again"]
 
 
+@pytest.mark.alone
 def test_a_rebooting_device_loses_its_link_and_gets_it_back() -> None:
     answer = ask("links", "rebooting:after=300ms,down=100ms")
     states = answer["states"]

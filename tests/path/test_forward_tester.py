@@ -12,8 +12,6 @@ import pytest
 
 from wavebed._core import find_core
 
-pytestmark = pytest.mark.alone
-
 AGENT = Path(__file__).with_name("forward_trials.py")
 WITHIN_S = 60.0
 """Each takes a few seconds; the machine may be busy."""
@@ -49,6 +47,7 @@ def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
     assert all(planned[size] - missing <= books["sizes"][size] <= planned[size] for size in planned)
 
 
+@pytest.mark.alone
 def test_every_frame_is_accounted_at_both_ends() -> None:
     paced, mixed, long = ask("exact")
     check_exact(paced, {"64": 20_000})
@@ -128,6 +127,7 @@ def test_a_faulty_device_is_told_from_a_slow_one(device: str, rate_pps: int, sec
     assert code in codes(trial) or (code == "reboot" and set(codes(trial)) & {"port_down", "no_frames"})
 
 
+@pytest.mark.alone
 def test_a_slow_device_loses_what_it_cannot_carry() -> None:
     (trial,) = ask("through", "shaped:rate=2000,burst=20", "64", "8000", "1")
     assert set(codes(trial)) <= {"late"}, trial["refusals"]
@@ -135,5 +135,6 @@ def test_a_slow_device_loses_what_it_cannot_carry() -> None:
     assert trial["books"]["foreign"] == trial["rx"]["rx_packets"] - trial["received"]
     most = 2000 * trial["took_s"] + 20
     assert 0 < trial["received"] <= 1.05 * most  # what was under way when the sender had done is in it
-    if not trial["refusals"]:  # at most a tenth of the frames was late, so that the device rested for no more
-        assert trial["received"] >= 0.85 * most
+    if trial["refusals"]:
+        pytest.skip("inconclusive: more than a tenth of the frames was late, so that the device may have rested")
+    assert trial["received"] >= 0.85 * most

@@ -12,11 +12,10 @@ from programs import arrivals, least_rtt_ms, transfer
 from wavebed.errors import UserError
 from wavebed.path.api import Path
 
-pytestmark = pytest.mark.alone
-
 ROOT = FilePath(__file__).resolve().parents[2]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
 def test_the_round_trip_is_the_commanded_delay(family: str) -> None:
     with Path.of(delay="10ms").up() as lab:
@@ -24,11 +23,13 @@ def test_the_round_trip_is_the_commanded_delay(family: str) -> None:
         assert 20.0 <= least_rtt_ms(lab, family=family) < 22
 
 
+@pytest.mark.alone
 def test_the_directions_have_their_own_delays() -> None:
     with Path.of(down_delay="5ms", up_delay="20ms").up() as lab:
         assert 25.0 <= least_rtt_ms(lab) < 27
 
 
+@pytest.mark.alone
 def test_a_transfer_gets_the_rate_less_its_headers() -> None:
     with Path.of(rate="100mbit", delay="2ms").up() as lab:
         mbps, _, _ = transfer(lab, 10_000_000)
@@ -36,6 +37,7 @@ def test_a_transfer_gets_the_rate_less_its_headers() -> None:
     assert 85 < mbps < 97
 
 
+@pytest.mark.alone
 def test_a_path_without_a_rate_is_fast() -> None:
     with Path.of().up() as lab:
         mbps, _, _ = transfer(lab, 100_000_000)
@@ -85,6 +87,7 @@ def test_duplicates_and_stragglers_arrive_as_commanded() -> None:
     assert sorted(order) == list(range(100)) != order
 
 
+@pytest.mark.alone
 def test_three_hosts_reach_each_other() -> None:
     with Path.load(ROOT / "scenarios/three-hosts.toml", delay="4ms", loss="0%").up() as lab:
         assert 50 <= least_rtt_ms(lab) < 53
@@ -152,6 +155,7 @@ def test_every_kind_of_stage_carries_data(
     assert [link["unaccounted_segments"] for link in links] == [0, 0]
 
 
+@pytest.mark.alone
 def test_changes_act_while_it_runs(tmp_path: FilePath) -> None:
     with Path.of(rate="100mbit", delay="5ms", loss="0%").up() as lab:
         assert 10 <= least_rtt_ms(lab) < 12

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path as FilePath
 
-pytestmark = pytest.mark.alone
-
 ROUND_TRIP_US = 20_000
 
 
@@ -29,6 +27,7 @@ def rows_of(file: FilePath) -> list[dict[str, str]]:
         return list(csv.DictReader(text))
 
 
+@pytest.mark.alone
 def test_flows_are_sampled_each_ten_milliseconds(tmp_path: FilePath) -> None:
     with Path.of(rate="50mbit", delay="10ms", queue="infinite").up(wait=True, log=tmp_path, sample=True) as lab:
         server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
@@ -80,6 +79,7 @@ def check_data_flows(rows: list[dict[str, str]], sent: set[int]) -> None:
         assert 0.5 * total < acked <= total + 1
 
 
+@pytest.mark.alone
 def test_every_processor_is_sampled(tmp_path: FilePath) -> None:
     with Path.of(rate="50mbit").up(log=tmp_path, sample=True):
         time.sleep(0.55)

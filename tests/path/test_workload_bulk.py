@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Outcome, Stage
 
-pytestmark = pytest.mark.alone
-
 RATE_MBPS = 100.0
 TCP_SHARE = 1448 / 1500
 """Payload of a packet of 1500 bytes: 20 bytes of IPv4 and 32 of TCP with time stamps are not."""
@@ -31,6 +29,7 @@ def series(outcome: Outcome, name: str) -> tuple[Sequence[float], Sequence[float
     return found.time_s, found.value
 
 
+@pytest.mark.alone
 def test_a_long_flow_fills_the_link(tmp_path: Path) -> None:
     """At least 90 % of what the headers leave: 8 s include slow start (0.3 s) and cubic's first loss.
 
@@ -58,6 +57,7 @@ def test_a_long_flow_fills_the_link(tmp_path: Path) -> None:
     assert time_s[-1] < span.end_s
 
 
+@pytest.mark.alone
 def test_at_its_limit_it_keeps_its_intervals(tmp_path: Path) -> None:
     table = {"kind": "bulk", "duration": "60s", "direction": "up", "limit": "2s"}
     outcome, about = run_workload(table, KNOWN_PATH, tmp_path)
@@ -69,6 +69,7 @@ def test_at_its_limit_it_keeps_its_intervals(tmp_path: Path) -> None:
     assert about["wall_s"] < 2 + 8  # type: ignore[operator]
 
 
+@pytest.mark.alone
 def test_streams_in_both_directions_use_the_control_that_was_asked_for(tmp_path: Path) -> None:
     table = {"kind": "bulk", "duration": "2s", "direction": "both", "streams": 2, "congestion-control": "reno"}
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
@@ -85,6 +86,7 @@ def test_streams_in_both_directions_use_the_control_that_was_asked_for(tmp_path:
         assert math.isclose(sum(map(sum, parts)), sum(both), rel_tol=0.02)  # type: ignore[arg-type]
 
 
+@pytest.mark.alone
 def test_udp_above_the_rate_loses_what_the_link_does_not_carry(tmp_path: Path) -> None:
     """In 2 s, 120 Mbit/s are offered; the link carries its rate, and its queue holds 500 kB more.
 
@@ -109,6 +111,7 @@ def test_udp_above_the_rate_loses_what_the_link_does_not_carry(tmp_path: Path) -
     assert found["jitter"] is not None
 
 
+@pytest.mark.alone
 def test_udp_below_the_rate_loses_nothing(tmp_path: Path) -> None:
     """Nothing on the path; a receiver that has no time loses some at its socket, which is in the books."""
     table = {"kind": "bulk", "duration": "1s", "protocol": "udp", "rate": "20mbit"}
@@ -130,6 +133,7 @@ def test_an_unknown_congestion_control_fails_with_the_words_of_iperf3(tmp_path: 
     assert outcome.reason.startswith("iperf3: unable to set TCP_CONGESTION")
 
 
+@pytest.mark.alone
 def test_a_server_that_dies_fails_it_at_once(tmp_path: Path) -> None:
     killed_at = 0.0
 

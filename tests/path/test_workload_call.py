@@ -20,18 +20,21 @@ def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
     rtt = found["rtt p50"]
     assert rtt is not None
     assert rtt >= 40
-    # RTCP counts in 1/65536 s, and the ends answer when their event loops come to it.
-    assert rtt < 60 or outcome.doubts
     for direction in ("down", "up"):
-        # A machine without the time for a call must say so.
-        assert found[f"resolution {direction}"] == 360 or outcome.doubts
-        assert (found[f"frozen {direction}"] or 0) < 20 or outcome.doubts
-        assert (found[f"frame rate {direction}"] or 0) >= 15 or outcome.doubts
         assert found[f"packet loss {direction}"] == pytest.approx(0, abs=1)
         first = found[f"time to first frame {direction}"]
         # ICE, DTLS and the first picture take round trips; Chromium itself takes the rest.
         assert first is not None
         assert 60 < first < 3000
+    # A machine without the time for a call says so.
+    if outcome.doubts:
+        pytest.skip(f"inconclusive: {'; '.join(outcome.doubts)}")
+    # RTCP counts in 1/65536 s, and the ends answer when their event loops come to it.
+    assert rtt < 60
+    for direction in ("down", "up"):
+        assert found[f"resolution {direction}"] == 360
+        assert (found[f"frozen {direction}"] or 0) < 20
+        assert (found[f"frame rate {direction}"] or 0) >= 15
 
 
 def test_a_call_takes_no_more_than_a_thin_path_has(tmp_path: Path) -> None:

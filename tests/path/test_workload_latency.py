@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-pytestmark = pytest.mark.alone
-
-
+@pytest.mark.alone
 def test_idle_probes_take_the_round_trip_of_the_path(tmp_path: Path) -> None:
     table = {"kind": "latency", "probe": "both", "duration": "2s", "interval": "10ms"}
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
@@ -31,6 +29,7 @@ def test_idle_probes_take_the_round_trip_of_the_path(tmp_path: Path) -> None:
     assert found["probe loss loaded"] is None
 
 
+@pytest.mark.alone
 def test_a_full_queue_shows_in_the_loaded_window_alone(tmp_path: Path) -> None:
     tables = [
         {"kind": "latency", "probe": "both"},
@@ -72,6 +71,7 @@ def test_lost_probes_are_counted_and_missing(tmp_path: Path) -> None:
     assert list(rtt.time_s) == sorted(rtt.time_s)
 
 
+@pytest.mark.alone
 def test_fresh_connections_take_a_round_trip_for_each_of_their_parts(tmp_path: Path) -> None:
     table = {"kind": "latency", "duration": "4s", "rpm": True}
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)

@@ -11,10 +11,8 @@ from test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, visit
 from wavebed.forward.report.build import page
 from wavebed.forward.report.compare import comparison_page
 from wavebed.forward.tables import compare
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -30,16 +28,6 @@ OUTSIDE = """() => [...document.querySelectorAll("svg.lines path.line")].filter(
   const [top, left] = [area.top - 9, area.left - 9];
   return box.top < top || box.bottom > area.bottom + 9 || box.left < left || box.right > area.right + 9;
 }).length"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=str(find("chromium")), args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

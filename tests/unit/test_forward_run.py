@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports
+from tests.forked import forked
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
@@ -146,12 +147,16 @@ def stored_parts(folder: Path) -> list[str]:
 def test_another_run_on_the_machine_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "lock"))
     read, write = os.pipe()
-    other = os.fork()
-    if other == 0:
+
+    def hold() -> None:
         with measuring():
             os.write(write, b"held")
             signal.pause()
-    os.read(read, 4)
+
+    other = forked(hold)
+    os.close(write)
+    assert os.read(read, 4) == b"held"
+    os.close(read)
     result, _ = measure(order_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
     os.kill(other, signal.SIGKILL)
     os.waitpid(other, 0)
@@ -278,9 +283,7 @@ def broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, how: 
 def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    child = os.fork()
-    if child == 0:
-        broken_off(tmp_path, monkeypatch, "search 64", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    child = forked(lambda: broken_off(tmp_path, monkeypatch, "search 64", lambda: os.kill(os.getpid(), signal.SIGKILL)))
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["journal.jsonl", "raw", "run.json", "series"]
@@ -304,9 +307,9 @@ def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
 def test_a_test_killed_before_its_first_part_ended_leaves_no_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child = os.fork()
-    if child == 0:
-        broken_off(tmp_path, monkeypatch, "throughput", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    child = forked(
+        lambda: broken_off(tmp_path, monkeypatch, "throughput", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    )
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     result = read_forward(tmp_path / "run").result
     assert (result.overload, verdict_of(result)) == ((), "refused")

@@ -121,6 +121,21 @@ def test_an_error_that_nothing_explains_is_not_hidden(monkeypatch: pytest.Monkey
         tester.trial("x", (64,), 1000, 1.0)
 
 
+def test_a_sender_that_fails_because_its_port_was_down_for_a_while_is_a_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tx, rx = fake_ports()
+    tester = between(tx, rx)
+    tester.prepare()
+
+    def send(*_: object, **__: object) -> Sent:
+        tx.carrier_changes += 2
+        raise WavebedError("cannot send through tx0: Network is down")
+
+    monkeypatch.setattr(tx, "send", send)
+    assert codes(tester.trial("x", (64,), 1000, 1.0)) == ["port_down"]
+
+
 def test_a_sender_that_fails_because_its_port_is_down_is_a_verdict() -> None:
     tx, rx = fake_ports()
     tester = between(tx, rx)

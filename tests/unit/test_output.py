@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import stat
 import threading
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from forward_example import device, record
 from report_example import write_example
+from tests.forked import forked
 
 from wavebed import output
 from wavebed.cli import COMMANDS, build_parser, main
@@ -282,11 +284,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 
 def test_a_process_that_is_killed_while_it_writes_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(OLD)
-    child = os.fork()
-    if child == 0:
+
+    def write_half() -> None:
         with replacing(tmp_path / "file") as stream:
             stream.write(b"half")
             stream.flush()
-            os.kill(os.getpid(), 9)
-    os.waitpid(child, 0)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(forked(write_half), 0)[1] == signal.SIGKILL
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": OLD}

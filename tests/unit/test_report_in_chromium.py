@@ -8,10 +8,8 @@ import pytest
 from report_example import write_example
 
 from wavebed.report.build import write_report
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
@@ -73,16 +71,6 @@ class Heard(TypedDict):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_example(tmp_path_factory.mktemp("browser") / "run"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=str(find("chromium")), args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def visit(browser: Browser, report: Path, scheme: str = "light", width: int = 1200) -> tuple[Page, Heard]:

@@ -86,33 +86,43 @@ fn signals_to_the_front_process_reach_the_command() {
     });
 }
 
+/// A hundred kills, in two halves that run beside each other: each round mostly waits.
 #[test]
-fn a_hundred_random_kills_leave_nothing() {
-    on_own_machine("a_hundred_random_kills_leave_nothing", || {
-        let before = traces();
-        let own: Vec<i32> = pids().into_iter().collect();
-        let random = wavebed_link::RandomStream::new(20_261_121, 0);
-        for round in 0..100_u64 {
-            let mut running = start(&busy_lab("random"));
-            let draw = random.word(round);
-            std::thread::sleep(Duration::from_micros(draw % 120_000));
-            let victims: Vec<i32> = pids()
-                .into_iter()
-                .filter(|pid| !own.contains(pid))
-                .collect();
-            let place = usize::try_from(draw >> 40).expect("24 bits") % victims.len();
-            let victim = victims[place];
-            let what = format!("round {round}: {} ({victim})", name_of(victim));
-            // It may have ended by itself since.
-            let _ = kill(victim, KILL);
-            std::thread::sleep(Duration::from_millis(10));
-            if running.child.try_wait().expect("wait").is_none() {
-                let _ = kill(i32::try_from(running.child.id()).expect("a pid"), KILL);
-            }
-            running.end();
-            assert_clean(&before, &what);
-        }
+fn fifty_random_kills_leave_nothing() {
+    on_own_machine("fifty_random_kills_leave_nothing", || kill_at_random(0..50));
+}
+
+#[test]
+fn fifty_more_random_kills_leave_nothing() {
+    on_own_machine("fifty_more_random_kills_leave_nothing", || {
+        kill_at_random(50..100);
     });
+}
+
+fn kill_at_random(rounds: std::ops::Range<u64>) {
+    let before = traces();
+    let own: Vec<i32> = pids().into_iter().collect();
+    let random = wavebed_link::RandomStream::new(20_261_121, 0);
+    for round in rounds {
+        let mut running = start(&busy_lab("random"));
+        let draw = random.word(round);
+        std::thread::sleep(Duration::from_micros(draw % 120_000));
+        let victims: Vec<i32> = pids()
+            .into_iter()
+            .filter(|pid| !own.contains(pid))
+            .collect();
+        let place = usize::try_from(draw >> 40).expect("24 bits") % victims.len();
+        let victim = victims[place];
+        let what = format!("round {round}: {} ({victim})", name_of(victim));
+        // It may have ended by itself since.
+        let _ = kill(victim, KILL);
+        std::thread::sleep(Duration::from_millis(10));
+        if running.child.try_wait().expect("wait").is_none() {
+            let _ = kill(i32::try_from(running.child.id()).expect("a pid"), KILL);
+        }
+        running.end();
+        assert_clean(&before, &what);
+    }
 }
 
 fn name_of(pid: i32) -> String {

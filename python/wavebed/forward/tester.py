@@ -247,7 +247,8 @@ class Tester:
 
     def _why_failed(self, error: WavebedError) -> Refusal | None:
         """Return the state of the ports as the reason of an error, if it explains it."""
-        for port in (self._tx, self._rx):
+        ready = self._ready
+        for port, before in ((self._tx, ready and ready.tx), (self._rx, ready and ready.rx)):
             try:
                 info = port.describe()
             except PortGoneError as gone:
@@ -256,6 +257,8 @@ class Tester:
                 return Refusal("port_down", f"{port.name} went away: {error}", "make the interface again, and the run")
             if not info.up or not info.carrier:
                 return Refusal("port_down", f"{port.name} went down: {error}", f"ip link set {port.name} up")
+            if before and info.carrier_changes != before.carrier_changes:
+                return Refusal("port_down", f"{port.name} was down for a while: {error}", "hold its link up; run again")
         if isinstance(error, _SilentError):
             return Refusal("no_frames", f"the device does not answer any more: {error}", "look whether it still runs")
         return None

@@ -153,6 +153,9 @@ pub struct Rfc8290 {
     old_queues: Vec<usize>,
     quantum: i64,
     limit_packets: usize,
+    /// Packets in all queues, and their bytes.
+    pub length: usize,
+    pub bytes: i64,
     pub batches: u32,
 }
 
@@ -166,21 +169,21 @@ impl Rfc8290 {
             old_queues: vec![],
             quantum,
             limit_packets,
+            length: 0,
+            bytes: 0,
             batches: 0,
         }
     }
 
-    pub fn length(&self) -> usize {
-        self.queues.iter().map(|queue| queue.packets.len()).sum()
-    }
-
     pub fn enqueue(&mut self, p: Packet, queue: usize, log: &mut Vec<Decision>) {
         self.queues[queue].packets.push(p);
+        self.length += 1;
+        self.bytes += p.bytes;
         if !self.new_queues.contains(&queue) && !self.old_queues.contains(&queue) {
             self.new_queues.push(queue);
             self.credits[queue] = self.quantum;
         }
-        if self.length() <= self.limit_packets {
+        if self.length <= self.limit_packets {
             return;
         }
         self.batches += 1;
@@ -195,6 +198,8 @@ impl Rfc8290 {
             let p = self.queues[fattest].packets.remove(0);
             gone += p.bytes;
             number += 1;
+            self.length -= 1;
+            self.bytes -= p.bytes;
             log.push(Decision::Overflowed(p.id));
         }
     }
@@ -219,7 +224,12 @@ impl Rfc8290 {
                 self.old_queues.push(queue);
                 continue;
             }
-            if let Some(p) = self.queues[queue].deque(now, log) {
+            let state = &mut self.queues[queue];
+            let (packets, bytes) = (state.packets.len(), state.bytes());
+            let served = state.deque(now, log);
+            self.length -= packets - state.packets.len();
+            self.bytes -= bytes - state.bytes();
+            if let Some(p) = served {
                 self.credits[queue] -= p.bytes;
                 return Some(p);
             }

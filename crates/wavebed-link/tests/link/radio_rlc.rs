@@ -331,8 +331,16 @@ fn discarding_in_an_outage_of_many_rows_costs_little() {
     let arrivals: Vec<Run> = (0..4000)
         .map(|packet| segment(u64::from(packet) * 4000, packet))
         .collect();
-    let begin = std::time::Instant::now();
+    let begin_ns = processor_ns();
     let outcome = drive(&mut radio(config, air("1", &rows)), &arrivals, 30_000_000);
     assert_eq!(outcome.dropped(Reason::Discard), 4000);
-    assert!(begin.elapsed().as_secs_f64() < 1.0, "{:?}", begin.elapsed());
+    let took_s = (processor_ns() - begin_ns) as f64 / 1e9;
+    assert!(took_s < 1.0, "{took_s} s of the processor");
+}
+
+/// Time that this thread had a processor: what other programs take does not count.
+fn processor_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+    let first = text.split_whitespace().next().expect("three numbers");
+    first.parse().expect("nanoseconds")
 }
