@@ -1,4 +1,4 @@
-"""Runs inside a cell: makes trials between two ends of a cable, does to it what it is told, and prints them."""
+"""Runs inside a sandbox: makes trials between two ends of a cable, does to it what it is told, and prints them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.forward.bench import Bench
 from wavebed.forward.device import read_device
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
+from wavebed.forward.setup import EmulatedSetup
 from wavebed.forward.tester import Tester
 from wavebed.secret import Secret
 
@@ -174,14 +174,14 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
 
 
 def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: float) -> list[Trial]:
-    """A trial through a device on the bench."""
-    bench = stack.enter_context(Bench())
+    """A trial through an emulated device."""
+    setup = stack.enter_context(EmulatedSetup())
     device = read_device(text)
-    device.set_up(bench)
+    device.set_up(setup)
     stack.callback(device.tear_down)
     tx, rx = (
-        stack.enter_context(Port.local(port.interface, netns=port.namespace, core=bench.tester_core))
-        for port in (bench.tx, bench.rx)
+        stack.enter_context(Port.local(port.interface, netns=port.namespace, core=setup.tester_core))
+        for port in (setup.tx, setup.rx)
     )
     return [Tester(tx, rx, device.layout(4)).trial(text, (size,), rate_pps, seconds)]
 

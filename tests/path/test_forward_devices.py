@@ -1,4 +1,4 @@
-"""Devices on the bench: each kind forwards a frame that was made by hand, as such a device should."""
+"""Emulated devices: each kind forwards a frame that was made by hand, as such a device should."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError
-from wavebed.forward.bench import Bench
 from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
+from wavebed.forward.setup import EmulatedSetup
 
 pytestmark = pytest.mark.alone
 
@@ -24,7 +24,7 @@ AGENT = Path(__file__).with_name("forward_agent.py")
 
 
 def ask(*arguments: str) -> dict[str, Any]:
-    command = [find_core(), "cell", "--", sys.executable, str(AGENT), *arguments]
+    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -109,7 +109,7 @@ def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
 
 def test_a_bench_is_made_in_a_cell_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WAVEBED_PIN", raising=False)
-    with pytest.raises(MachineError, match="inside a cell only"), Bench():
+    with pytest.raises(MachineError, match="inside a sandbox only"), EmulatedSetup():
         pass
 
 

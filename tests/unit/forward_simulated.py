@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wavebed.forward.model import Books, Ceiling, Latency, Refusal, Sample, Trial
+from wavebed.forward.model import Ceiling, FrameCounters, Latency, Refusal, Sample, Trial
 from wavebed.forward.trials import TrialLog
 
 Capacity = Callable[[tuple[int, ...]], float]
@@ -89,7 +89,9 @@ class SimulatedTester:
             tx=None,
             rx=None,
             send=None,
-            books=Books(sent - lost, 0, 0, 0, 0, 0, 0, {sizes[0]: sent - lost}, None, None, self.latency, 0, kept),
+            counters=FrameCounters(
+                sent - lost, 0, 0, 0, 0, 0, 0, {sizes[0]: sent - lost}, None, None, self.latency, 0, kept
+            ),
             refusals=() if refusal is None else (refusal,),
             cpu={"busy_max": 0.5},
         )

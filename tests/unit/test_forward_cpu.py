@@ -46,11 +46,11 @@ def softnet(*rows: tuple[int, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], books: str) -> None:
+def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], counters: str) -> None:
     (folder / "net").mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(stat_text)
     (folder / "softirqs").write_text(SOFTIRQS.format(*net_rx))
-    (folder / "net" / "softnet_stat").write_text(books)
+    (folder / "net" / "softnet_stat").write_text(counters)
     (folder / "uptime").write_text(f"{1000 if stat_text == BEFORE else 1010}.00 1.00\n")
 
 

@@ -18,11 +18,11 @@ from wavebed.forward.settings import FULL_GOALS
 def test_a_record_comes_back_from_json_as_it_was_but_for_samples_and_histograms_of_trials() -> None:
     result = example.result()
     back = DeviceResult.from_plain(json.loads(json.dumps(result.to_plain())))
-    assert back.trials[0].books is not None
-    assert back.trials[0].books.sample == ()
-    assert back.trials[0].books.latency is not None
-    assert back.trials[0].books.latency.counts == ()
-    assert back.trials[0].books.latency.p50_s == 3e-5
+    assert back.trials[0].counters is not None
+    assert back.trials[0].counters.sample == ()
+    assert back.trials[0].counters.latency is not None
+    assert back.trials[0].counters.latency.counts == ()
+    assert back.trials[0].counters.latency.p50_s == 3e-5
     assert back.latency[0].counts == result.latency[0].counts
     assert replace(back, trials=()) == replace(result, trials=())
     assert back.to_plain() == result.to_plain()
@@ -30,15 +30,29 @@ def test_a_record_comes_back_from_json_as_it_was_but_for_samples_and_histograms_
 
 def test_sizes_of_frames_stay_numbers() -> None:
     back = DeviceResult.from_plain(json.loads(json.dumps(example.result().to_plain())))
-    assert back.trials[0].books is not None
-    assert back.trials[0].books.sizes == {64: 400_000}
+    assert back.trials[0].counters is not None
+    assert back.trials[0].counters.sizes == {64: 400_000}
     assert back.transmitter.fixed == frozenset({"rx-gro-hw", "rx-lro"})
+
+
+def test_a_record_of_schema_1_has_the_names_of_now() -> None:
+    result = replace(example.result(), trials=())
+    plain = result.to_plain()
+    settings = plain.pop("settings")
+    assert isinstance(settings, dict)
+    assert isinstance(settings["parts"], list)
+    settings = {key.replace("loss_rate_", "ladder_"): value for key, value in settings.items()}
+    settings["parts"] = [str(part).replace("loss-rate", "ladder") for part in settings["parts"]]
+    assert "ladder" in settings["parts"]
+    earlier = {**plain, "version": 1, "settings": settings, "ladders": plain.pop("loss_rates")}
+    del earlier["loss_rates"]
+    assert DeviceResult.from_plain(earlier) == result
 
 
 def test_a_record_of_another_version_is_refused() -> None:
     plain = example.result().to_plain()
     plain["version"] = 99
-    with pytest.raises(UserError, match="version: 99 is not 1"):
+    with pytest.raises(UserError, match="version: 99 is not 2"):
         DeviceResult.from_plain(plain)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.iperf3 import Host, run_study_command, study_command
-from wavebed.forward.model import Counters
+from wavebed.forward.model import InterfaceCounters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +44,8 @@ FAKE_IPERF3 = """
 """
 
 
-def counters(frames: int, size: int) -> Counters:
-    return Counters(0, frames, frames * size, 0, 0, 0, 0, 0, 0, 0, 0, True, {})
+def counters(frames: int, size: int) -> InterfaceCounters:
+    return InterfaceCounters(0, frames, frames * size, 0, 0, 0, 0, 0, 0, 0, 0, True, {})
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(folder: Path, said: object, readings: list[Counters], test: str = "overload"):
+def run(folder: Path, said: object, readings: list[InterfaceCounters], test: str = "overload"):
     (folder / "said").write_text(said if isinstance(said, str) else json.dumps(said))
     remaining = iter(readings)
     last = readings[-1]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from forward_example import LIMIT, SUPER, Bench, device, rates, record
+from forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
 
 from wavebed.forward.findings import GoalFinding
 from wavebed.forward.report.build import page, small_page
@@ -45,7 +45,7 @@ def test_a_device_of_which_all_is_refused_has_no_figure() -> None:
         replace(size, goals=tuple(GoalFinding(goal.goal, "refused", refusal=SUPER) for goal in size.goals))
         for size in result.sizes
     )
-    bare = replace(result, sizes=sizes, overload=(), latency=(), ladders=(), bursts=())
+    bare = replace(result, sizes=sizes, overload=(), latency=(), loss_rates=(), bursts=())
     assert verdict_of(bare) == "refused"
     told = text_of(page(record(bare)))
     assert "✗ refused There is no figure that can be proved." in told
@@ -78,14 +78,14 @@ def test_one_reason_in_many_trials_is_told_once() -> None:
     assert refused_parts(replace(result, overload=(overload,))) == {SUPER: ["overload test"]}
 
 
-def test_books_that_do_not_balance_are_told() -> None:
+def test_counters_that_do_not_balance_are_told() -> None:
     result = device("a", 6e5)
     first = replace(result.trials[0], received=result.trials[0].received - 5)
     told = text_of(page(record(replace(result, trials=(first, *result.trials[1:])))))
     assert "In 1 trials that count, sent is not received + lost." in told
 
 
-def test_books_show_what_was_dropped_at_the_sending_interface() -> None:
+def test_the_accounting_shows_what_was_dropped_at_the_sending_interface() -> None:
     result = device("a", 6e5)
     first = next(trial for trial in result.trials if trial.purpose == "overload")
     assert first.tx is not None
@@ -138,7 +138,7 @@ def test_a_page_with_very_many_trials_stays_below_three_megabytes() -> None:
 def test_a_test_that_ended_at_once_still_has_a_page() -> None:
     bare = replace(
         device("a", 6e5), frames=None, link_mbps=None, probed=(), ceilings=(), sizes=(), overload=(), latency=(),
-        ladders=(), bursts=(), trials=(), plan=(), machine={}, refusals=(SUPER,), took_s=0.0,
+        loss_rates=(), bursts=(), trials=(), plan=(), machine={}, refusals=(SUPER,), took_s=0.0,
     )  # fmt: skip
     told = text_of(page(record(bare)))
     assert "✗ refused" in told
@@ -204,7 +204,7 @@ def test_what_a_stepped_line_says_holds_until_its_next_step() -> None:
 
 
 def test_an_example_forwards_what_it_can() -> None:
-    bench = Bench(100_000.0)
-    trial = bench.trials[bench.trial("x", (64,), 150_000.0)]
+    setup = EmulatedSetup(100_000.0)
+    trial = setup.trials[setup.trial("x", (64,), 150_000.0)]
     assert (trial.sent, trial.received, trial.lost) == (150_000, 100_000, 50_000)
     assert rates(1e6, (64,)).l1_mbps == pytest.approx(672)

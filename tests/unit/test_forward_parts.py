@@ -1,4 +1,4 @@
-"""Overload, ladder, latency and bursts, in virtual time."""
+"""Overload, frame loss rate, latency and bursts, in virtual time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from forward_simulated import SimulatedTester
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts
-from wavebed.forward.ladder import climb_down, shares
 from wavebed.forward.load_latency import base_rate, measure_latency
+from wavebed.forward.loss_rate import measure_loss_rate, shares
 from wavebed.forward.model import Latency, Refusal
 from wavebed.forward.overload import overload
 from wavebed.forward.plan import plan_search
@@ -85,19 +85,19 @@ def test_a_peer_that_is_gone_ends_the_repeats() -> None:
     assert len(overload(tester.log(), "overload", limit_of(tester), 1.0, 6).trials) == 2
 
 
-# Ladder
+# Frame loss rate
 
 
-def test_the_shares_of_a_ladder_go_down_to_the_last_step() -> None:
+def test_the_shares_of_the_frame_loss_rate_test_go_down_to_the_last_step() -> None:
     assert shares(0.1) == (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
     assert len(shares(0.01)) == 100
     assert shares(0.3) == (1.0, 0.7, 0.4)
     assert shares(1.0) == (1.0,)
 
 
-def test_the_ladder_ends_after_two_trials_in_a_row_without_loss() -> None:
+def test_the_frame_loss_rate_test_ends_after_two_trials_in_a_row_without_loss() -> None:
     tester = SimulatedTester(0.75 * 1_488_095)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
     assert [step.share for step in found.steps] == [1.0, 0.9, 0.8, 0.7, 0.6]
     assert found.clean
     losses = [step.loss_ratio for step in found.steps]
@@ -107,22 +107,22 @@ def test_the_ladder_ends_after_two_trials_in_a_row_without_loss() -> None:
 
 def test_one_clean_trial_between_lossy_ones_does_not_end_it() -> None:
     late_after = SimulatedTester(0.75 * 1_488_095, refuse=lambda number, _pps: LATE if number == 5 else None)
-    found = climb_down(late_after.log(), "64", limit_of(late_after), 1.0, 0.1)
+    found = measure_loss_rate(late_after.log(), "64", limit_of(late_after), 1.0, 0.1)
     assert [step.loss_ratio is None for step in found.steps] == [False] * 4 + [True] + [False] * 2
     assert found.steps[4].refusal == LATE
     assert found.clean
 
 
-def test_a_ladder_of_a_device_that_always_loses_never_gets_clean() -> None:
+def test_the_loss_of_a_device_that_always_loses_never_gets_clean() -> None:
     tester = SimulatedTester(10.0)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
     assert len(found.steps) == 10
     assert not found.clean
 
 
-def test_a_refusal_that_speaks_against_the_device_ends_the_ladder() -> None:
+def test_a_refusal_that_speaks_against_the_device_ends_the_frame_loss_rate_test() -> None:
     tester = SimulatedTester(1e5, refuse=lambda number, _pps: DUPLICATES if number == 3 else None)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
     assert [step.refusal for step in found.steps] == [None, None, DUPLICATES]
     assert found.steps[-1].loss_ratio is None
 

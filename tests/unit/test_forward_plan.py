@@ -89,8 +89,8 @@ def test_a_plan_names_every_part_in_its_order() -> None:
         "search 64",
         "search 1518",
         "search IMIX",
-        "ladder 64",
-        "ladder 1518",
+        "loss-rate 64",
+        "loss-rate 1518",
         "latency 64",
         "latency 1518",
         "burst 64",
@@ -109,7 +109,7 @@ def test_what_is_left_shrinks_as_parts_are_done() -> None:
 def test_delays_need_a_search_of_their_sizes_only() -> None:
     settings = replace(ForwardSettings(), parts=("latency",), latency_sizes_bytes=(64,))
     assert list(searched(settings)) == ["64"]
-    assert searched(replace(settings, parts=("ladder",))) == {}
+    assert searched(replace(settings, parts=("loss-rate",))) == {}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def without_sample(trial: Trial) -> Trial:
-    return trial if trial.books is None else replace(trial, books=replace(trial.books, sample=()))
+    return trial if trial.counters is None else replace(trial, counters=replace(trial.counters, sample=()))
 
 
 def test_what_was_written_is_read_back_as_it_was(folder: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_was_written_is_read_back_as_it_was(folder: Path) -> None:
 
 def test_a_trial_that_measured_nothing_is_read_back_as_it_was(tmp_path: Path) -> None:
     told = device("a", 600_000.0)
-    bare = replace(told.trials[0], offered_pps=None, tx=None, rx=None, send=None, books=None, cpu={})
+    bare = replace(told.trials[0], offered_pps=None, tx=None, rx=None, send=None, counters=None, cpu={})
     write_forward(tmp_path / "run", record(replace(told, trials=(bare,))))
     run = read_forward(tmp_path / "run")
     assert run.result.trials == (bare,)
@@ -89,7 +89,7 @@ def test_outputs_of_other_tools_are_kept_compressed(folder: Path) -> None:
 
 def test_run_json_says_what_it_is(folder: Path) -> None:
     told = json.loads((folder / "run.json").read_text())
-    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 1, "in part")
+    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 2, "in part")
     assert told["result"]["device"] == "a"
     assert told["result"]["settings"]["seed"] == 1
     assert told["result"]["trials"] == []
@@ -116,7 +116,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, r"is of schema 2; this wavebed reads schema 1"),
+        ({"schema": 3}, r"is of schema 3; this wavebed reads schema 2"),
         ({"kind": "other"}, r"is not a forwarding test"),
         (
             {"result": {"version": 1}},

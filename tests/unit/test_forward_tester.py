@@ -16,7 +16,7 @@ from wavebed.forward.model import Binding, Refusal, Span
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.forward.model import Counters, Sent, Trial
+    from wavebed.forward.model import InterfaceCounters, Sent, Trial
 
 LAYOUT = Layout(Span("198.18.0.2", 1), Span("198.19.0.2", 16), next_hop="198.18.0.1")
 
@@ -38,8 +38,8 @@ def test_a_trial_within_the_devices_means_loses_nothing() -> None:
     assert trial.tx is not None
     assert trial.rx is not None
     assert trial.tx.tx_packets == trial.rx.rx_packets == 800_000
-    assert trial.books is not None
-    assert len(trial.books.sample) == 3
+    assert trial.counters is not None
+    assert len(trial.counters.sample) == 3
 
 
 def test_a_trial_above_them_loses_the_rest() -> None:
@@ -69,9 +69,9 @@ def test_a_device_faster_than_the_tester_gives_no_number() -> None:
         (FakeDevice(super_packets=True), "super_packets"),
         (FakeDevice(fragments=True), "mtu"),
         (FakeDevice(carrier_flaps=2), "reboot"),
-        (FakeDevice(silent=(1.0, 2.0)), "reboot"),
-        (FakeDevice(silent=(0.0, 0.5)), "reboot"),
-        (FakeDevice(silent=(1.0, 3.0)), "reboot"),
+        (FakeDevice(no_frames=(1.0, 2.0)), "reboot"),
+        (FakeDevice(no_frames=(0.0, 0.5)), "reboot"),
+        (FakeDevice(no_frames=(1.0, 3.0)), "reboot"),
         (FakeDevice(receiver_lost=1), "tester_limit"),
         (FakeDevice(port_drops=1), "tester_limit"),
         (FakeDevice(vanished=1), "unaccounted"),
@@ -129,7 +129,7 @@ def test_a_sender_that_fails_because_its_port_is_down_is_a_verdict() -> None:
     trial = tester.trial("x", (64,), 1000, 1.0)
     assert codes(trial) == ["port_down"]
     assert trial.sent == 0
-    assert trial.books is None
+    assert trial.counters is None
 
 
 def test_a_peer_that_vanishes_is_a_verdict_and_stays_one() -> None:
@@ -184,15 +184,15 @@ def test_emulated_hosts_answer_at_both_ports() -> None:
 def test_delays_need_one_clock() -> None:
     local = fake_tester(FakeDevice())
     assert local.preparation.one_clock
-    books = local.trial("x", (64,), 1000, 1.0).books
-    assert books is not None
-    assert books.latency is not None
-    assert books.latency.p50_s == pytest.approx(20e-6, rel=0.01)
+    counters = local.trial("x", (64,), 1000, 1.0).counters
+    assert counters is not None
+    assert counters.latency is not None
+    assert counters.latency.p50_s == pytest.approx(20e-6, rel=0.01)
     apart = fake_tester(FakeDevice(machines=("one", "two")))
     assert "two machines" in apart.preparation.why_no_latency
-    books = apart.trial("x", (64,), 1000, 1.0).books
-    assert books is not None
-    assert books.latency is None
+    counters = apart.trial("x", (64,), 1000, 1.0).counters
+    assert counters is not None
+    assert counters.latency is None
 
 
 def test_the_best_way_that_works_is_chosen_or_the_wanted_one() -> None:
@@ -331,7 +331,7 @@ def test_counters_that_are_behind_are_waited_for(
     honest = rx.counters
     shown = honest()
 
-    def behind() -> Counters:
+    def behind() -> InterfaceCounters:
         nonlocal shown
         now = honest()
         sent = rx.world.trials

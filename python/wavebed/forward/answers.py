@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.forward.latency import BUCKETS, latency_of
-from wavebed.forward.model import Binding, Books, Ceiling, Counters, PortInfo, Sample, Sent
+from wavebed.forward.model import Binding, Ceiling, FrameCounters, InterfaceCounters, PortInfo, Sample, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,15 +16,15 @@ __all__ = [
     "VERSION",
     "Fields",
     "answer_of",
-    "read_books",
     "read_ceiling",
     "read_counters",
+    "read_frame_counters",
     "read_info",
     "read_probe",
     "read_sent",
 ]
 
-VERSION = 1
+VERSION = 2
 
 _Value = TypeVar("_Value")
 _KINDS: dict[str, type[WavebedError]] = {"wrong": UserError, "cannot": MachineError, "failed": WavebedError}
@@ -205,9 +205,9 @@ def read_info(answer: Fields) -> PortInfo:
     return info
 
 
-def read_counters(answer: Fields) -> Counters:
+def read_counters(answer: Fields) -> InterfaceCounters:
     """Read the answer to ``counters``."""
-    counters = Counters(
+    counters = InterfaceCounters(
         time_ns=answer.integer("time_ns"),
         rx_packets=answer.integer("rx_packets"),
         rx_bytes=answer.integer("rx_bytes"),
@@ -282,7 +282,7 @@ def _by_bucket(value: object) -> dict[int, int]:
 
 
 def _sample(value: object) -> Sample:
-    fields = Fields(value, "books")
+    fields = Fields(value, "frame_counters")
     sample = Sample(
         time_ns=fields.integer("time_ns"), length=fields.integer("length"), data=fields.value("hex", _bytes_of)
     )
@@ -294,14 +294,14 @@ def _bytes_of(value: object) -> bytes:
     return bytes.fromhex(_text(value))
 
 
-def read_books(answer: Fields) -> Books:
-    """Read the answer to ``books``."""
+def read_frame_counters(answer: Fields) -> FrameCounters:
+    """Read the answer to ``frame_counters``."""
     buckets = answer.value("latency", _by_bucket)
     least_ns, most_ns = answer.maybe_integer("latency_min_ns"), answer.maybe_integer("latency_max_ns")
     latency = None
     if least_ns is not None and most_ns is not None:
         latency = latency_of(buckets, least_ns, most_ns)
-    books = Books(
+    counters = FrameCounters(
         unique=answer.integer("unique"),
         duplicates=answer.integer("duplicates"),
         stale=answer.integer("stale"),
@@ -317,4 +317,4 @@ def read_books(answer: Fields) -> Books:
         sample=tuple(_sample(row) for row in answer.rows("sample")),
     )
     answer.end()
-    return books
+    return counters

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wavebed.forward.model import Counters, Refusal
+from wavebed.forward.model import InterfaceCounters, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.layout import Layout
-    from wavebed.forward.model import Books, Ceiling, PortInfo, Sent
+    from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
 
 __all__ = [
     "CEILING_SHARE",
@@ -53,13 +53,13 @@ FOREIGN_PER_S = 20
 OWN_PER_S = 10
 OWN_FLOOR = 20
 """Frames that this machine's kernel sends of itself: router solicitation, multicast listeners, its own neighbours."""
-SILENCE_S = 0.1
-SILENCE_FRAMES = 20
+NO_FRAMES_S = 0.1
+NO_FRAMES_GAPS = 20
 """A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
-LIVELOCK_LOSS = 0.9
-LIVELOCK_SHARE = 0.5
+COLLAPSE_LOSS = 0.9
+COLLAPSE_SHARE = 0.5
 """A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
-what comes in (receive livelock; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
+what comes in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
@@ -68,21 +68,22 @@ GAP_S = 0.9
 class Totals:
     """Counters of a port around a trial.
 
-    The books cannot be opened at the very moment at which the counters are read, so these are read on both sides.
+    The frame counters of a trial do not start at the very moment at which those of the interface are read, so these are
+    read before and after.
 
     Parameters
     ----------
     outer : (Counters, Counters)
-        Before the books were opened, after they were read.
+        Before the trial started, after its frame counters were read.
     inner : (Counters, Counters)
-        After the books were opened, before they were read.
+        After the trial started, before its frame counters were read.
     """
 
-    outer: tuple[Counters, Counters]
-    inner: tuple[Counters, Counters]
+    outer: tuple[InterfaceCounters, InterfaceCounters]
+    inner: tuple[InterfaceCounters, InterfaceCounters]
 
-    def grown(self, read: Callable[[Counters], int]) -> tuple[int, int]:
-        """Return by how much a counter grew while the books were open: at least, at most."""
+    def grown(self, read: Callable[[InterfaceCounters], int]) -> tuple[int, int]:
+        """Return by how much a counter grew during the trial: at least, at most."""
         return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
 
 
@@ -99,7 +100,7 @@ class Evidence:
     planned : int or None
         Frames that should have been sent; ``None``: as many as possible.
     looks : sequence of (int, int)
-        Time and frames in the books so far, before the first was sent and every half second since.
+        Time and frames counted so far, before the first was sent and every half second since.
     tx_is_veth : bool
         The far end of the sending port is the device itself, so that what is dropped between them the device lost.
     """
@@ -109,7 +110,7 @@ class Evidence:
     offered_pps: float | None
     planned: int | None
     sent: Sent
-    books: Books
+    counters: FrameCounters
     tx: Totals
     rx: Totals
     ceiling: Ceiling
@@ -119,7 +120,7 @@ class Evidence:
 
     @property
     def blocked(self) -> int:
-        """Frames that never left this machine; what is dropped at the door of the device itself has left."""
+        """Frames that never left this machine; what the port of the device itself drops has left."""
         if self.tx_is_veth:
             return 0
         _, taken = self.tx.grown(lambda c: c.tx_packets)
@@ -139,24 +140,24 @@ class Evidence:
     @property
     def lost(self) -> int:
         """Frames that left and did not arrive."""
-        return max(0, self.left - self.books.unique)
+        return max(0, self.left - self.counters.unique)
 
     @property
     def test_frames(self) -> int:
-        """Frames of this trial in the books, however often they came."""
-        books = self.books
-        return books.unique + books.duplicates + books.stale + books.damaged
+        """Frames of this trial that were counted, however often they came."""
+        counters = self.counters
+        return counters.unique + counters.duplicates + counters.stale + counters.damaged
 
     @property
-    def booked(self) -> int:
-        """All frames in the books, and those that the receiver knows to have lost."""
-        books = self.books
-        return self.test_frames + books.other_trial + books.foreign + books.receiver_lost
+    def counted(self) -> int:
+        """All frames that were counted, and those that the receiver knows to have lost."""
+        counters = self.counters
+        return self.test_frames + counters.other_trial + counters.foreign + counters.receiver_lost
 
 
-def difference(before: Counters, after: Counters) -> Counters:
+def difference(before: InterfaceCounters, after: InterfaceCounters) -> InterfaceCounters:
     """Return by how much every counter grew; ``up`` is that of `after`."""
-    return Counters(
+    return InterfaceCounters(
         time_ns=after.time_ns - before.time_ns,
         rx_packets=after.rx_packets - before.rx_packets,
         rx_bytes=after.rx_bytes - before.rx_bytes,
@@ -257,8 +258,8 @@ def gap_s(looks: Sequence[tuple[int, int]]) -> float:
     Parameters
     ----------
     looks : sequence of (int, int)
-        Time in nanoseconds and frames so far, beginning before the first frame was sent. The silence before the first
-        and after the last frame is not looked at.
+        Time in nanoseconds and frames so far, beginning before the first frame was sent. The time before the
+        first and after the last frame is left out.
     """
     longest = 0
     since_ns, count = looks[0] if looks else (0, 0)
@@ -294,13 +295,13 @@ def _ports_stayed(e: Evidence) -> list[Refusal]:
 
 
 def _stayed_alive(e: Evidence) -> list[Refusal]:
-    if not e.books.unique or e.books.first_ns is None or e.books.last_ns is None:
+    if not e.counters.unique or e.counters.first_ns is None or e.counters.last_ns is None:
         return []
     remedy = "look whether the device restarted, or whether something stopped it"
-    cut_s = e.took_s - (e.books.last_ns - e.books.first_ns) / NS
-    allowed_s = max(SILENCE_S, SILENCE_FRAMES * e.took_s / e.books.unique)
-    if e.books.unique < (1 - LIVELOCK_LOSS) * e.sent.frames:
-        allowed_s = max(allowed_s, LIVELOCK_SHARE * e.took_s)
+    cut_s = e.took_s - (e.counters.last_ns - e.counters.first_ns) / NS
+    allowed_s = max(NO_FRAMES_S, NO_FRAMES_GAPS * e.took_s / e.counters.unique)
+    if e.counters.unique < (1 - COLLAPSE_LOSS) * e.sent.frames:
+        allowed_s = max(allowed_s, COLLAPSE_SHARE * e.took_s)
     if cut_s > allowed_s:
         return [
             Refusal(
@@ -329,8 +330,8 @@ def _arrived(e: Evidence) -> list[Refusal]:
 
 def _sizes(e: Evidence) -> list[Refusal]:
     expected = set(e.arriving_sizes)
-    longer = {size: count for size, count in e.books.sizes.items() if size > max(expected)}
-    other = {size: count for size, count in e.books.sizes.items() if size not in expected and size not in longer}
+    longer = {size: count for size, count in e.counters.sizes.items() if size > max(expected)}
+    other = {size: count for size, count in e.counters.sizes.items() if size not in expected and size not in longer}
     sent = ", ".join(str(size) for size in sorted(expected))
     refusals = []
     if longer:
@@ -353,11 +354,11 @@ def _sizes(e: Evidence) -> list[Refusal]:
                 "check the MTU of the device's ports",
             )
         )
-    if e.books.damaged and not refusals:
+    if e.counters.damaged and not refusals:
         refusals.append(
             Refusal(
                 "unaccounted",
-                f"{e.books.damaged} frames arrived with a number that was never sent",
+                f"{e.counters.damaged} frames arrived with a number that was never sent",
                 "look for a second tester, or a device that changes payloads",
             )
         )
@@ -365,19 +366,19 @@ def _sizes(e: Evidence) -> list[Refusal]:
 
 
 def _once(e: Evidence) -> list[Refusal]:
-    if not e.books.duplicates:
+    if not e.counters.duplicates:
         return []
     return [
         Refusal(
             "duplicates",
-            f"{e.books.duplicates} of {e.sent.frames} frames arrived more than once",
+            f"{e.counters.duplicates} of {e.sent.frames} frames arrived more than once",
             "look for a loop, a mirror port or two paths between the ports",
         )
     ]
 
 
 def _flood(e: Evidence) -> list[Refusal]:
-    foreign = e.books.foreign + e.books.other_trial
+    foreign = e.counters.foreign + e.counters.other_trial
     allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_SHARE * e.sent.frames)
     if foreign > allowed:
         return [
@@ -387,7 +388,7 @@ def _flood(e: Evidence) -> list[Refusal]:
                 "take everything but the tester off the device, and look what it sends of itself",
             )
         ]
-    if e.test_frames > e.sent.frames and not e.books.duplicates:
+    if e.test_frames > e.sent.frames and not e.counters.duplicates:
         return [
             Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop"),
         ]
@@ -421,7 +422,7 @@ def _kept_rate(e: Evidence) -> list[Refusal]:
 def _tester_limit(e: Evidence) -> list[Refusal]:
     refusals = []
     limit = CEILING_SHARE * e.ceiling.pps
-    received = e.books.unique / e.took_s if e.took_s > 0 else 0.0
+    received = e.counters.unique / e.took_s if e.took_s > 0 else 0.0
     rates = [("received", received)]
     if e.offered_pps is not None:
         rates.append(("offered", e.offered_pps))
@@ -444,11 +445,11 @@ def _tester_limit(e: Evidence) -> list[Refusal]:
                 "use a faster tester, or give the ports a processor of their own",
             )
         )
-    if e.books.receiver_lost:
+    if e.counters.receiver_lost:
         refusals.append(
             Refusal(
                 "tester_limit",
-                f"the tester, not the device, was the limit: its receiver lost {e.books.receiver_lost} frames",
+                f"the tester, not the device, was the limit: its receiver lost {e.counters.receiver_lost} frames",
                 "offer less, or give the receiving port a processor of its own",
             )
         )
@@ -467,7 +468,7 @@ def _tester_limit(e: Evidence) -> list[Refusal]:
 def _dropped_at_receiver(e: Evidence) -> int:
     """Return the frames that the receiving interface dropped; what it dropped of foreign frames is no matter."""
     _, dropped = e.rx.grown(lambda c: c.rx_dropped + c.rx_errors + c.rx_missed)
-    return max(0, dropped - e.books.foreign)
+    return max(0, dropped - e.counters.foreign)
 
 
 def _blocked(e: Evidence) -> list[Refusal]:
@@ -483,7 +484,7 @@ def _blocked(e: Evidence) -> list[Refusal]:
 
 
 def _accounted(e: Evidence) -> list[Refusal]:
-    """Hold books and interfaces against each other.
+    """Compare the frame counters with those of the interfaces.
 
     What a veth pair counts (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
     ``rx_packets`` of the other once the receiving end has taken it, also when an XDP program then drops it. A frame
@@ -514,19 +515,19 @@ def _accounted(e: Evidence) -> list[Refusal]:
             )
         )
     came_least, came_most = e.rx.grown(lambda c: c.rx_packets)
-    if not came_least <= e.booked <= came_most:
+    if not came_least <= e.counted <= came_most:
         refusals.append(
             Refusal(
                 "unaccounted",
-                f"{e.names[1]} counted {came_most} frames and the books have {e.booked}",
+                f"{e.names[1]} counted {came_most} frames and its receiver {e.counted}",
                 "choose another way to receive (--receiver): not every driver counts what XDP takes",
             )
         )
-    if e.books.stale:
+    if e.counters.stale:
         refusals.append(
             Refusal(
                 "unaccounted",
-                f"{e.books.stale} frames came so late that nobody knows whether they had come before",
+                f"{e.counters.stale} frames came so late that nobody knows whether they had come before",
                 "look what reorders frames so much",
             )
         )

@@ -23,21 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "FINDINGS_VERSION",
+    "SCHEMA",
+    "SCHEMAS_READ",
     "Bound",
     "BurstFinding",
     "DeviceResult",
     "GoalFinding",
     "GoalOutcome",
-    "LadderFinding",
-    "LadderStep",
     "LatencyFinding",
+    "LossRateFinding",
+    "LossRateStep",
     "OverloadFinding",
     "PartTime",
     "SizeFinding",
 ]
 
-FINDINGS_VERSION = 1
+SCHEMA = 2
+"""Version of the record and of its tables."""
+SCHEMAS_READ = (1, SCHEMA)
 
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
@@ -249,13 +252,13 @@ class LatencyFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class LadderStep:
-    """One step of the frame-loss ladder.
+class LossRateStep:
+    """One step of the frame loss rate test.
 
     Parameters
     ----------
     share : float
-        Of the ladder's maximum, 0 to 1.
+        Of the highest load, 0 to 1.
     loss_ratio : float or None
         ``None`` if the trial was refused.
     """
@@ -269,7 +272,7 @@ class LadderStep:
 
 
 @dataclass(frozen=True, slots=True)
-class LadderFinding:
+class LossRateFinding:
     """Frame loss by load (RFC 2544, section 26.3).
 
     Parameters
@@ -288,7 +291,7 @@ class LadderFinding:
     sizes_bytes: tuple[int, ...]
     maximum: Rates
     limited_by: Literal["line_rate", "tester"]
-    steps: tuple[LadderStep, ...]
+    steps: tuple[LossRateStep, ...]
     clean: bool
 
 
@@ -372,7 +375,7 @@ class DeviceResult:
     device : str
         Its name, as the user gave it.
     kind : str
-        What it is: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for one made for the purpose, or
+        What it is: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for an emulated one, or
         ``external``.
     started : str
         ISO 8601 with zone.
@@ -394,7 +397,7 @@ class DeviceResult:
         How fast the tester is by itself.
     sizes : tuple of SizeFinding
         Loss-free searches, mixes last.
-    overload, latency, ladders, bursts
+    overload, latency, loss_rates, bursts
         The other parts.
     trials : tuple of Trial
         Every trial in order, refused ones too.
@@ -426,7 +429,7 @@ class DeviceResult:
     sizes: tuple[SizeFinding, ...] = ()
     overload: tuple[OverloadFinding, ...] = ()
     latency: tuple[LatencyFinding, ...] = ()
-    ladders: tuple[LadderFinding, ...] = ()
+    loss_rates: tuple[LossRateFinding, ...] = ()
     bursts: tuple[BurstFinding, ...] = ()
     trials: tuple[Trial, ...] = ()
     refusals: tuple[Refusal, ...] = ()
@@ -444,7 +447,7 @@ class DeviceResult:
         slim = replace(self, trials=tuple(_slim(trial) for trial in self.trials))
         plain = to_plain(slim)
         assert isinstance(plain, dict)
-        return {"version": FINDINGS_VERSION, **plain}
+        return {"version": SCHEMA, **plain}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Plain]) -> DeviceResult:
@@ -456,14 +459,25 @@ class DeviceResult:
             If it is of another version, or not such a record.
         """
         version = plain.get("version")
-        if version != FINDINGS_VERSION:
-            raise UserError(f"version: {version!r} is not {FINDINGS_VERSION}: read it with the wavebed that wrote it")
-        return from_plain(cls, {key: value for key, value in plain.items() if key != "version"})
+        if version not in SCHEMAS_READ:
+            raise UserError(f"version: {version!r} is not {SCHEMA}: read it with the wavebed that wrote it")
+        return from_plain(cls, _of_now({key: value for key, value in plain.items() if key != "version"}))
+
+
+def _of_now(plain: dict[str, Plain]) -> dict[str, Plain]:
+    """Return a record with the names of this schema; schema 1 called the frame loss rate test a ladder."""
+    settings = plain.get("settings")
+    if isinstance(settings, dict):
+        settings = {key.replace("ladder_", "loss_rate_"): value for key, value in settings.items()}
+        if isinstance(parts := settings.get("parts"), list):
+            settings["parts"] = ["loss-rate" if part == "ladder" else part for part in parts]
+        plain["settings"] = settings
+    return {{"ladders": "loss_rates"}.get(key, key): value for key, value in plain.items()}
 
 
 def _slim(trial: Trial) -> Trial:
-    books = trial.books
-    if books is None:
+    counters = trial.counters
+    if counters is None:
         return trial
-    latency = replace(books.latency, counts=()) if books.latency else None
-    return replace(trial, books=replace(books, latency=latency, sample=()))
+    latency = replace(counters.latency, counts=()) if counters.latency else None
+    return replace(trial, counters=replace(counters, latency=latency, sample=()))

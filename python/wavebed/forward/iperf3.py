@@ -21,7 +21,7 @@ from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, Study
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wavebed.forward.model import Counters
+    from wavebed.forward.model import InterfaceCounters
 
 __all__ = ["STUDY_TESTS", "Host", "Iperf3Run", "run_study_command", "study_command"]
 
@@ -115,7 +115,7 @@ def study_command(server: str, payload_bytes: int, seconds: int) -> list[str]:
 
 
 def run_study_command(
-    test: TestName, client: Host, server: Host, counters: Callable[[], Counters], seconds: int = 10
+    test: TestName, client: Host, server: Host, counters: Callable[[], InterfaceCounters], seconds: int = 10
 ) -> Iperf3Run:
     """Run one of the study's two commands.
 
@@ -236,7 +236,7 @@ def _run_client(command: list[str], limit_s: float) -> str:
     return done.stdout
 
 
-def _settled(counters: Callable[[], Counters], within_s: float = 2.0) -> Counters:
+def _settled(counters: Callable[[], InterfaceCounters], within_s: float = 2.0) -> InterfaceCounters:
     """Read the counters when nothing comes any more."""
     end_s = time.monotonic() + within_s
     last = counters()

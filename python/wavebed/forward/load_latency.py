@@ -46,7 +46,7 @@ def measure_latency(
 
 
 def _finding(name: str, share: float, base: str, offered: Rates, place: int, trial: Trial) -> LatencyFinding:
-    latency = trial.books.latency if trial.books and not trial.refusals else None
+    latency = trial.counters.latency if trial.counters and not trial.refusals else None
     enough = latency is not None and latency.count >= FEWEST_FRAMES
     return LatencyFinding(
         name=name,

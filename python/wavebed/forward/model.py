@@ -1,4 +1,4 @@
-"""What the parts of the forwarding test hand to each other: ports, frames, trials, findings."""
+"""Types of the forwarding test: ports, frames, counters, trials."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Binding",
-    "Books",
     "Ceiling",
-    "Counters",
+    "FrameCounters",
     "FrameSpec",
+    "InterfaceCounters",
     "Latency",
     "PortInfo",
     "Refusal",
@@ -88,7 +88,7 @@ class PortInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class InterfaceCounters:
     """Counters of an interface since it was made (request ``counters``)."""
 
     time_ns: int
@@ -150,8 +150,8 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
-    """What a receiving port counted (request ``books``); every frame is in exactly one of the first six."""
+class FrameCounters:
+    """Frames that a receiving port counted (request ``frame_counters``); each is in exactly one of the first six."""
 
     unique: int
     duplicates: int
@@ -216,11 +216,11 @@ class Trial:
     sent_pps: float
     received_pps: float
     took_s: float
-    tx: Counters | None
-    rx: Counters | None
+    tx: InterfaceCounters | None
+    rx: InterfaceCounters | None
     """Counters' differences over the trial."""
     send: Sent | None
-    books: Books | None
+    counters: FrameCounters | None
     refusals: Sequence[Refusal] = ()
     cpu: Mapping[str, float] = field(default_factory=dict)
 
@@ -261,5 +261,5 @@ def blank_trial(purpose: str, sizes: tuple[int, ...], offered_pps: float | None,
         tx=None,
         rx=None,
         send=None,
-        books=None,
+        counters=None,
     )

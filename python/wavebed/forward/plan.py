@@ -28,7 +28,7 @@ from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
 from wavebed.forward.burst import most_steps
-from wavebed.forward.ladder import shares
+from wavebed.forward.loss_rate import shares
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ __all__ = [
     "SearchPlan",
     "Span",
     "burst_sizes",
-    "ladder_sizes",
     "latency_sizes",
+    "loss_rate_sizes",
     "overload_names",
     "plan",
     "plan_search",
@@ -223,8 +223,8 @@ def plan(settings: ForwardSettings, overhead_s: float) -> Plan:
             items.append(PlanItem(name, trial.times(settings.overload_repeats)))
     search = plan_search(settings.goals).span(overhead_s)
     items += [PlanItem(f"search {name}", search) for name in searched(settings)]
-    if "ladder" in settings.parts:
-        items += [PlanItem(f"ladder {size}", _ladder(settings, overhead_s)) for size in ladder_sizes(settings)]
+    if "loss-rate" in settings.parts:
+        items += [PlanItem(f"loss-rate {size}", _loss_rate(settings, overhead_s)) for size in loss_rate_sizes(settings)]
     if "latency" in settings.parts:
         items += [PlanItem(f"latency {size}", _latency(settings, overhead_s)) for size in latency_sizes(settings)]
     if "burst" in settings.parts:
@@ -248,9 +248,9 @@ def searched(settings: ForwardSettings) -> dict[str, tuple[int, ...]]:
     return {**named, **settings.mixes} if "imix" in settings.parts else named
 
 
-def ladder_sizes(settings: ForwardSettings) -> tuple[int, ...]:
-    """Return the sizes of the frame-loss ladder."""
-    return settings.ends_bytes if settings.ladder_sizes_bytes is None else settings.ladder_sizes_bytes
+def loss_rate_sizes(settings: ForwardSettings) -> tuple[int, ...]:
+    """Return the sizes of the frame loss rate test."""
+    return settings.ends_bytes if settings.loss_rate_sizes_bytes is None else settings.loss_rate_sizes_bytes
 
 
 def latency_sizes(settings: ForwardSettings) -> tuple[int, ...]:
@@ -263,10 +263,10 @@ def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
     return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
 
 
-def _ladder(settings: ForwardSettings, overhead_s: float) -> Span:
-    """Every step at most; half of them are expected, since where the ladder ends is not known."""
-    steps = len(shares(settings.ladder_step))
-    trial = settings.ladder_trial_s
+def _loss_rate(settings: ForwardSettings, overhead_s: float) -> Span:
+    """Every step at most; half of them are expected, since the load at which it ends is not known."""
+    steps = len(shares(settings.loss_rate_step))
+    trial = settings.loss_rate_trial_s
     return Span(max(steps / 2, 1) * (trial + overhead_s), steps * (trial + CARE * overhead_s))
 
 

@@ -12,9 +12,9 @@ from wavebed.errors import UserError
 from wavebed.forward.answers import (
     Fields,
     answer_of,
-    read_books,
     read_ceiling,
     read_counters,
+    read_frame_counters,
     read_info,
     read_probe,
     read_sent,
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from wavebed.forward.model import Binding, Books, Ceiling, Counters, FrameSpec, PortInfo, Sent, Span
+    from wavebed.forward.model import (
+        Binding,
+        Ceiling,
+        FrameCounters,
+        FrameSpec,
+        InterfaceCounters,
+        PortInfo,
+        Sent,
+        Span,
+    )
     from wavebed.secret import Secret
 
 __all__ = ["Port", "PortGoneError", "TesterPort", "frames_object"]
@@ -52,7 +61,7 @@ class TesterPort(Protocol):
     def describe(self) -> PortInfo:
         """Return what the interface is."""
 
-    def counters(self) -> Counters:
+    def counters(self) -> InterfaceCounters:
         """Return the interface's counters now."""
 
     def set_offload(self, name: str, *, on: bool) -> bool:
@@ -68,10 +77,10 @@ class TesterPort(Protocol):
         """Return the MAC address of `address`."""
 
     def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
-        """Open the books of a trial and return the way to receive."""
+        """Start the frame counters of a trial at zero and return the way to receive."""
 
-    def books(self) -> Books:
-        """Return the books so far."""
+    def frame_counters(self) -> FrameCounters:
+        """Return the frame counters so far."""
 
     def send(
         self,
@@ -208,7 +217,7 @@ class Port:
         """Return what the interface is."""
         return read_info(self._ask("describe", QUICK_S))
 
-    def counters(self) -> Counters:
+    def counters(self) -> InterfaceCounters:
         """Return the interface's counters now."""
         return read_counters(self._ask("counters", QUICK_S))
 
@@ -243,7 +252,7 @@ class Port:
         return mac
 
     def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
-        """Open the books of a trial and return the way to receive."""
+        """Start the frame counters of a trial at zero and return the way to receive."""
         answer = self._ask(
             "receive", ATTACH_S, frames=frames_object(frames), trial=trial, sample=sample, receiver=receiver
         )
@@ -251,9 +260,9 @@ class Port:
         answer.end()
         return kind
 
-    def books(self) -> Books:
-        """Return the books so far."""
-        return read_books(self._ask("books", QUICK_S))
+    def frame_counters(self) -> FrameCounters:
+        """Return the frame counters so far."""
+        return read_frame_counters(self._ask("frame_counters", QUICK_S))
 
     def send(
         self,

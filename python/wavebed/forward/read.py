@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
-from wavebed.forward.findings import DeviceResult
-from wavebed.forward.model import Books, Counters, Latency, Refusal, Sent, Trial
+from wavebed.forward.findings import SCHEMA, SCHEMAS_READ, DeviceResult
+from wavebed.forward.model import FrameCounters, InterfaceCounters, Latency, Refusal, Sent, Trial
 from wavebed.forward.record import (
-    BOOKS,
-    COUNTERS,
+    FRAME_COUNTERS,
+    INTERFACE_COUNTERS,
     KIND,
     LATENCY,
     LATENCY_TABLE,
-    SCHEMA,
     SCHEMAS,
     SENT,
     SERIES_FOLDER,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ForwardRun", "read_forward"]
 
-_Part = TypeVar("_Part", Sent, Counters)
+_Part = TypeVar("_Part", Sent, InterfaceCounters)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class ForwardRun:
             raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(SCHEMAS)}")
         file = self.folder / SERIES_FOLDER / f"{name}.parquet"
         table = read_parquet(file)
+        # In schema 1 the columns of the frame counters began with `books_`.
+        table = table.rename_columns([re.sub("^books_", "counters_", column) for column in table.column_names])
         if table.schema.names != SCHEMAS[name].names:
             raise UserError(f"{file}: has other columns than documented: the results are not whole")
         return table
@@ -116,8 +118,8 @@ def read_forward(folder: Path) -> ForwardRun:
     data = read_json(file, "the results are not whole")
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
-    if data.get("schema") != SCHEMA:
-        found = data.get("schema")
+    found = data.get("schema")
+    if found not in SCHEMAS_READ:
         raise UserError(
             f"{file}: is of schema {found}; this wavebed reads schema {SCHEMA}: use the version that wrote it"
         )
@@ -159,25 +161,25 @@ def _trial(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, 
         tx=_port("tx_port", row),
         rx=_port("rx_port", row),
         send=_made(Sent, _cells("send", row, SENT)),
-        books=_books(row, sizes, counts),
+        counters=_counters(row, sizes, counts),
         refusals=tuple(Refusal(**refusal) for refusal in refusals),
         cpu=dict(cast("list[tuple[str, float]]", row["cpu"])),
     )
 
 
-def _books(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> Books | None:
-    found = _cells("books", row, BOOKS)
+def _counters(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> FrameCounters | None:
+    found = _cells("counters", row, FRAME_COUNTERS)
     if found["unique"] is None:
         return None
     told = _cells("latency", row, LATENCY)
     latency = None if told["count"] is None else Latency(**told, counts=tuple(counts))  # type: ignore[arg-type]
-    return Books(**found, sizes=dict(sizes), latency=latency)  # type: ignore[arg-type]
+    return FrameCounters(**found, sizes=dict(sizes), latency=latency)  # type: ignore[arg-type]
 
 
-def _port(prefix: str, row: Row) -> Counters | None:
-    found = _cells(prefix, row, COUNTERS)
+def _port(prefix: str, row: Row) -> InterfaceCounters | None:
+    found = _cells(prefix, row, INTERFACE_COUNTERS)
     driver = dict(cast("list[tuple[str, int]]", row[f"{prefix}_driver"] or []))
-    return _made(Counters, {**found, "driver": driver})
+    return _made(InterfaceCounters, {**found, "driver": driver})
 
 
 def _made(kind: type[_Part], cells: Row) -> _Part | None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wavebed.forward.model import Books, Counters, Latency, Sent
+from wavebed.forward.findings import SCHEMA
+from wavebed.forward.model import FrameCounters, InterfaceCounters, Latency, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from wavebed.forward.findings import DeviceResult
 
 __all__ = [
-    "BOOKS",
-    "COUNTERS",
+    "FRAME_COUNTERS",
+    "INTERFACE_COUNTERS",
     "KIND",
     "LATENCY",
     "LATENCY_TABLE",
     "RAW_FOLDER",
     "SAMPLE_FILE",
-    "SCHEMA",
     "SCHEMAS",
     "SENT",
     "SERIES_FOLDER",
@@ -36,8 +36,6 @@ __all__ = [
     "ForwardRecord",
 ]
 
-SCHEMA = 1
-"""Version of the files; `run.json` and every table have it."""
 KIND = "forward"
 """The ``kind`` in `run.json`, by which a reader knows what it has."""
 SERIES_FOLDER, RAW_FOLDER = "series", "raw"
@@ -46,11 +44,15 @@ TRIALS_TABLE, LATENCY_TABLE, SIZES_TABLE = "trials", "latency", "sizes"
 
 SENT = {item.name: pa.string() if item.name == "sender" else pa.int64() for item in fields(Sent)}
 """Columns ``send_NAME``."""
-COUNTERS = {
-    item.name: pa.bool_() if item.name == "up" else pa.int64() for item in fields(Counters) if item.name != "driver"
+INTERFACE_COUNTERS = {
+    item.name: pa.bool_() if item.name == "up" else pa.int64()
+    for item in fields(InterfaceCounters)
+    if item.name != "driver"
 }
 """Columns ``tx_port_NAME`` and ``rx_port_NAME``."""
-BOOKS = {item.name: pa.int64() for item in fields(Books) if item.name not in ("sizes", "latency", "sample")}
+FRAME_COUNTERS = {
+    item.name: pa.int64() for item in fields(FrameCounters) if item.name not in ("sizes", "latency", "sample")
+}
 """Columns ``books_NAME``."""
 LATENCY = {
     item.name: pa.int64() if item.name == "count" else pa.float64() for item in fields(Latency) if item.name != "counts"
@@ -85,11 +87,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         ("refusals", _REFUSALS),
         ("cpu", pa.map_(pa.string(), pa.float64())),
         *_prefixed("send", SENT),
-        *_prefixed("books", BOOKS),
+        *_prefixed("counters", FRAME_COUNTERS),
         *_prefixed("latency", LATENCY),
-        *_prefixed("tx_port", COUNTERS),
+        *_prefixed("tx_port", INTERFACE_COUNTERS),
         ("tx_port_driver", _COUNTS),
-        *_prefixed("rx_port", COUNTERS),
+        *_prefixed("rx_port", INTERFACE_COUNTERS),
         ("rx_port_driver", _COUNTS),
     ),
     LATENCY_TABLE: _schema(

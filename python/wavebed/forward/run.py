@@ -1,4 +1,4 @@
-"""A forwarding test from its order to its folder: plan said, parts run, other tools beside, record and page written."""
+"""A forwarding test from its specification to its folder: the plan, the parts, other tools, the record and the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBe
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.forward.cpu import open_meter
-from wavebed.forward.cpu.book import CpuBook
+from wavebed.forward.cpu.log import CpuLog
 from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.session import Setup, set_up
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from wavebed.experiment.events import Event
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.forward.command import Order
+    from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Ceiling
-    from wavebed.forward.tell import Speaker
+    from wavebed.forward.tell import Progress
 
-__all__ = ["Outcome", "measure", "run_order"]
+__all__ = ["Outcome", "measure", "run_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class Outcome:
 
 
 class Watched:
-    """A tester that ends the test at Ctrl-C instead of losing it, and tells the processor's book of each trial.
+    """A tester that ends the test at Ctrl-C instead of losing it, and hands each trial to the log of the processor.
 
     A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
     nothing else, so that a second one does not lose what is being written.
     """
 
     def __init__(
-        self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None, neighbours: Neighbours
+        self, tester: Tester, cpu_log: CpuLog | None, overruns: Callable[[], int] | None, neighbours: Neighbours
     ) -> None:
-        self._tester, self._book, self._overruns, self._neighbours = tester, book, overruns, neighbours
+        self._tester, self._cpu_log, self._overruns, self._neighbours = tester, cpu_log, overruns, neighbours
         self._breakable = False
         self.interrupted = False
 
@@ -139,12 +139,12 @@ class Watched:
             trial = replace(
                 trial, refusals=(*trial.refusals, Refusal("tester_limit", reason, "leave the machine alone"))
             )
-        if self._book is not None:
-            self._book.hear(trial)
+        if self._cpu_log is not None:
+            self._cpu_log.hear(trial)
         return trial
 
 
-def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: Speaker) -> Outcome:
+def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: Progress) -> Outcome:
     """Do what was asked.
 
     Raises
@@ -170,10 +170,10 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
             journal.open(folder)
 
     try:
-        with Journal(Teller(speaker), kept=KEPT) as journal:
-            journal.emit(RunBegun(kind="forward", title=order.name))
-            with set_up(order) as setup:
-                result, interrupted = measure(order, setup, journal.emit, raw, lambda found: keep(_unfinished(found)))
+        with Journal(Teller(progress), kept=KEPT) as journal:
+            journal.emit(RunBegun(kind="forward", title=spec.name))
+            with set_up(spec) as setup:
+                result, interrupted = measure(spec, setup, journal.emit, raw, lambda found: keep(_unfinished(found)))
             keep(result)
             parts = sum(part.took_s is not None for part in result.plan)
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=parts))
@@ -193,7 +193,7 @@ def _unfinished(result: DeviceResult) -> DeviceResult:
 
 
 def measure(
-    order: Order,
+    spec: ForwardSpec,
     setup: Setup,
     emit: Callable[[Event], None],
     raw: dict[str, bytes],
@@ -217,39 +217,39 @@ def measure(
     bool
         Whether it was interrupted.
     """
-    meter = None if order.cpu is None else open_meter(order.cpu, setup.cores)
+    meter = None if spec.cpu is None else open_meter(spec.cpu, setup.cores)
     met: dict[str, None] = {}
     with nullcontext() if meter is None else closing(meter), measuring() as neighbours:
-        book = None if meter is None else CpuBook(meter)
-        if book is not None:
-            book.try_out()
+        cpu_log = None if meter is None else CpuLog(meter)
+        if cpu_log is not None:
+            cpu_log.try_out()
         emit(StepBegun(step="looking for the device"))
-        tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
-        watched = Watched(tester, book, setup.overruns, neighbours)
-        about = _about(order, setup, tester)
+        tester = Tester(setup.tx, setup.rx, setup.layout, sender=spec.sender, cpu=cpu_log)
+        watched = Watched(tester, cpu_log, setup.overruns, neighbours)
+        about = _about(spec, setup, tester)
         watched.listen()
 
         def doubted(found: DeviceResult) -> DeviceResult:
             alone = neighbours.check()
             if not alone.holds:
                 met[alone.evidence] = None
-            return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ()), *met))
+            return replace(found, doubts=(*found.doubts, *setup.doubts, *(cpu_log.doubts if cpu_log else ()), *met))
 
         to_keep = None if keep is None else lambda found: keep(doubted(found))
-        result = doubted(run_suite(watched, order.settings, about, emit, keep=to_keep))
-        if order.beside and not result.refusals:
+        result = doubted(run_suite(watched, spec.settings, about, emit, keep=to_keep))
+        if spec.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, emit, raw)
     return result, watched.interrupted
 
 
-def _about(order: Order, setup: Setup, tester: Tester) -> About:
+def _about(spec: ForwardSpec, setup: Setup, tester: Tester) -> About:
     from wavebed.result.machine import machine
 
     ready = tester.preparation
-    sizes = order.settings.sizes_bytes
+    sizes = spec.settings.sizes_bytes
     return About(
-        device=order.name,
+        device=spec.name,
         kind=setup.kind,
         transmitter=ready.tx,
         receiver=ready.rx,

@@ -19,9 +19,9 @@ __all__ = [
 ]
 
 GoalName: TypeAlias = Literal["rfc2544", "ndr", "pdr"]
-Part: TypeAlias = Literal["search", "overload", "ladder", "latency", "burst", "imix"]
+Part: TypeAlias = Literal["search", "overload", "loss-rate", "latency", "burst", "imix"]
 
-PARTS: tuple[Part, ...] = ("overload", "search", "imix", "ladder", "latency", "burst")
+PARTS: tuple[Part, ...] = ("overload", "search", "imix", "loss-rate", "latency", "burst")
 """In the order in which they run: latency needs what the search found."""
 
 
@@ -130,9 +130,9 @@ class ForwardSettings:
     warm_up_s: float = 2.0
     overload_trial_s: float = 10.0
     overload_repeats: int = 6
-    ladder_trial_s: float = 10.0
-    ladder_step: float = 0.1
-    ladder_sizes_bytes: tuple[int, ...] | None = None
+    loss_rate_trial_s: float = 10.0
+    loss_rate_step: float = 0.1
+    loss_rate_sizes_bytes: tuple[int, ...] | None = None
     latency_trial_s: float = 10.0
     latency_shares: tuple[float, ...] = (0.1, 0.5, 0.9, 1.0)
     latency_sizes_bytes: tuple[int, ...] | None = None
@@ -149,7 +149,7 @@ class ForwardSettings:
             goals=QUICK_GOALS,
             warm_up_s=1.0,
             overload_trial_s=1.0,
-            ladder_trial_s=1.0,
+            loss_rate_trial_s=1.0,
             latency_trial_s=1.0,
             burst_repeats=3,
             burst_longest_s=0.5,

@@ -1,4 +1,4 @@
-"""What one device is put through: every part of the test in its order, and the record of what was found."""
+"""The whole test of one device: every part in its order, and the record of the findings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wavebed.experiment.events import CheckFailed, LoadMeasured, Part, RunPlanne
 from wavebed.forward import plan as planning
 from wavebed.forward.burst import find_bursts
 from wavebed.forward.findings import DeviceResult, PartTime
-from wavebed.forward.ladder import climb_down
 from wavebed.forward.load_latency import base_rate, measure_latency
+from wavebed.forward.loss_rate import measure_loss_rate
 from wavebed.forward.overload import overload
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wavebed.forward.arithmetic import Rates
     from wavebed.forward.findings import (
         BurstFinding,
-        LadderFinding,
         LatencyFinding,
+        LossRateFinding,
         OverloadFinding,
         SizeFinding,
     )
@@ -86,7 +86,7 @@ class _Suite:
     sizes: list[SizeFinding] = field(default_factory=list)
     overload: list[OverloadFinding] = field(default_factory=list)
     latency: list[LatencyFinding] = field(default_factory=list)
-    ladders: list[LadderFinding] = field(default_factory=list)
+    loss_rates: list[LossRateFinding] = field(default_factory=list)
     bursts: list[BurstFinding] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
@@ -180,7 +180,7 @@ class _Suite:
             sizes=tuple(self.sizes),
             overload=tuple(self.overload),
             latency=tuple(self.latency),
-            ladders=tuple(self.ladders),
+            loss_rates=tuple(self.loss_rates),
             bursts=tuple(self.bursts),
             trials=tuple(self.log.trials),
             refusals=distinct(self.refusals),
@@ -247,14 +247,16 @@ def _run_parts(suite: _Suite) -> None:
 
             suite.run_part(name, offer)
     _run_searches(suite)
-    if "ladder" in settings.parts:
-        for size in planning.ladder_sizes(settings):
+    if "loss-rate" in settings.parts:
+        for size in planning.loss_rate_sizes(settings):
 
-            def climb(_span: Span, size: int = size) -> None:
-                limit, step = suite.limit((size,)), settings.ladder_step
-                suite.ladders.append(climb_down(suite.log, str(size), limit, settings.ladder_trial_s, step))
+            def lower(_span: Span, size: int = size) -> None:
+                limit, step = suite.limit((size,)), settings.loss_rate_step
+                suite.loss_rates.append(
+                    measure_loss_rate(suite.log, str(size), limit, settings.loss_rate_trial_s, step)
+                )
 
-            suite.run_part(f"ladder {size}", climb)
+            suite.run_part(f"loss-rate {size}", lower)
     if "latency" in settings.parts:
         _run_latency(suite)
     if "burst" in settings.parts:

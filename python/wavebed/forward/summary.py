@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         BurstFinding,
         DeviceResult,
         GoalFinding,
-        LadderFinding,
         LatencyFinding,
+        LossRateFinding,
         OverloadFinding,
         SizeFinding,
     )
@@ -40,8 +40,8 @@ def summary_text(result: DeviceResult) -> str:
         parts.append(_section("Loss-free rates, Mpps (Mbit/s at L1)", _sizes(result.sizes)))
     if result.latency:
         parts.append(_section("Latency at shares of NDR, microseconds", _latency(result.latency)))
-    if result.ladders:
-        parts.append(_section("Frame loss by load", _ladders(result.ladders)))
+    if result.loss_rates:
+        parts.append(_section("Frame loss by load", _loss_rates(result.loss_rates)))
     if result.bursts:
         parts.append(_section("Back-to-back bursts without loss (RFC 9004)", _bursts(result.bursts)))
     beside = _beside(result)
@@ -104,8 +104,8 @@ def _latency(findings: Sequence[LatencyFinding]) -> list[list[str]]:
     return rows
 
 
-def _ladders(findings: Sequence[LadderFinding]) -> list[list[str]]:
-    steps = [(ladder.name, step) for ladder in findings for step in ladder.steps]
+def _loss_rates(findings: Sequence[LossRateFinding]) -> list[list[str]]:
+    steps = [(loss_rate.name, step) for loss_rate in findings for step in loss_rate.steps]
     return [
         ["frame", "offered", "Mpps", "loss"],
         *(

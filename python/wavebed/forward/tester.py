@@ -1,7 +1,7 @@
 """Two ports and the device between them: one trial at a time, with all that speaks for and against its numbers.
 
-The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, books are opened, counters
-are read, frames are sent, what is still under way is waited for, and only then are counters read again.
+The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, the frame counters
+start at zero, interface counters are read, frames are sent, late frames are awaited, and counters are read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wavebed.forward.port import PortGoneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.forward.model import Books, Ceiling, Counters, FrameSpec, PortInfo, Sent
+    from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
     from wavebed.forward.port import TesterPort
 
 __all__ = ["CpuSampler", "Layout", "Preparation", "Tags", "Tester"]
@@ -78,7 +78,7 @@ class Preparation:
     why_no_latency: str = ""
 
 
-class _SilentError(WavebedError):
+class _NoAnswerError(WavebedError):
     """The device answered before, and does not now."""
 
 
@@ -233,8 +233,8 @@ class Tester:
             ceiling = self.calibrate(sizes)
             self._warm_up(sizes, ready)
             trial = self._measure(blank, ready, ceiling, sample)
-            if trial.books is not None and not trial.received:
-                trial = self._judge_silence(trial, ready)
+            if trial.counters is not None and not trial.received:
+                trial = self._judge_no_frames(trial, ready)
             self._sleep(self._settle_s)
         except PortGoneError as error:
             return replace(blank, refusals=(Refusal("peer", str(error), "start the port again, and the run"),))
@@ -256,7 +256,7 @@ class Tester:
                 return Refusal("port_down", f"{port.name} went away: {error}", "make the interface again, and the run")
             if not info.up or not info.carrier:
                 return Refusal("port_down", f"{port.name} went down: {error}", f"ip link set {port.name} up")
-        if isinstance(error, _SilentError):
+        if isinstance(error, _NoAnswerError):
             return Refusal("no_frames", f"the device does not answer any more: {error}", "look whether it still runs")
         return None
 
@@ -291,10 +291,10 @@ class Tester:
         """Wait until all frames have come, or none has for `quiet_s`; 2 s at most."""
         last, waited_s, quiet = -1, 0.0, 0.0
         while waited_s < RESIDUE_S:
-            books = self._rx.books()
-            if books.unique >= run.sent.frames:
+            counters = self._rx.frame_counters()
+            if counters.unique >= run.sent.frames:
                 return
-            frames = _count(books)
+            frames = _count(counters)
             quiet = 0.0 if frames != last else quiet + LOOK_S
             if quiet >= quiet_s:
                 return
@@ -303,7 +303,7 @@ class Tester:
             waited_s += LOOK_S
 
     def _close(self, run: _Run, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
-        """Read books and counters; again for a while if the interface has not caught up with the books."""
+        """Read all counters; again for a while if those of the interface are behind the frame counters."""
         waited_s = 0.0
         while True:
             evidence = run.evidence(ceiling, offered_pps, planned)
@@ -326,7 +326,7 @@ class Tester:
             except PortGoneError:
                 raise
             except WavebedError as error:
-                raise _SilentError(str(error)) from None
+                raise _NoAnswerError(str(error)) from None
         came = -1
         for _ in range(WARM_TRIES):
             sent, now = self._warm_run(sizes, ready, RESIDUE_S if came < 0 else self._patience_s)
@@ -343,16 +343,16 @@ class Tester:
         run.send(count, WARM_PPS, count / WARM_PPS + SEND_SLACK_S)
         ended_ns = self._rx.counters().time_ns
         self._wait_for_residue(run, patience_s)
-        books = self._rx.books()
-        if books.last_ns is not None:
-            self._transit_s = min(RESIDUE_S, max(0.0, (books.last_ns - ended_ns) / NS))
-        return run.sent.frames, books.unique
+        counters = self._rx.frame_counters()
+        if counters.last_ns is not None:
+            self._transit_s = min(RESIDUE_S, max(0.0, (counters.last_ns - ended_ns) / NS))
+        return run.sent.frames, counters.unique
 
     @property
     def _patience_s(self) -> float:
         return max(self._quiet_s, 2 * self._transit_s)
 
-    def _judge_silence(self, trial: Trial, ready: Preparation) -> Trial:
+    def _judge_no_frames(self, trial: Trial, ready: Preparation) -> Trial:
         """Tell a device that forwards nothing under this load from one that is not there.
 
         If slow frames get through right after, nothing is wrong with the path, and the loss of all is a result.
@@ -372,7 +372,7 @@ class _Run:
         self._tx, self._rx, self._ready, self._number = tx, rx, ready, number
         self._frames: FrameSpec = layout.frames(sizes, ready.tx.mac, ready.next_hop_mac)
         self._arriving = layout.arriving_frames(sizes, ready.tx.mac, ready.next_hop_mac)
-        self._before: tuple[Counters, Counters, Counters] | None = None
+        self._before: tuple[InterfaceCounters, InterfaceCounters, InterfaceCounters] | None = None
         self._sent: Sent | None = None
         self._looks: list[tuple[int, int]] = []
         self._rate: float | None = None
@@ -384,7 +384,7 @@ class _Run:
         return self._sent
 
     def open(self, sample: int) -> None:
-        """Open the books and read the counters around that."""
+        """Start the frame counters at zero, and read those of the interface before and after."""
         outer = self._rx.counters()
         self._rx.receive(self._arriving, self._number, sample=sample, receiver=self._ready.receiver or None)
         inner = self._rx.counters()
@@ -393,7 +393,7 @@ class _Run:
 
     def _look(self) -> None:
         now_ns = self._rx.counters().time_ns
-        self._looks.append((now_ns, _count(self._rx.books())))
+        self._looks.append((now_ns, _count(self._rx.frame_counters())))
 
     def send(self, count: int, rate_pps: float | None, deadline_s: float) -> None:
         """Send, looking at the receiver now and then."""
@@ -411,11 +411,11 @@ class _Run:
         )
 
     def evidence(self, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
-        """Read books and counters now."""
-        assert self._before is not None, "the books are opened first"
+        """Read all counters now."""
+        assert self._before is not None, "the counters are started first"
         tx_before, outer_before, inner_before = self._before
         inner_after = self._rx.counters()
-        books = self._rx.books()
+        counters = self._rx.frame_counters()
         outer_after = self._rx.counters()
         tx_after = self._tx.counters()
         return Evidence(
@@ -424,18 +424,18 @@ class _Run:
             offered_pps=offered_pps,
             planned=planned,
             sent=self.sent,
-            books=books,
+            counters=counters,
             tx=Totals((tx_before, tx_after), (tx_before, tx_after)),
             rx=Totals((outer_before, outer_after), (inner_before, inner_after)),
             ceiling=ceiling,
             took_s=_took_s(self.sent, self._rate),
-            looks=(*self._looks, (inner_after.time_ns, _count(books))),
+            looks=(*self._looks, (inner_after.time_ns, _count(counters))),
             tx_is_veth=self._ready.tx.driver == "veth",
         )
 
 
-def _count(books: Books) -> int:
-    return books.unique + books.duplicates + books.stale + books.damaged
+def _count(counters: FrameCounters) -> int:
+    return counters.unique + counters.duplicates + counters.stale + counters.damaged
 
 
 def _took_s(sent: Sent, rate_pps: float | None) -> float:
@@ -458,19 +458,19 @@ def _choose(port: TesterPort, wanted: str | None, which: int, verb: str) -> str:
 
 
 def _result(blank: Trial, evidence: Evidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:
-    books, took_s = evidence.books, evidence.took_s
+    counters, took_s = evidence.counters, evidence.took_s
     return replace(
         blank,
         sent=evidence.left if evidence.offered_pps is None else evidence.sent.frames,
-        received=books.unique,
+        received=counters.unique,
         lost=evidence.lost,
         sent_pps=evidence.left / took_s if took_s > 0 else 0.0,
-        received_pps=books.unique / took_s if took_s > 0 else 0.0,
+        received_pps=counters.unique / took_s if took_s > 0 else 0.0,
         took_s=took_s,
         tx=difference(*evidence.tx.outer),
         rx=difference(*evidence.rx.outer),
         send=evidence.sent,
-        books=books if one_clock else replace(books, latency=None),
+        counters=counters if one_clock else replace(counters, latency=None),
         refusals=check_trial(evidence),
         cpu=dict(cpu),
     )

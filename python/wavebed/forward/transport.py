@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "LocalLines", "PortGoneError", "RemoteLines", "keep_watch"]
 
 LONGEST_LINE = 16 << 20
-"""An answer of this length is no answer: books with a thousand samples have some 0.3 MB."""
+"""No answer is as long: frame counters with a thousand samples have some 0.3 MB."""
 END_GRACE_S = 3.0
 CONNECT_S = 5.0
 

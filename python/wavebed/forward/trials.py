@@ -85,7 +85,7 @@ class TrialLog:
         sample = 0 if sizes in self._sampled else self.sample
         began_s = self.clock()
         trial = self.tester.trial(purpose, sizes, offered_pps, duration_s, sample)
-        if trial.books and trial.books.sample:
+        if trial.counters and trial.counters.sample:
             self._sampled.add(sizes)
         self.trials.append(trial)
         self.wall_s.append(self.clock() - began_s)

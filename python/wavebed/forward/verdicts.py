@@ -48,7 +48,9 @@ def _refusals(result: DeviceResult) -> Iterator[tuple[Refusal, str]]:
     parts: list[tuple[str, str, Refusal | None]] = []
     parts += [("search", size.name, goal.refusal) for size in result.sizes for goal in size.goals]
     parts += [("latency", latency.name, latency.refusal) for latency in result.latency]
-    parts += [("loss ladder", ladder.name, step.refusal) for ladder in result.ladders for step in ladder.steps]
+    parts += [
+        ("frame loss rate", loss_rate.name, step.refusal) for loss_rate in result.loss_rates for step in loss_rate.steps
+    ]
     parts += [("burst", burst.name, burst.refusal) for burst in result.bursts]
     for part, name, found in parts:
         if found is not None:
@@ -60,6 +62,6 @@ def _has_figures(result: DeviceResult) -> bool:
         any(goal.outcome not in ("refused", "at_least") for size in result.sizes for goal in size.goals)
         or any(overload.received is not None for overload in result.overload)
         or any(one.typical_s is not None for one in result.latency)
-        or any(step.loss_ratio is not None for ladder in result.ladders for step in ladder.steps)
+        or any(step.loss_ratio is not None for loss_rate in result.loss_rates for step in loss_rate.steps)
         or any(burst.mean_frames is not None for burst in result.bursts)
     )

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wavebed.experiment.disk import explained, make_new, sync
+from wavebed.forward.findings import SCHEMA
 from wavebed.forward.pcapng import capture
 from wavebed.forward.record import (
-    BOOKS,
-    COUNTERS,
+    FRAME_COUNTERS,
+    INTERFACE_COUNTERS,
     KIND,
     LATENCY,
     LATENCY_TABLE,
     RAW_FOLDER,
     SAMPLE_FILE,
-    SCHEMA,
     SCHEMAS,
     SENT,
     SERIES_FOLDER,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.forward.model import Counters, Sample, Trial
+    from wavebed.forward.model import InterfaceCounters, Sample, Trial
     from wavebed.forward.record import ForwardRecord
 
 __all__ = ["KEPT", "rewrite_forward", "write_forward"]
@@ -118,8 +118,8 @@ def shown_samples(trials: Sequence[Trial]) -> list[Sample]:
     """Return the frames for the capture: of the first trial of each sizes that counts, and the first that does not."""
     chosen: dict[tuple[object, ...], Sequence[Sample]] = {}
     for trial in trials:
-        if trial.books is not None and trial.books.sample:
-            chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.books.sample)
+        if trial.counters is not None and trial.counters.sample:
+            chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.counters.sample)
     return sorted((sample for samples in chosen.values() for sample in samples), key=lambda sample: sample.time_ns)
 
 
@@ -128,14 +128,14 @@ def tables(trials: Sequence[Trial]) -> dict[str, pa.Table]:
     sizes = [
         {"trial": place, "size_bytes": size, "frames": frames}
         for place, trial in enumerate(trials)
-        if trial.books is not None
-        for size, frames in sorted(trial.books.sizes.items())
+        if trial.counters is not None
+        for size, frames in sorted(trial.counters.sizes.items())
     ]
     latency = [
         {"trial": place, "from_s": low, "below_s": high, "frames": frames}
         for place, trial in enumerate(trials)
-        if trial.books is not None and trial.books.latency is not None
-        for low, high, frames in trial.books.latency.counts
+        if trial.counters is not None and trial.counters.latency is not None
+        for low, high, frames in trial.counters.latency.counts
     ]
     rows = {
         LATENCY_TABLE: latency,
@@ -147,7 +147,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pa.Table]:
 
 def _row(place: int, trial: Trial) -> dict[str, object]:
     """Return a row of the trials' table; what a trial has not is null."""
-    latency = None if trial.books is None else trial.books.latency
+    latency = None if trial.counters is None else trial.counters.latency
     refusals = [{"code": one.code, "reason": one.reason, "remedy": one.remedy} for one in trial.refusals]
     return {
         "trial": place,
@@ -165,16 +165,16 @@ def _row(place: int, trial: Trial) -> dict[str, object]:
         "refusals": refusals,
         "cpu": list(trial.cpu.items()),
         **_columns("send", trial.send, SENT),
-        **_columns("books", trial.books, BOOKS),
+        **_columns("counters", trial.counters, FRAME_COUNTERS),
         **_columns("latency", latency, LATENCY),
         **_port("tx_port", trial.tx),
         **_port("rx_port", trial.rx),
     }
 
 
-def _port(prefix: str, counters: Counters | None) -> dict[str, object]:
+def _port(prefix: str, counters: InterfaceCounters | None) -> dict[str, object]:
     driver = None if counters is None else list(counters.driver.items())
-    return {**_columns(prefix, counters, COUNTERS), f"{prefix}_driver": driver}
+    return {**_columns(prefix, counters, INTERFACE_COUNTERS), f"{prefix}_driver": driver}
 
 
 def _columns(prefix: str, value: object | None, names: Mapping[str, pa.DataType]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The study small-packets, asked of five datapaths of this machine.
+"""The study small-packets, on five datapaths of this machine.
 
 Yan and Li (CETC 7th Institute), "Testing the small-packet forwarding of WLAN devices": throughput by iperf3 in frames
 of 1518 bytes, and the rate of frames of 64 bytes, for five Wi-Fi routers. The routers are not ours. The question is:
@@ -28,7 +28,7 @@ from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.experiment.trials import Trials
 from wavebed.forward.arithmetic import Headers, Rates
-from wavebed.forward.command import Order, Wish, parse_wish
+from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.plan import plan, said
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from wavebed.experiment.events import Event
     from wavebed.forward.findings import DeviceResult, OverloadFinding
     from wavebed.forward.model import Trial
-    from wavebed.forward.tell import Speaker
+    from wavebed.forward.tell import Progress
     from wavebed.forward.verdicts import DeviceVerdict
     from wavebed.result.model import Verdict
 
@@ -113,27 +113,29 @@ class Reproduction:
     interrupted: bool
 
 
-def order_of(kind: str, *, quick: bool, last: bool) -> Order:
+def spec_of(kind: str, *, quick: bool, last: bool) -> ForwardSpec:
     """Return what one device is asked in one round: both tests once; in the last round the loss-free rate too."""
     tests = "overload,search" if last else "overload"
-    wish = Wish(dut=kind, name=kind, link_speed="1gbit", sizes="64,1518", tests=tests, quick=quick, thorough=not quick)
+    options = ForwardOptions(
+        dut=kind, name=kind, link_speed="1gbit", sizes="64,1518", tests=tests, quick=quick, thorough=not quick
+    )
     beside = ("iperf3",) if last and shutil.which("iperf3") else ()
-    order = parse_wish(replace(wish, beside=beside))
+    spec = parse_options(replace(options, beside=beside))
     goals = QUICK_GOALS if quick else FULL_GOALS
-    return replace(order, settings=replace(order.settings, overload_repeats=1, goals=goals))
+    return replace(spec, settings=replace(spec.settings, overload_repeats=1, goals=goals))
 
 
 def repeat(
     *,
     quick: bool,
     seed: int,
-    speaker: Speaker,
+    progress: Progress,
     folder: Path,
     command_line: Sequence[str] = (),
     kinds: Sequence[str] = KINDS,
     rounds: int = ROUNDS,
 ) -> Reproduction:
-    """Test all devices in all rounds; inside a cell. Each test is a trial of the folder, stored when it has ended.
+    """Test all devices in all rounds; inside a sandbox. Each test is a trial of the folder, stored when it has ended.
 
     Raises
     ------
@@ -157,7 +159,7 @@ def repeat(
             trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
             with trials.guarded():
                 for slot in slots:
-                    result, interrupted = _one(slot, trials, speaker, raw[slot.kind], tuple(command_line))
+                    result, interrupted = _one(slot, trials, progress, raw[slot.kind], tuple(command_line))
                     if interrupted:
                         break
                     found[slot.kind].append(result)
@@ -179,7 +181,7 @@ class _Slot(NamedTuple):
     kind: str
     round: int
     rounds: int
-    order: Order
+    spec: ForwardSpec
     expected_s: float
 
     @property
@@ -193,18 +195,18 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
     for number, block in enumerate(blocks, 1):
         last = number == len(blocks)
         for kind in block:
-            order = order_of(kind, quick=quick, last=last)
-            expected_s = plan(order.settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S + last * _IPERF3_S
-            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), order, expected_s))
+            spec = spec_of(kind, quick=quick, last=last)
+            expected_s = plan(spec.settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S + last * _IPERF3_S
+            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, expected_s))
     return slots
 
 
 def _one(
-    slot: _Slot, trials: Trials, speaker: Speaker, raw: dict[str, bytes], command_line: tuple[str, ...]
+    slot: _Slot, trials: Trials, progress: Progress, raw: dict[str, bytes], command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
     """Test one device in one round, and store what was found unless it was interrupted."""
     began_s = time.monotonic()
-    teller = Teller(_Within(speaker, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
+    teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
 
     def heard(event: Event) -> None:
         teller(event)
@@ -212,8 +214,8 @@ def _one(
             trials.journal.emit(msgspec.structs.replace(event, trial=slot.name))
 
     with trials.begun(slot.number, slot.kind, slot.round) as partial:
-        with set_up(slot.order) as setup:
-            result, interrupted = measure(slot.order, setup, heard, raw)
+        with set_up(slot.spec) as setup:
+            result, interrupted = measure(slot.spec, setup, heard, raw)
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
@@ -298,8 +300,8 @@ _IPERF3_S = 8.0
 class _Within:
     """Says what one device does as a part of the whole."""
 
-    def __init__(self, speaker: Speaker, where: str, left_s: float) -> None:
-        self._speaker, self._where = speaker, where
+    def __init__(self, progress: Progress, where: str, left_s: float) -> None:
+        self._progress, self._where = progress, where
         self._end_s = time.monotonic() + left_s
 
     def note(self, text: str) -> None:
@@ -308,6 +310,6 @@ class _Within:
     def step(self, text: str, left_s: float) -> None:
         """Say where the whole is."""
         del left_s
-        self._speaker.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
+        self._progress.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
 
     go_on = step

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from wavebed.forward.findings import BurstFinding, DeviceResult, LatencyFinding
 
-__all__ = ["bursts_section", "cpu_section", "ladder_section", "latency_section"]
+__all__ = ["bursts_section", "cpu_section", "latency_section", "loss_rate_section"]
 
 LEAST_STEP = 0.1
 """Smaller steps of a distribution, in percent, are drawn with the next."""
 _PERCENTILES = (("p50_s", "median"), ("p90_s", "90th"), ("p99_s", "99th"), ("p999_s", "99.9th"), ("max_s", "largest"))
 
 
-def ladder_section(result: DeviceResult) -> str:
-    """Return the section of the loss ladder (RFC 2544, 26.3)."""
-    if not result.ladders:
+def loss_rate_section(result: DeviceResult) -> str:
+    """Return the section of the frame loss rate (RFC 2544, 26.3)."""
+    if not result.loss_rates:
         return ""
     lines, rows = [], []
-    for place, ladder in enumerate(result.ladders):
+    for place, loss_rate in enumerate(result.loss_rates):
         points, told = [], {}
-        for step in sorted(ladder.steps, key=lambda step: step.share):
+        for step in sorted(loss_rate.steps, key=lambda step: step.share):
             share = 100 * step.share
             why = f"refused: {step.refusal.code.replace('_', ' ')}" if step.refusal is not None else ""
             if step.loss_ratio is not None:
@@ -37,11 +37,11 @@ def ladder_section(result: DeviceResult) -> str:
                 told[share] = percent(step.loss_ratio).removesuffix(" %")
             cells = (frames(step.offered.pps), frames(step.received_pps), percent(step.loss_ratio))
             rows.append(
-                f"<tr><th scope=row>{escape(sizes_text(ladder.name))}</th>{cell(f'{share:.4g} %')}"
+                f"<tr><th scope=row>{escape(sizes_text(loss_rate.name))}</th>{cell(f'{share:.4g} %')}"
                 f"{cell(cells[0])}{cell(cells[1])}{cell(cells[2], why)}</tr>"
             )
-        lines.append(Line(sizes_text(ladder.name), style_of(place), points, told))
-    of = "; ".join(f"{sizes_text(one.name)}: {_maximum(one.limited_by, one.maximum.pps)}" for one in result.ladders)
+        lines.append(Line(sizes_text(loss_rate.name), style_of(place), points, told))
+    of = "; ".join(f"{sizes_text(one.name)}: {_maximum(one.limited_by, one.maximum.pps)}" for one in result.loss_rates)
     drawn = ""
     if any(line.points for line in lines):
         losses = [y for line in lines for _, y in line.points]
@@ -50,7 +50,7 @@ def ladder_section(result: DeviceResult) -> str:
         drawn = Chart("Frames lost", "%", "load, % of the maximum", Axis(0, 100, ticks), axis, lines).render()
     ended = "".join(
         f'<p class="soft">{escape(sizes_text(one.name))}: it did not end with two loads in a row without loss.</p>'
-        for one in result.ladders
+        for one in result.loss_rates
         if not one.clean
     )
     body = table("Loss by load", ["frame size", "load", "offered, pps", "received, pps", "lost"], rows, "small")

@@ -1,4 +1,4 @@
-"""Why the figures may be believed: sizes seen at the receiving port, books, the tester's ceiling, offload settings."""
+"""Evidence for the figures: sizes at the receiving port, frame accounting, the tester's ceiling, offload settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ MOST_SIZES = 40
 def proof_section(result: DeviceResult) -> str:
     """Return the section."""
     return section(
-        "proof", "Proof", _sizes_seen(result), _books(result), _ceilings(result), _back_ends(result), _offloads(result)
+        "proof",
+        "Proof",
+        _sizes_seen(result),
+        _counters(result),
+        _ceilings(result),
+        _back_ends(result),
+        _offloads(result),
     )
 
 
@@ -54,7 +60,7 @@ def _sizes_seen(result: DeviceResult) -> str:
     for (sizes, verdict), trials in _groups(result.trials).items():
         seen: dict[int, int] = {}
         for trial in trials:
-            for size, count in trial.books.sizes.items() if trial.books is not None else ():
+            for size, count in trial.counters.sizes.items() if trial.counters is not None else ():
                 seen[size] = seen.get(size, 0) + count
         total, most = sum(seen.values()), max(seen.values(), default=0)
         sent = f"<th scope=row>{escape(_named(names, sizes))}</th>{cell(verdict, kind='word ' + verdict)}"
@@ -76,7 +82,7 @@ def _sizes_seen(result: DeviceResult) -> str:
     return f"<h3>Frame sizes seen at the receiving port</h3>{note}{table('Frame sizes seen', head, rows, 'seen', [1])}"
 
 
-def _books(result: DeviceResult) -> str:
+def _counters(result: DeviceResult) -> str:
     """Return what was sent, received and lost, and what both interfaces counted."""
     names = _names(result)
     rows, open_trials = [], 0
@@ -86,8 +92,8 @@ def _books(result: DeviceResult) -> str:
             trial.verdict == "measured" and trial.sent != trial.received + trial.lost for trial in trials
         )
         other = _sum(
-            None if (books := trial.books) is None else books.duplicates + books.stale + books.other_trial
-            + books.damaged + books.foreign
+            None if (one := trial.counters) is None
+            else one.duplicates + one.stale + one.other_trial + one.damaged + one.foreign
             for trial in trials
         )  # fmt: skip
         left = _sum(None if trial.tx is None else trial.tx.tx_packets for trial in trials)
@@ -125,7 +131,7 @@ def _books(result: DeviceResult) -> str:
         " dropped at the sending interface: it was offered, and is lost (AF_XDP tries again, and each try counts)."
         " Interfaces also count what a kernel sends and receives by itself.</p>"
     )
-    return f"<h3>Books</h3>{note}{table('Books', head, rows, 'books', [1])}"
+    return f"<h3>Frame accounting</h3>{note}{table('Frame accounting', head, rows, 'accounting', [1])}"
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -64,7 +64,7 @@ def trials_section(result: DeviceResult, most: int) -> str:
 
 
 def _row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> str:
-    books, latency = trial.books, None if trial.books is None else trial.books.latency
+    counters, latency = trial.counters, None if trial.counters is None else trial.counters.latency
     size = names.get(trial.sizes_bytes) or "/".join(map(str, trial.sizes_bytes[:4])) + " B"
     cells = (
         size,
@@ -74,7 +74,7 @@ def _row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> str:
         frames(trial.lost),
         percent(trial.loss_ratio),
         f"{trial.took_s:.3g}",
-        *(frames(None if books is None else count(books)) for count in _COUNTS),
+        *(frames(None if counters is None else count(counters)) for count in _COUNTS),
         us(None if latency is None else latency.p50_s),
         us(None if latency is None else latency.p99_s),
         percent(trial.cpu.get("busy_max")),

@@ -1,19 +1,19 @@
-"""The frame-loss ladder: loss by load, from the highest down (RFC 2544, section 26.3)."""
+"""The frame loss rate test: loss by load, from the highest down (RFC 2544, section 26.3)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.forward.findings import LadderFinding, LadderStep
+from wavebed.forward.findings import LossRateFinding, LossRateStep
 from wavebed.forward.trials import DISTURBED
 
 if TYPE_CHECKING:
     from wavebed.forward.trials import LoadLimit, TrialLog
 
-__all__ = ["CLEAN_TRIALS", "climb_down", "shares"]
+__all__ = ["CLEAN_TRIALS", "measure_loss_rate", "shares"]
 
 CLEAN_TRIALS = 2
-"""So many in a row without loss end the ladder."""
+"""So many in a row without loss end the test."""
 
 
 def shares(step: float) -> tuple[float, ...]:
@@ -22,25 +22,27 @@ def shares(step: float) -> tuple[float, ...]:
     return tuple(round(1 - step * i, 9) for i in range(count + 1) if 1 - step * i > step / 2)
 
 
-def climb_down(log: TrialLog, name: str, limit: LoadLimit, duration_s: float, step: float) -> LadderFinding:
+def measure_loss_rate(log: TrialLog, name: str, limit: LoadLimit, duration_s: float, step: float) -> LossRateFinding:
     """Measure the loss at 100 %, 90 %, 80 % … of the highest load until two trials in a row lose nothing.
 
-    A trial in which the tester was disturbed is a step without a number; any other refusal ends the ladder.
+    A trial in which the tester was disturbed is a step without a number; any other refusal ends the test.
     """
-    steps: list[LadderStep] = []
+    steps: list[LossRateStep] = []
     clean = 0
     for share in shares(step):
         offered = limit.rates(share * limit.max_load.pps)
-        place = log.make(f"ladder {name}", limit.sizes_bytes, offered.pps, duration_s)
+        place = log.make(f"loss-rate {name}", limit.sizes_bytes, offered.pps, duration_s)
         trial = log.trials[place]
         if trial.refusals:
-            steps.append(LadderStep(share, offered, None, None, place, trial.refusals[0]))
+            steps.append(LossRateStep(share, offered, None, None, place, trial.refusals[0]))
             clean = 0
             if any(one.code not in DISTURBED for one in trial.refusals):
                 break
             continue
-        steps.append(LadderStep(share, offered, trial.received_pps, trial.loss_ratio, place))
+        steps.append(LossRateStep(share, offered, trial.received_pps, trial.loss_ratio, place))
         clean = 0 if trial.lost else clean + 1
         if clean == CLEAN_TRIALS:
             break
-    return LadderFinding(name, limit.sizes_bytes, limit.max_load, limit.limited_by, tuple(steps), clean == CLEAN_TRIALS)
+    return LossRateFinding(
+        name, limit.sizes_bytes, limit.max_load, limit.limited_by, tuple(steps), clean == CLEAN_TRIALS
+    )

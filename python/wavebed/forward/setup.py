@@ -1,4 +1,4 @@
-"""The bench: a device between two cables, in network namespaces, with a processor for each of tester and device.
+"""The emulated test setup: a device between two cables, in network namespaces; tester and device have a processor each.
 
 ::
 
@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cell import inside, pin
 from wavebed.forward.features import is_segmentation, read_features, set_features
 from wavebed.forward.namespaces import within
 from wavebed.forward.napi import napi_instances
+from wavebed.forward.sandbox import inside, pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from io import FileIO
     from types import TracebackType
 
-__all__ = ["Bench", "BenchPort"]
+__all__ = ["EmulatedSetup", "SetupPort"]
 
 NAMESPACES = ("tx", "dut", "rx")
 DEVICE_FIFO = 40
@@ -61,15 +61,15 @@ QUIET_V6 = {
 
 
 @dataclass(frozen=True, slots=True)
-class BenchPort:
+class SetupPort:
     """One end of a cable."""
 
     namespace: str
     interface: str
 
 
-class Bench:
-    """Two cables and a namespace for the device between them. Use it with ``with``, inside a cell.
+class EmulatedSetup:
+    """Two cables and a namespace for the device between them. Use it with ``with``, inside a sandbox.
 
     Parameters
     ----------
@@ -88,13 +88,13 @@ class Bench:
     Raises
     ------
     MachineError
-        If this is no cell, or a program is missing.
+        If this is no sandbox, or a program is missing.
     """
 
-    tx = BenchPort("tx", "tx0")
-    rx = BenchPort("rx", "rx0")
-    device_in = BenchPort("dut", "in0")
-    device_out = BenchPort("dut", "out0")
+    tx = SetupPort("tx", "tx0")
+    rx = SetupPort("rx", "rx0")
+    device_in = SetupPort("dut", "in0")
+    device_out = SetupPort("dut", "out0")
     ports = (tx, rx, device_in, device_out)
 
     def __init__(self, *, keep_offloads: bool = False, mtu: int = 1500) -> None:
@@ -110,7 +110,7 @@ class Bench:
     def __enter__(self) -> Self:
         """Make it."""
         if not inside():
-            raise MachineError("a bench is made inside a cell only: start with wavebed-core cell")
+            raise MachineError("a test setup is made inside a sandbox only: start with wavebed-core sandbox")
         self._choose_cores(sorted(os.sched_getaffinity(0)))
         try:
             self._stay_awake()
@@ -141,7 +141,7 @@ class Bench:
     def _stay_awake(self) -> None:
         """Let idle processors poll: where they sleep, a frame waits up to 0.1 ms for its device to wake up."""
         try:
-            self._awake = open(LATENCY_DEVICE, "wb", buffering=0)  # noqa: PTH123, SIM115 - held until the bench is removed
+            self._awake = open(LATENCY_DEVICE, "wb", buffering=0)  # noqa: PTH123, SIM115 - held until the setup is removed
             self._awake.write(struct.pack("=i", 0))
         except OSError as error:
             self.doubts.append(f"idle processors sleep, which shows in latency: {LATENCY_DEVICE}: {error.strerror}")
@@ -168,7 +168,7 @@ class Bench:
             self.batch([f"link set dev {interface} up" for interface in own], name)
         self.place_threads()
 
-    def _set_features(self, port: BenchPort) -> None:
+    def _set_features(self, port: SetupPort) -> None:
         with within(port.namespace):
             # Without GRO or a program a veth port has no NAPI, and frames from a BPF program are not delivered.
             wanted = {"rx-gro": True}
@@ -224,7 +224,7 @@ class Bench:
         return ["ip", "netns", "exec", namespace, *pinned, *argv]
 
     def start(self, namespace: str, argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]:
-        """Start a device's program: it runs until its standard input ends, or the bench is removed."""
+        """Start a device's program: it runs until its standard input ends, or the setup is removed."""
         program = subprocess.Popen(
             self.argv(namespace, argv, core),
             stdin=subprocess.PIPE,
@@ -262,12 +262,12 @@ class Bench:
                 except OSError as error:
                     raise WavebedError(f"{namespace}: {key}: {error.strerror}") from None
 
-    def mac(self, port: BenchPort) -> str:
+    def mac(self, port: SetupPort) -> str:
         """Return a port's MAC address."""
         return str(self._link(port)["address"])
 
     def receiver_overruns(self) -> int:
-        """Return how many frames found the ring of the tester's receiving port full since the bench was made.
+        """Return how many frames found the ring of the tester's receiving port full since the setup was made.
 
         They left the device and were lost by the tester: a trial in which this rises tells nothing about the device.
         """
@@ -277,12 +277,12 @@ class Bench:
         """Return how many frames found the ring of the device's port full: the loss of a device that is too slow."""
         return self._counter(self.device_in, "rx", "dropped")
 
-    def _counter(self, port: BenchPort, direction: str, name: str) -> int:
+    def _counter(self, port: SetupPort, direction: str, name: str) -> int:
         counters = self._link(port, "-s")["stats64"]
         assert isinstance(counters, dict), "counters have a table for each direction"
         return int(counters[direction][name])
 
-    def _link(self, port: BenchPort, *options: str) -> dict[str, object]:
+    def _link(self, port: SetupPort, *options: str) -> dict[str, object]:
         command = ["ip", "-n", port.namespace, "-j", *options, "link", "show", "dev", port.interface]
         found: list[dict[str, object]] = json.loads(_run(command, None, "ip"))
         return found[0]
@@ -294,7 +294,7 @@ class Bench:
         if self._awake is not None:
             self._awake.close()
         for name in NAMESPACES:
-            # One that was not made is no failure, and the cell takes the rest along.
+            # One that was not made is no failure, and the sandbox removes the rest.
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=RUN_WITHIN_S)
 
 

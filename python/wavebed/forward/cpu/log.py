@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wavebed.forward.cpu import CpuMeter, CpuUse
     from wavebed.forward.model import Trial
 
-__all__ = ["CpuBook"]
+__all__ = ["CpuLog"]
 
 WARM_UP = "warm-up"
 GIVE_UP = 3
@@ -22,7 +22,7 @@ FLAG_AFTER_S = 1.0
 """In a shorter trial a share from ticks is too rough to say that work is missing."""
 
 
-class CpuBook:
+class CpuLog:
     """What the tester asks for a trial's shares, kept for the record.
 
     Parameters
