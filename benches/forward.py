@@ -21,7 +21,6 @@ import statistics
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from wavebed._core import find_core
 from wavebed.forward.command import EmulatedDevice, ForwardSpec
 from wavebed.forward.emulated import emulated_device
 from wavebed.forward.iperf3 import run_study_command
+from wavebed.forward.plain import to_plain
 from wavebed.forward.sandbox import inside
 from wavebed.forward.settings import ForwardSettings
 from wavebed.forward.suite import About, run_suite
@@ -125,7 +125,7 @@ def shaped(_rounds: int, _frames: int) -> dict[str, object]:
         } | {"refused": [goal.refusal.reason for goal in finding.goals if goal.refusal]}
         for finding in result.sizes
     }  # fmt: skip
-    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "plan": [asdict(part) for part in result.plan]}
+    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "plan": [to_plain(part) for part in result.plan]}
 
 
 def latency(_rounds: int, _frames: int) -> dict[str, object]:

@@ -10,9 +10,11 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from wavebed.forward.device import read_device
 from wavebed.forward.layout import Layout
@@ -199,7 +201,7 @@ def main() -> None:
             trials = ON_A_CABLE[what](cable(stack))
         else:
             trials = peer(stack, kill=what == "vanish")
-    plain = [{**asdict(trial), "verdict": trial.verdict} for trial in trials]
+    plain = [{**msgspec.to_builtins(trial, str_keys=True), "verdict": trial.verdict} for trial in trials]
     print(json.dumps({"trials": plain, "took_s": time.monotonic() - begin}, default=repr))
 
 

@@ -138,7 +138,7 @@ def pair() -> Iterator[Pair]:
 
 def test_a_port_says_what_its_interface_is(pair: Pair) -> None:
     left = pair.ask("left", "describe")
-    assert left["version"] == 1
+    assert left["version"] == 2
     assert (left["interface"], left["mac"], left["mtu"]) == ("left", "02:00:00:00:00:01", 1500)
     assert (left["up"], left["carrier"], left["xdp"], left["driver"]) == (True, True, False, "veth")
     assert "198.18.0.1/24" in left["addresses"]

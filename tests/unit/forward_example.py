@@ -266,7 +266,7 @@ def port(interface: str) -> PortInfo:
         driver="veth",
         addresses=("198.18.0.1/24",),
         offloads={"tx-udp-segmentation": False, "rx-gro": interface == "veth-tx", "rx-vlan-hw-parse": True},
-        fixed=frozenset({"rx-vlan-hw-parse"}),
+        fixed=("rx-vlan-hw-parse",),
         machine="boot",
         cores=2,
         xdp=False,

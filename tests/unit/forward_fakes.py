@@ -8,8 +8,10 @@ Nothing is drawn at random: a device that loses 1 % loses exactly the hundredth 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.forward.latency import latency_of
@@ -103,7 +105,7 @@ class FakePort:
         self.index = index
         self.other: FakePort = self
         self.offloads: dict[str, bool] = {"tx-udp-segmentation": False, "rx-gro": True}
-        self.fixed: frozenset[str] = frozenset()
+        self.fixed: frozenset[str] = ()
         self.up = True
         self.carrier_changes = 2
         self.counts = dict.fromkeys(

@@ -51,7 +51,7 @@ def port(interface: str) -> PortInfo:
         driver="veth",
         addresses=("198.18.0.1/24",),
         offloads={"tx-udp-segmentation": False, "rx-gro": True},
-        fixed=frozenset({"rx-gro-hw", "rx-lro"}),
+        fixed=("rx-gro-hw", "rx-lro"),
         machine="00000000-0000-0000-0000-000000000000",
         cores=2,
         xdp=False,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference, gap_s
@@ -401,7 +400,7 @@ INFO = PortInfo(
     driver="veth",
     addresses=(),
     offloads={"rx-gro": True, "tx-tcp-segmentation": True, "tx-udp-segmentation": False},
-    fixed=frozenset(),
+    fixed=(),
     machine="one",
     cores=2,
     xdp=False,
@@ -410,7 +409,7 @@ RX = replace(INFO, interface="rx0")
 
 
 def on(info: PortInfo, name: str, *, fixed: bool = False) -> PortInfo:
-    return replace(info, offloads={**info.offloads, name: True}, fixed=frozenset({name} if fixed else set()))
+    return replace(info, offloads={**info.offloads, name: True}, fixed=(name,) if fixed else ())
 
 
 def test_ports_in_order_are_not_refused() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import forward_result_example as example
 import pytest
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.findings import DeviceResult, GoalFinding
-from wavebed.forward.plain import to_plain
+from wavebed.forward.record import ForwardRecord
 from wavebed.forward.settings import FULL_GOALS
+from wavebed.forward.write import run_json
 
 
 def test_a_record_comes_back_from_json_as_it_was_but_for_samples_and_histograms_of_trials() -> None:
@@ -32,15 +33,13 @@ def test_sizes_of_frames_stay_numbers() -> None:
     back = DeviceResult.from_plain(json.loads(json.dumps(example.result().to_plain())))
     assert back.trials[0].counters is not None
     assert back.trials[0].counters.sizes == {64: 400_000}
-    assert back.transmitter.fixed == frozenset({"rx-gro-hw", "rx-lro"})
+    assert back.transmitter.fixed == ("rx-gro-hw", "rx-lro")
 
 
 def test_a_record_of_schema_1_has_the_names_of_now() -> None:
     result = replace(example.result(), trials=())
-    plain = result.to_plain()
+    plain = json.loads(json.dumps(result.to_plain()))
     settings = plain.pop("settings")
-    assert isinstance(settings, dict)
-    assert isinstance(settings["parts"], list)
     settings = {key.replace("loss_rate_", "ladder_"): value for key, value in settings.items()}
     settings["parts"] = [str(part).replace("loss-rate", "ladder") for part in settings["parts"]]
     assert "ladder" in settings["parts"]
@@ -59,11 +58,11 @@ def test_a_record_of_another_version_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"device": 5}, "device: expected a text, found int"),
-        ({"took_s": "long"}, "took_s: expected a number, found str"),
-        ({"extra": 1}, "extra: unknown key"),
-        ({"sizes": {}}, "sizes: expected an array, found dict"),
-        ({"settings": None}, "settings: expected an object"),
+        ({"device": 5}, "device: expected `str`, got `int`"),
+        ({"took_s": "long"}, "took_s: expected `float`, got `str`"),
+        ({"extra": 1}, "unknown field `extra`"),
+        ({"sizes": {}}, "sizes: expected `array`, got `object`"),
+        ({"settings": None}, "settings: expected `object`, got `null`"),
     ],
 )
 def test_a_record_that_is_none_is_refused_with_the_place(change, said) -> None:
@@ -74,15 +73,13 @@ def test_a_record_that_is_none_is_refused_with_the_place(change, said) -> None:
 def test_a_record_without_a_needed_key_is_refused() -> None:
     plain = example.result().to_plain()
     del plain["device"]
-    with pytest.raises(UserError, match=r"DeviceResult is missing .*'device'"):
+    with pytest.raises(UserError, match="missing required field `device`"):
         DeviceResult.from_plain(plain)
 
 
 def test_numbers_that_json_has_not_are_never_written() -> None:
-    with pytest.raises(TypeError, match="no number of JSON"):
-        to_plain(math.nan)
-    with pytest.raises(TypeError, match="bytes has no plain form"):
-        to_plain(b"")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        run_json(ForwardRecord(replace(example.result(), took_s=math.nan)))
 
 
 def test_only_what_was_found_is_a_rate() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html import unescape
 
 import pytest
 from forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
+from msgspec.structs import replace
 
 from wavebed.forward.findings import GoalFinding
 from wavebed.forward.report.build import page, small_page

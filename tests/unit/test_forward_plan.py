@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from statistics import median
 
 import pytest
 from forward_simulated import SimulatedTester
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts, longest_passing, most_steps

@@ -95,7 +95,7 @@ def test_a_description_is_read_whole() -> None:
     info = port(ok(INFO)).describe()
     assert (info.interface, info.mtu, info.speed_mbps, info.driver) == ("eth0", 1500, None, "veth")
     assert info.offloads == {"tx-udp-segmentation": True}
-    assert info.fixed == {"rx-gro-hw"}
+    assert info.fixed == ("rx-gro-hw",)
 
 
 def test_frame_counters_are_read_with_their_delays_and_samples() -> None:

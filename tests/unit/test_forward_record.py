@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 from forward_example import device, record
+from msgspec.structs import replace
 
 import wavebed
 from wavebed.errors import UserError, WavebedError
@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         ({"kind": "other"}, r"is not a forwarding test"),
         (
             {"result": {"version": 1}},
-            r"is not as documented \(the value: DeviceResult is missing .*the results are not",
+            r"is not as documented .*missing required field .*the results are not",
         ),
         ({"versions": []}, r"is not as documented .*versions is a list"),
     ],

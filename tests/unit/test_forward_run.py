@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports
+from msgspec.structs import replace
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module

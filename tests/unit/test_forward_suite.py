@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from forward_fakes import FakeDevice, fake_tester
 from forward_result_example import port
 from forward_simulated import SimulatedTester
+from msgspec.structs import replace
 
 from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_example import HEADERS, device
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.table_text import comparison_text

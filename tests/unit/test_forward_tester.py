@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
+from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_example import device, rates
+from msgspec.structs import replace
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError

@@ -150,11 +150,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> ForwardOptions:
-    from dataclasses import fields
-
     from wavebed.forward.command import ForwardOptions
 
-    given = {field.name: getattr(args, field.name) for field in fields(ForwardOptions)}
+    given = {name: getattr(args, name) for name in ForwardOptions.__struct_fields__}
     given["beside"] = tuple(args.beside)
     given["tests"] = _with_new_name(args.tests)
     if args.peer is not None and args.token is None:

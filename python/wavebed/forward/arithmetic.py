@@ -7,11 +7,11 @@ delimiter 1, gap 12); the rate with those is the rate at *L1*, and at line rate 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,8 +49,7 @@ RFC2544_SIZES_BYTES = (64, 128, 256, 512, 1024, 1280, 1518)
 """RFC 2544, section 9.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Value, frozen=True):
     """What stands before the payload of a test frame.
 
     Parameters
@@ -101,8 +100,7 @@ class Headers:
         return frame_bytes - self.overhead_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Value, frozen=True):
     """One rate in all its units.
 
     Parameters
@@ -186,8 +184,7 @@ def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST
             raise UserError(f"size {size}: an MTU of {mtu} carries at most {largest} B")
 
 
-@dataclass(frozen=True, slots=True)
-class StudyConversion:
+class StudyConversion(Value, frozen=True):
     """What the study's formula makes of a payload rate, beside what is right.
 
     Parameters

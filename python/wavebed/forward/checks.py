@@ -6,10 +6,10 @@ the numbers of this trial would not be true.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.forward.model import InterfaceCounters, Refusal
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,8 +64,7 @@ GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Value, frozen=True):
     """Counters of a port around a trial.
 
     The frame counters of a trial do not start at the very moment at which those of the interface are read, so these are
@@ -87,8 +86,7 @@ class Totals:
         return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Value, frozen=True):
     """All that is known of a trial once its traffic has stopped.
 
     Parameters

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.units import parse_rate
@@ -13,6 +15,7 @@ from wavebed.config.values import number
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, check_sizes
 from wavebed.forward.cpu.source import CpuSource, parse_source
 from wavebed.forward.model import Span
+from wavebed.forward.plain import Value
 from wavebed.forward.settings import PARTS, ForwardSettings, GoalName, Part
 from wavebed.secret import Secret
 
@@ -74,8 +77,7 @@ class EmulatedDevice:
 Target: TypeAlias = RealPorts | PeerPorts | EmulatedDevice
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardOptions:
+class ForwardOptions(Value, frozen=True):
     """The options as they were typed; ``None`` where one was not given."""
 
     tx: str | None = None
@@ -104,8 +106,7 @@ class ForwardOptions:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardSpec:
+class ForwardSpec(Value, frozen=True):
     """The specification of a test.
 
     Parameters

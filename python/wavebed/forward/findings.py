@@ -5,22 +5,23 @@ its place and the number is ``None``. Trials are kept once, in `DeviceResult.tri
 place there.
 """
 
-# ruff: noqa: TC001 - `from_plain` reads the types of the fields while the program runs
-
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial
-from wavebed.forward.plain import Plain, from_plain, to_plain
+from wavebed.forward.plain import Value, from_plain, to_plain
 from wavebed.forward.settings import ForwardSettings, GoalSettings
 from wavebed.stats.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from wavebed.config.data import Json
 
 __all__ = [
     "SCHEMA",
@@ -45,8 +46,7 @@ SCHEMAS_READ = (1, SCHEMA)
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Value, frozen=True):
     """A load that the search decided on.
 
     Parameters
@@ -72,8 +72,7 @@ class Bound:
     worst_loss_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
-class GoalFinding:
+class GoalFinding(Value, frozen=True):
     """What the search found for one goal at one size.
 
     Parameters
@@ -115,8 +114,7 @@ class GoalFinding:
         return 1 - self.lower.offered.pps / self.upper.offered.pps
 
 
-@dataclass(frozen=True, slots=True)
-class SizeFinding:
+class SizeFinding(Value, frozen=True):
     """The loss-free search at one frame size, or of one mix.
 
     Parameters
@@ -160,8 +158,7 @@ class SizeFinding:
         return next((one for one in self.goals if one.goal.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class OverloadFinding:
+class OverloadFinding(Value, frozen=True):
     """What gets through when more is offered than a device need carry: the study's two tests. No loss-free rate.
 
     Parameters
@@ -199,8 +196,7 @@ class OverloadFinding:
     trials: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyFinding:
+class LatencyFinding(Value, frozen=True):
     """Delays of all test frames under a part of the found rate; seconds.
 
     Parameters
@@ -251,8 +247,7 @@ class LatencyFinding:
     refusal: Refusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LossRateStep:
+class LossRateStep(Value, frozen=True):
     """One step of the frame loss rate test.
 
     Parameters
@@ -271,8 +266,7 @@ class LossRateStep:
     refusal: Refusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LossRateFinding:
+class LossRateFinding(Value, frozen=True):
     """Frame loss by load (RFC 2544, section 26.3).
 
     Parameters
@@ -295,8 +289,7 @@ class LossRateFinding:
     clean: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BurstFinding:
+class BurstFinding(Value, frozen=True):
     """The longest burst without loss (RFC 2544, section 26.4; RFC 9004).
 
     Parameters
@@ -343,8 +336,7 @@ class BurstFinding:
     trials: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PartTime:
+class PartTime(Value, frozen=True):
     """How long a part was planned to take, and took; seconds.
 
     Parameters
@@ -366,8 +358,7 @@ class PartTime:
     trials: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceResult:
+class DeviceResult(Value, frozen=True):
     """Everything that a forwarding test found about one device.
 
     Parameters
@@ -435,22 +426,20 @@ class DeviceResult:
     refusals: tuple[Refusal, ...] = ()
     doubts: tuple[str, ...] = ()
     plan: tuple[PartTime, ...] = ()
-    machine: Mapping[str, object] = field(default_factory=dict)
-    beside: Mapping[str, object] = field(default_factory=dict)
+    machine: Mapping[str, object] = msgspec.field(default_factory=dict)
+    beside: Mapping[str, object] = msgspec.field(default_factory=dict)
 
-    def to_plain(self) -> dict[str, Plain]:
+    def to_plain(self) -> dict[str, Json]:
         """Return the record as JSON can write it, with its version.
 
         Sampled frames (written as a capture) and the histograms of single trials are left out; those of
         `latency` are kept.
         """
         slim = replace(self, trials=tuple(_slim(trial) for trial in self.trials))
-        plain = to_plain(slim)
-        assert isinstance(plain, dict)
-        return {"version": SCHEMA, **plain}
+        return {"version": SCHEMA, **to_plain(slim)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Plain]) -> DeviceResult:
+    def from_plain(cls, plain: Mapping[str, Json]) -> DeviceResult:
         """Return the record that `to_plain` wrote.
 
         Raises
@@ -464,7 +453,7 @@ class DeviceResult:
         return from_plain(cls, _of_now({key: value for key, value in plain.items() if key != "version"}))
 
 
-def _of_now(plain: dict[str, Plain]) -> dict[str, Plain]:
+def _of_now(plain: dict[str, Json]) -> dict[str, Json]:
     """Return a record with the names of this schema; schema 1 called the frame loss rate test a ladder."""
     settings = plain.get("settings")
     if isinstance(settings, dict):

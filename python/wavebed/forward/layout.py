@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.forward.model import FrameSpec, Span
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,7 @@ FLOWS = 256
 """Enough that a device with 64 queues gets some in each, few enough for the smallest connection table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
+class Tags(Value, frozen=True):
     """What lies between the Ethernet header and the IP header."""
 
     vlan: int | None = None
@@ -39,8 +38,7 @@ class Tags:
         return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value, frozen=True):
     """One direction through the device.
 
     Parameters
@@ -62,8 +60,8 @@ class Layout:
     destinations: Span
     next_hop: str | None = None
     back_hop: str | None = None
-    source_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
-    destination_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
+    source_ports: Span = Span(FIRST_UDP_PORT, 64)
+    destination_ports: Span = Span(FIRST_UDP_PORT, 64)
     flows: int = FLOWS
     tags: Tags = Tags()
     rx_tags: Tags | None = None

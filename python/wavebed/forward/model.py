@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+import msgspec
+
+from wavebed.forward.plain import Value
 
 __all__ = [
     "Binding",
@@ -28,16 +29,14 @@ __all__ = [
 TrialVerdict: TypeAlias = Literal["measured", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Value, frozen=True):
     """A row of values: ``first``, the next one, ... ``count`` of them. ``first`` is an address or a port number."""
 
     first: str | int
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FrameSpec:
+class FrameSpec(Value, frozen=True):
     """The test frames of a trial; see docs/development/port-protocol.md.
 
     Parameters
@@ -58,8 +57,7 @@ class FrameSpec:
     pppoe_session: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Value, frozen=True):
     """One way to send or to receive, and whether it works here."""
 
     kind: str
@@ -67,8 +65,7 @@ class Binding:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class PortInfo:
+class PortInfo(Value, frozen=True):
     """What a port says of its interface (request ``describe``)."""
 
     interface: str
@@ -81,14 +78,13 @@ class PortInfo:
     driver: str | None
     addresses: tuple[str, ...]
     offloads: Mapping[str, bool]
-    fixed: frozenset[str]
+    fixed: tuple[str, ...]
     machine: str
     cores: int
     xdp: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceCounters:
+class InterfaceCounters(Value, frozen=True):
     """Counters of an interface since it was made (request ``counters``)."""
 
     time_ns: int
@@ -106,8 +102,7 @@ class InterfaceCounters:
     driver: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Value, frozen=True):
     """What became of a request ``send``; ``took_ns`` from the moment the first frame was due."""
 
     frames: int
@@ -119,8 +114,7 @@ class Sent:
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Value, frozen=True):
     """A frame as it crossed the receiving port; ``length`` without FCS."""
 
     time_ns: int
@@ -128,8 +122,7 @@ class Sample:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Value, frozen=True):
     """Delays from the sender's stamp to the receiving port, both on one clock; seconds.
 
     Parameters
@@ -146,11 +139,10 @@ class Latency:
     p90_s: float
     p99_s: float | None
     p999_s: float | None
-    counts: Sequence[tuple[float, float, int]]
+    counts: tuple[tuple[float, float, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameCounters:
+class FrameCounters(Value, frozen=True):
     """Frames that a receiving port counted (request ``frame_counters``); each is in exactly one of the first six."""
 
     unique: int
@@ -165,11 +157,10 @@ class FrameCounters:
     last_ns: int | None
     latency: Latency | None
     receiver_lost: int
-    sample: Sequence[Sample] = ()
+    sample: tuple[Sample, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Value, frozen=True):
     """Why a trial gives no number.
 
     Parameters
@@ -188,8 +179,7 @@ class Refusal:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Value, frozen=True):
     """One trial: so many frames per second for so long.
 
     Parameters
@@ -221,8 +211,8 @@ class Trial:
     """Counters' differences over the trial."""
     send: Sent | None
     counters: FrameCounters | None
-    refusals: Sequence[Refusal] = ()
-    cpu: Mapping[str, float] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    cpu: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def verdict(self) -> TrialVerdict:
@@ -235,8 +225,7 @@ class Trial:
         return self.lost / self.sent if self.sent else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Value, frozen=True):
     """How fast the tester is by itself, for one list of sizes (request ``ceiling``)."""
 
     sizes_bytes: tuple[int, ...]

@@ -7,8 +7,10 @@ import shutil
 import signal
 import threading
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import check_new

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from wavebed.forward.iperf3 import Host
-    from wavebed.forward.port import TesterPort
 
 __all__ = ["Setup", "set_up"]
 
@@ -42,8 +41,8 @@ class Setup:
         Counts frames that the tester itself lost behind the device.
     """
 
-    tx: TesterPort
-    rx: TesterPort
+    tx: Port
+    rx: Port
     layout: Layout
     kind: str
     cores: Collection[int] | None = None
@@ -73,7 +72,7 @@ def _receiving(target: RealPorts | PeerPorts) -> Port:
     return Port.remote(target.host, target.port, target.rx, target.token)
 
 
-def _layout(spec: ForwardSpec, interface: str, tx: TesterPort, rx: TesterPort) -> Layout:
+def _layout(spec: ForwardSpec, interface: str, tx: Port, rx: Port) -> Layout:
     """Return what the test frames say, by the specification, and by the ports' own addresses where it says nothing."""
     version = 6 if spec.settings.headers.ipv6 else 4
     sources = spec.sources or _own(tx, version)
@@ -90,7 +89,7 @@ def _layout(spec: ForwardSpec, interface: str, tx: TesterPort, rx: TesterPort) -
     return Layout(sources, destinations, next_hop=spec.gateway, flows=spec.flows, tags=tags)
 
 
-def _own(port: TesterPort, version: int) -> Span | None:
+def _own(port: Port, version: int) -> Span | None:
     """Return the first address of a port's interface that others can reach."""
     for text in port.describe().addresses:
         address = ipaddress.ip_interface(text)

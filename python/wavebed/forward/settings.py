@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers
 from wavebed.forward.imix import SIMPLE_IMIX
+from wavebed.forward.plain import Value
 
 __all__ = [
     "FULL_GOALS",
@@ -25,8 +28,7 @@ PARTS: tuple[Part, ...] = ("overload", "search", "imix", "loss-rate", "latency",
 """In the order in which they run: latency needs what the search found."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoalSettings:
+class GoalSettings(Value, frozen=True):
     """What a rate must fulfil to count as found; the attributes of MLRsearch.
 
     Parameters
@@ -76,8 +78,7 @@ QUICK_GOALS = (
 """The same goals in trials of 2 s and 0.25 s: for a first look. A device's buffer hides more overload in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardSettings:
+class ForwardSettings(Value, frozen=True):
     """What one device is put through. The defaults are the full test; `quick` is the short one.
 
     Parameters
@@ -123,8 +124,8 @@ class ForwardSettings:
 
     parts: tuple[Part, ...] = PARTS
     sizes_bytes: tuple[int, ...] = RFC2544_SIZES_BYTES
-    mixes: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"IMIX": SIMPLE_IMIX})
-    headers: Headers = field(default_factory=Headers)
+    mixes: dict[str, tuple[int, ...]] = msgspec.field(default_factory=lambda: {"IMIX": SIMPLE_IMIX})
+    headers: Headers = msgspec.field(default_factory=Headers)
     link_mbps: float | None = None
     goals: tuple[GoalSettings, ...] = FULL_GOALS
     warm_up_s: float = 2.0

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
-    from wavebed.forward.port import TesterPort
+    from wavebed.forward.port import Port
 
 __all__ = ["CpuSampler", "Layout", "Preparation", "Tags", "Tester"]
 
@@ -87,7 +89,7 @@ class Tester:
 
     Parameters
     ----------
-    tx, rx : TesterPort
+    tx, rx : Port
         The sending and the receiving port. They stay the caller's to close.
     layout : Layout
         Where the device is.
@@ -106,8 +108,8 @@ class Tester:
 
     def __init__(
         self,
-        tx: TesterPort,
-        rx: TesterPort,
+        tx: Port,
+        rx: Port,
         layout: Layout,
         *,
         sender: str | None = None,
@@ -190,7 +192,7 @@ class Tester:
             self._ceilings[sizes] = min(ceilings, key=lambda ceiling: ceiling.pps)
         return self._ceilings[sizes]
 
-    def _ceiling(self, port: TesterPort, sizes: tuple[int, ...], ready: Preparation) -> Ceiling:
+    def _ceiling(self, port: Port, sizes: tuple[int, ...], ready: Preparation) -> Ceiling:
         flows = self._layout.flows
         try:
             return port.ceiling(sizes, flows, sender=ready.sender or None, receiver=ready.receiver or None)
@@ -367,7 +369,7 @@ class _Run:
     """Frames of one trial number, and what the ports counted around them."""
 
     def __init__(
-        self, tx: TesterPort, rx: TesterPort, layout: Layout, ready: Preparation, sizes: tuple[int, ...], number: int
+        self, tx: Port, rx: Port, layout: Layout, ready: Preparation, sizes: tuple[int, ...], number: int
     ) -> None:
         self._tx, self._rx, self._ready, self._number = tx, rx, ready, number
         self._frames: FrameSpec = layout.frames(sizes, ready.tx.mac, ready.next_hop_mac)
@@ -446,7 +448,7 @@ def _took_s(sent: Sent, rate_pps: float | None) -> float:
     return took_s * sent.frames / (sent.frames - 1) if sent.frames > 1 else took_s
 
 
-def _choose(port: TesterPort, wanted: str | None, which: int, verb: str) -> str:
+def _choose(port: Port, wanted: str | None, which: int, verb: str) -> str:
     """Return the best way to send (0) or receive (1) that works at a port, or the wanted one."""
     bindings = port.probe()[which]
     for binding in bindings:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from msgspec.structs import replace
+
 from wavebed.forward.arithmetic import Rates, line_rate_pps
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,8 +104,7 @@ class TrialLog:
         return max(fmean(over), 0.0) if over else OVERHEAD_S
 
 
-@dataclass(frozen=True, slots=True)
-class LoadLimit:
+class LoadLimit(Value, frozen=True):
     """The highest load at a size.
 
     Parameters

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from wavebed.experiment.disk import explained, make_new
 from wavebed.experiment.events import (

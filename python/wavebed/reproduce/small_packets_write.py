@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.forward.plain import Plain
+    from wavebed.config.data import Json
     from wavebed.forward.tables import Comparison
     from wavebed.reproduce.small_packets import Reproduction
 
@@ -56,9 +56,9 @@ def _write_page(page: Path, comparison: Comparison) -> Path:
     return page
 
 
-def tables_json(comparison: Comparison, reproduction: Reproduction) -> dict[str, Plain]:
+def tables_json(comparison: Comparison, reproduction: Reproduction) -> dict[str, Json]:
     """Return our tables, the order of the blocks, and the published figures."""
-    iperf3: dict[str, Plain] = {}
+    iperf3: dict[str, Json] = {}
     for result in reproduction.results:
         told = result.to_plain()["beside"]
         iperf3[result.device] = told.get("iperf3") if isinstance(told, dict) else None

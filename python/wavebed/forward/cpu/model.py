@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "ReadingMeter", "Ticks", "between"]
+__all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "Ticks", "between"]
 
 SURE_S = 10.0
 """Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a share is then within about
@@ -23,8 +26,7 @@ _JITTER_TICKS = 0.1
 """Idle and iowait may step back a little between two readings (proc_stat(5)); seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticks:
+class Ticks(Value, frozen=True):
     """What a processor did since it started, in any one unit.
 
     Parameters
@@ -41,8 +43,7 @@ class Ticks:
     stolen: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Value, frozen=True):
     """What a source said at one moment.
 
     Parameters
@@ -66,8 +67,7 @@ class Reading:
     squeezed: Mapping[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CpuUse:
+class CpuUse(Value, frozen=True):
     """Shares of time (0 to 1) that the device's processors were busy.
 
     Parameters
@@ -90,8 +90,8 @@ class CpuUse:
 
     source: str
     seconds: float
-    busy: Mapping[int, float] = field(default_factory=dict)
-    softirq: Mapping[int, float] = field(default_factory=dict)
+    busy: Mapping[int, float] = msgspec.field(default_factory=dict)
+    softirq: Mapping[int, float] = msgspec.field(default_factory=dict)
     busy_mean: float | None = None
     busy_max: float | None = None
     softirq_max: float | None = None
@@ -112,22 +112,7 @@ class CpuUse:
         return {name: value for name, value in known.items() if value is not None}
 
 
-class CpuMeter(Protocol):
-    """Looks at a device's processor from `start` to `stop`, again and again, until it is closed."""
-
-    source: str
-
-    def start(self) -> None:
-        """Begin to look."""
-
-    def stop(self) -> CpuUse:
-        """Say what was seen since `start`."""
-
-    def close(self) -> None:
-        """Let go of what it holds."""
-
-
-class ReadingMeter:
+class CpuMeter:
     """A meter that reads counters twice and tells the difference.
 
     Parameters

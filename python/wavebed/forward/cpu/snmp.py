@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu.model import LIMIT_S, CpuUse, Reading, ReadingMeter, Ticks
+from wavebed.forward.cpu.model import LIMIT_S, CpuMeter, CpuUse, Reading, Ticks
 from wavebed.secret import HIDDEN
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _MOST_SAID = 300
 _LINE = re.compile(r"(\.[0-9.]+) (\d+)\s*")
 
 
-class SnmpMeter(ReadingMeter):
+class SnmpMeter(CpuMeter):
     """Asks an agent by SNMPv2c.
 
     Parameters
