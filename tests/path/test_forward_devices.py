@@ -88,7 +88,7 @@ def test_a_rebooting_device_loses_its_link_and_gets_it_back() -> None:
     assert answer["up_afterwards"]
 
 
-def test_no_port_of_the_bench_sends_super_packets_unless_asked() -> None:
+def test_no_port_of_the_setup_sends_super_packets_unless_asked() -> None:
     plain = ask("features")
     for interface, on in plain["features"].items():
         assert not [name for name in on if name.endswith("-segmentation")], interface
@@ -97,7 +97,7 @@ def test_no_port_of_the_bench_sends_super_packets_unless_asked() -> None:
     assert all("tx-udp-segmentation" in on for on in kept["features"].values())
 
 
-def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
+def test_tester_and_device_have_a_processor_each_or_the_setup_says_so() -> None:
     answer = ask("features")
     tester, device = answer["cores"]
     if len(os.sched_getaffinity(0)) > 1:
@@ -107,7 +107,7 @@ def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
         assert any("one processor" in doubt for doubt in answer["doubts"])
 
 
-def test_a_bench_is_made_in_a_cell_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setup_is_made_in_a_sandbox_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WAVEBED_PIN", raising=False)
     with pytest.raises(MachineError, match="inside a sandbox only"), EmulatedSetup():
         pass

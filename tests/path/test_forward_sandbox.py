@@ -43,12 +43,13 @@ print('seen', len(seen), flush=True)
 PLACING = """
 import subprocess, sys
 from wavebed.forward.sandbox import pin
-from wavebed.forward.features import set_features
+from wavebed.forward.port import Port
 from wavebed.forward.napi import napi_instances
 for command in ('add wba type veth peer name wbb', 'set wba up', 'set wbb up'):
     subprocess.run(['ip', 'link', *command.split()], check=True)
 assert napi_instances('wba') == []
-set_features('wba', {'rx-gro': True})
+with Port.local('wba') as port:
+    assert port.set_offload('rx-gro', on=True)
 open('/sys/class/net/wba/threaded', 'w').write('1')
 (number,) = napi_instances('wba')
 pin(number, int(sys.argv[1]))

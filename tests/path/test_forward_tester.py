@@ -91,20 +91,20 @@ def test_a_frame_beyond_the_mtu_of_a_port_is_refused() -> None:
 @pytest.mark.parametrize("what", ["down", "away"])
 def test_a_port_that_goes_down_amid_a_trial_gives_no_number(what: str) -> None:
     for trial in ask(what):
-        assert trial["verdict"] == "refused"
+        assert trial["verdict"] == "invalid"
         assert "port_down" in codes(trial)
 
 
 def test_a_carrier_that_flaps_amid_a_trial_gives_no_number() -> None:
     (trial,) = ask("flap")
-    assert trial["verdict"] == "refused"
+    assert trial["verdict"] == "invalid"
     assert {"reboot", "port_down"} & set(codes(trial))
 
 
 @pytest.mark.parametrize("what", ["killed", "vanish"])
 def test_a_port_that_vanishes_amid_a_trial_gives_no_number(what: str) -> None:
     for trial in ask(what):
-        assert trial["verdict"] == "refused"
+        assert trial["verdict"] == "invalid"
         assert codes(trial) == ["peer"]
 
 
@@ -124,7 +124,7 @@ def test_a_port_behind_the_server_is_as_good_as_one_at_hand() -> None:
 )
 def test_a_faulty_device_is_told_from_a_slow_one(device: str, rate_pps: int, seconds: int, code: str) -> None:
     (trial,) = ask("through", device, "64", str(rate_pps), str(seconds))
-    assert trial["verdict"] == "refused"
+    assert trial["verdict"] == "invalid"
     assert code in codes(trial) or (code == "reboot" and set(codes(trial)) & {"port_down", "no_frames"})
 
 

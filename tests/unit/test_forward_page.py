@@ -27,14 +27,14 @@ def text_of(html: str) -> str:
 
 def test_a_device_without_doubt_is_measured() -> None:
     result = device("a", 6e5)
-    assert verdict_of(result) == "measured"
+    assert verdict_of(result) == "valid"
     assert "What was refused" not in page(record(result))
 
 
 def test_a_refused_test_is_told_with_reason_and_remedy_and_has_no_number() -> None:
     result = device("a", 6e5, refused=True)
     told = text_of(page(record(result)))
-    assert verdict_of(result) == "in part"
+    assert verdict_of(result) == "suspect"
     assert f"overload test : {SUPER.reason} (super_packets) . Remedy: {SUPER.remedy}" in told
     assert "overload test, 64 B – –" in told
 
@@ -46,9 +46,9 @@ def test_a_device_of_which_all_is_refused_has_no_figure() -> None:
         for size in result.sizes
     )
     bare = replace(result, sizes=sizes, overload=(), latency=(), loss_rates=(), bursts=())
-    assert verdict_of(bare) == "refused"
+    assert verdict_of(bare) == "invalid"
     told = text_of(page(record(bare)))
-    assert "✗ refused There is no figure that can be proved." in told
+    assert "✗ invalid There is no figure that can be proved." in told
     assert "Frames of 64 B: no rate is reported, for the reason below." in told
 
 
@@ -92,7 +92,7 @@ def test_the_accounting_shows_what_was_dropped_at_the_sending_interface() -> Non
     left = replace(first.tx, tx_packets=first.received, tx_dropped=first.lost)
     told = text_of(page(record(replace(result, trials=(replace(first, tx=left),)))))
     sent, received, lost = first.sent, first.received, first.lost
-    assert f"64 B measured 1 {sent} {received} {lost} {received + 2} {received} 2 {lost} 0" in told
+    assert f"64 B valid 1 {sent} {received} {lost} {received + 2} {received} 2 {lost} 0" in told
 
 
 def test_every_rate_is_named_in_its_units() -> None:
@@ -141,7 +141,7 @@ def test_a_test_that_ended_at_once_still_has_a_page() -> None:
         loss_rates=(), bursts=(), trials=(), plan=(), machine={}, refusals=(SUPER,), took_s=0.0,
     )  # fmt: skip
     told = text_of(page(record(bare)))
-    assert "✗ refused" in told
+    assert "✗ invalid" in told
     assert f"the test : {SUPER.reason}" in told
     assert "Nothing was measured." in told
 

@@ -59,7 +59,7 @@ def test_load_opens_a_forwarding_test(folder: Path) -> None:
     assert isinstance(run, ForwardRun)
     trials = run.trials
     assert len(trials) == len(run.result.trials)
-    assert set(trials["verdict"]) == {"measured", "refused"}
+    assert set(trials["verdict"]) == {"valid", "invalid"}
     assert (trials["sent"] == trials["received"] + trials["lost"]).all()
 
 
@@ -67,7 +67,7 @@ def test_the_tables_need_no_wavebed(folder: Path) -> None:
     trials = pq.read_table(folder / "series" / "trials.parquet").to_pylist()
     assert trials[0]["sizes_bytes"] == [1518]
     assert trials[0]["tx_port_tx_packets"] == trials[0]["sent"] == trials[0]["send_frames"]
-    refused = [row for row in trials if row["verdict"] == "refused"]
+    refused = [row for row in trials if row["verdict"] == "invalid"]
     assert {row["refusals"][0]["code"] for row in refused} == {"super_packets"}
     sizes = pq.read_table(folder / "series" / "sizes.parquet").to_pylist()
     assert {"trial": 0, "size_bytes": 1518, "frames": trials[0]["received"]} in sizes
@@ -89,7 +89,7 @@ def test_outputs_of_other_tools_are_kept_compressed(folder: Path) -> None:
 
 def test_run_json_says_what_it_is(folder: Path) -> None:
     told = json.loads((folder / "run.json").read_text())
-    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 2, "in part")
+    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 2, "suspect")
     assert told["result"]["device"] == "a"
     assert told["result"]["settings"]["seed"] == 1
     assert told["result"]["trials"] == []

@@ -185,7 +185,7 @@ def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pyt
     assert "0.0600" in text
     assert f"results: {tmp_path / 'run'}" in text
     told = json.loads(outcome.as_json())
-    assert told["verdict"] == "measured"
+    assert told["verdict"] == "valid"
     assert told["result"]["overload"][1]["received"]["pps"] == pytest.approx(60_000, rel=0.01)
     assert told["result"]["trials"] == []
     events = read_journal(tmp_path / "run")
@@ -200,7 +200,7 @@ def test_a_device_that_floods_is_refused_with_the_reason(tmp_path: Path, monkeyp
     outcome = done(tmp_path, monkeypatch, FakeDevice(super_packets=True))
     assert not outcome.measured
     assert "refused (" in outcome.as_text()
-    assert json.loads(outcome.as_json())["verdict"] == "refused"
+    assert json.loads(outcome.as_json())["verdict"] == "invalid"
 
 
 def test_a_device_that_cannot_be_reached_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
     last = read_journal(tmp_path / "run")[-1]
     assert isinstance(last, TrialBegun)
     assert last.trial == "search 64"
-    assert verdict_of(result) == "in part"
+    assert verdict_of(result) == "suspect"
     said = "the test did not reach its end"
     assert main(["report", str(tmp_path / "run")]) == 0
     assert said in (tmp_path / "run/report.html").read_text()
@@ -310,7 +310,7 @@ def test_a_test_killed_before_its_first_part_ended_leaves_no_empty_folder(
         broken_off(tmp_path, monkeypatch, "throughput", lambda: os.kill(os.getpid(), signal.SIGKILL))
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     result = read_forward(tmp_path / "run").result
-    assert (result.overload, verdict_of(result)) == ((), "refused")
+    assert (result.overload, verdict_of(result)) == ((), "invalid")
 
 
 def test_a_disk_that_fills_up_leaves_the_parts_that_had_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

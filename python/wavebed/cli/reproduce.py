@@ -83,7 +83,7 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
         print(f"{tables_text(comparison)}\n\nresults: {folder}\nreport: {page}")
     if reproduction.interrupted:
         raise KeyboardInterrupt
-    measured = [verdict_of(result) != "refused" for result in reproduction.results]
+    measured = [verdict_of(result) != "invalid" for result in reproduction.results]
     return 0 if all(measured) else WavebedError.exit_status
 
 

@@ -26,9 +26,7 @@ __all__ = [
     "StudyConversion",
     "check_sizes",
     "line_rate_pps",
-    "printed_line_rate_pps",
     "study_conversion",
-    "study_payload_mbps",
 ]
 
 L1_BYTES = 20
@@ -69,11 +67,6 @@ class Headers(Value, frozen=True):
         return ETHERNET_BYTES + self.vlan * VLAN_BYTES + self.pppoe * PPPOE_BYTES + ip + UDP_BYTES + FCS_BYTES
 
     @property
-    def smallest_bytes(self) -> int:
-        """The smallest frame that such headers allow, without a stamp: 64 over IPv4, 66 over IPv6."""
-        return max(SMALLEST_FRAME_BYTES, self.overhead_bytes)
-
-    @property
     def smallest_stamped_bytes(self) -> int:
         """The smallest test frame, with its stamp: 64 over IPv4, 68 with a tag, 72 with PPPoE, 84 over IPv6."""
         return max(SMALLEST_FRAME_BYTES, self.overhead_bytes + STAMP_BYTES)
@@ -86,18 +79,6 @@ class Headers(Value, frozen=True):
     def frame_bytes(self, payload_bytes: int) -> int:
         """Return the size of the frame around a UDP payload; Ethernet pads small ones to 64."""
         return max(SMALLEST_FRAME_BYTES, self.overhead_bytes + payload_bytes)
-
-    def payload_bytes(self, frame_bytes: int) -> int:
-        """Return the UDP payload of a frame.
-
-        Raises
-        ------
-        UserError
-            If the headers alone are larger than the frame.
-        """
-        if frame_bytes < self.overhead_bytes:
-            raise UserError(f"{frame_bytes} B is less than the headers take: at least {self.smallest_bytes} B")
-        return frame_bytes - self.overhead_bytes
 
 
 class Rates(Value, frozen=True):
@@ -129,42 +110,10 @@ class Rates(Value, frozen=True):
             pps, per_byte * (frame + L1_BYTES), per_byte * frame, per_byte * max(frame - headers.overhead_bytes, 0)
         )
 
-    @classmethod
-    def of_l1_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream that takes `mbps` on the wire."""
-        return cls.of_pps(mbps * 1e6 / 8 / (fmean(sizes_bytes) + L1_BYTES), sizes_bytes, headers)
-
-    @classmethod
-    def of_frame_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream of `mbps` of frames with FCS."""
-        return cls.of_pps(mbps * 1e6 / 8 / fmean(sizes_bytes), sizes_bytes, headers)
-
-    @classmethod
-    def of_payload_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream of `mbps` of UDP payload.
-
-        Raises
-        ------
-        UserError
-            If the frames have no payload.
-        """
-        payload = fmean(sizes_bytes) - headers.overhead_bytes
-        if payload <= 0:
-            raise UserError(f"frames of {fmean(sizes_bytes):g} B carry no payload: the rate is unknown")
-        return cls.of_pps(mbps * 1e6 / 8 / payload, sizes_bytes, headers)
-
 
 def line_rate_pps(link_mbps: float, sizes_bytes: Sequence[int]) -> float:
     """Return the frames per second that a link carries at most: link / (8 · (frame + 20)); for a mix, its mean."""
     return link_mbps * 1e6 / (8 * (fmean(sizes_bytes) + L1_BYTES))
-
-
-def printed_line_rate_pps(link_mbps: float, sizes_bytes: Sequence[int]) -> int:
-    """Return the line rate as it is printed everywhere: rounded to the nearest whole frame.
-
-    The figures of 1 Gbit/s (844,595; 452,899; 119,732; 96,154) are rounded, not cut off.
-    """
-    return round(line_rate_pps(link_mbps, sizes_bytes))
 
 
 def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST_PAYLOAD_BYTES) -> None:
@@ -236,8 +185,3 @@ def study_conversion(payload_mbps: float, payload_bytes: int = 18, link_mbps: fl
         line_rate_mpps=line / 1e6,
         possible=corrected * 1e6 <= line * 1.001,
     )
-
-
-def study_payload_mbps(mpps: float, frame_bytes: int = 64) -> float:
-    """Return the Mbit/s that the study's formula must have been given to print `mpps`: 994.6 for 1.48."""
-    return mpps * 8 * (frame_bytes + L1_BYTES)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, PPPOE_BYTES, SMALLEST_FRAME_BYTES, VLAN_BYTES
 from wavebed.forward.model import FrameSpec, Span
 from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["FCS_BYTES", "Layout", "Tags"]
+__all__ = ["FLOWS", "Layout", "Tags"]
 
-FCS_BYTES = 4
-ETHERNET_BYTES = 14
-VLAN_BYTES = 4
-PPPOE_BYTES = 8
-SMALLEST_BYTES = 64
-LAST_PORT = 65535
 
 FIRST_UDP_PORT = 49152
 """RFC 4814 section 4.2 wants ports of many values; these are nobody's (RFC 6335: the dynamic ones)."""
@@ -80,10 +75,10 @@ class Layout(Value, frozen=True):
             If a frame would be shorter than 64 bytes there: what pads it would change its size.
         """
         sizes = tuple(size - self.tags.bytes + self.arriving.bytes for size in sizes_bytes)
-        if min(sizes) < SMALLEST_BYTES <= min(sizes_bytes):
+        if min(sizes) < SMALLEST_FRAME_BYTES <= min(sizes_bytes):
             raise UserError(
                 f"a frame of {min(sizes_bytes)} bytes would leave the device with {min(sizes)}: the smallest that keeps"
-                f" its size is {SMALLEST_BYTES + self.tags.bytes - self.arriving.bytes}"
+                f" its size is {SMALLEST_FRAME_BYTES + self.tags.bytes - self.arriving.bytes}"
             )
         return sizes
 

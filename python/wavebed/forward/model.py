@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from wavebed.forward.plain import Value
+from wavebed.result.model import Verdict
 
 __all__ = [
     "Binding",
@@ -22,11 +22,8 @@ __all__ = [
     "Sent",
     "Span",
     "Trial",
-    "TrialVerdict",
     "blank_trial",
 ]
-
-TrialVerdict: TypeAlias = Literal["measured", "refused"]
 
 
 class Span(Value, frozen=True):
@@ -161,7 +158,9 @@ class FrameCounters(Value, frozen=True):
 
 
 class Refusal(Value, frozen=True):
-    """Why a trial gives no number.
+    """Why a trial gives no number: a check that does not hold, and the remedy.
+
+    It stands in the place of the number; checks that hold leave nothing, unlike `wavebed.result.model.Check`.
 
     Parameters
     ----------
@@ -215,9 +214,9 @@ class Trial(Value, frozen=True):
     cpu: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     @property
-    def verdict(self) -> TrialVerdict:
-        """``refused`` if anything speaks against its numbers."""
-        return "refused" if self.refusals else "measured"
+    def verdict(self) -> Verdict:
+        """``invalid`` if anything speaks against its numbers."""
+        return "invalid" if self.refusals else "valid"
 
     @property
     def loss_ratio(self) -> float:

@@ -63,7 +63,7 @@ class Outcome:
     @property
     def measured(self) -> bool:
         """Whether there is a number at all."""
-        return verdict_of(self.result) != "refused"
+        return verdict_of(self.result) != "invalid"
 
     def as_text(self) -> str:
         """Return tables for a terminal, and where the rest is."""

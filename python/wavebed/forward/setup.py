@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.features import is_segmentation, read_features, set_features
 from wavebed.forward.namespaces import within
 from wavebed.forward.napi import napi_instances
+from wavebed.forward.port import Port
 from wavebed.forward.sandbox import inside, pin
 
 if TYPE_CHECKING:
@@ -169,17 +169,16 @@ class EmulatedSetup:
         self.place_threads()
 
     def _set_features(self, port: SetupPort) -> None:
-        with within(port.namespace):
+        with Port.local(port.interface, netns=port.namespace) as own:
+            offloads = own.describe().offloads
             # Without GRO or a program a veth port has no NAPI, and frames from a BPF program are not delivered.
             wanted = {"rx-gro": True}
             if not self.keep_offloads:
-                wanted |= dict.fromkeys(filter(is_segmentation, read_features(port.interface)), False)
-            now = set_features(port.interface, wanted)
-        still = [name for name, on in wanted.items() if now.get(name, on) != on]
+                wanted |= dict.fromkeys(filter(_is_segmentation, offloads), False)
+            still = [name for name, on in wanted.items() if offloads[name] != on and own.set_offload(name, on=on) != on]
         if still:
-            self.doubts.append(
-                f"{port.interface}: cannot be switched {'on' if wanted[still[0]] else 'off'}: {still[0]}"
-            )
+            state = "on" if wanted[still[0]] else "off"
+            self.doubts.append(f"{port.interface}: cannot be switched {state}: {still[0]}")
 
     def place_threads(self) -> None:
         """Give the device's ports kernel threads on its processor. Again after a port was down: it gets new ones."""
@@ -273,10 +272,6 @@ class EmulatedSetup:
         """
         return self._counter(self.device_out, "tx", "dropped")
 
-    def device_overruns(self) -> int:
-        """Return how many frames found the ring of the device's port full: the loss of a device that is too slow."""
-        return self._counter(self.device_in, "rx", "dropped")
-
     def _counter(self, port: SetupPort, direction: str, name: str) -> int:
         counters = self._link(port, "-s")["stats64"]
         assert isinstance(counters, dict), "counters have a table for each direction"
@@ -296,6 +291,11 @@ class EmulatedSetup:
         for name in NAMESPACES:
             # One that was not made is no failure, and the sandbox removes the rest.
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=RUN_WITHIN_S)
+
+
+def _is_segmentation(feature: str) -> bool:
+    """Return whether a feature lets super-packets leave the stack, to be cut by the interface or not at all."""
+    return feature.startswith("tx-") and (feature.endswith("-segmentation") or feature == "tx-gso-list")
 
 
 def _threads_beside(core: int) -> set[int]:

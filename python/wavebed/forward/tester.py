@@ -67,7 +67,7 @@ class Preparation:
     refusals : tuple of Refusal
         Not empty: no trial counts, and none is run.
     one_clock : bool
-        Both ports are of one machine, so that delays can be told; else `why_no_latency` says why not.
+        Both ports are of one machine, so that delays can be told.
     """
 
     tx: PortInfo
@@ -77,7 +77,6 @@ class Preparation:
     sender: str
     receiver: str
     one_clock: bool
-    why_no_latency: str = ""
 
 
 class _NoAnswerError(WavebedError):
@@ -156,7 +155,6 @@ class Tester:
             self._tx.answer(self._layout.sources)
             self._rx.answer(self._layout.destinations)
             mac = self._learn()
-        same = tx.machine == rx.machine
         self._ready = Preparation(
             tx=tx,
             rx=rx,
@@ -164,8 +162,7 @@ class Tester:
             next_hop_mac=mac,
             sender=sender,
             receiver=receiver,
-            one_clock=same,
-            why_no_latency="" if same else "the ports are on two machines, whose clocks are not one",
+            one_clock=tx.machine == rx.machine,
         )
         self._warm = None
         return self._ready

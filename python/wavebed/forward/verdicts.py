@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Refusal
+    from wavebed.result.model import Verdict
 
-__all__ = ["DeviceVerdict", "refused_parts", "sizes_text", "verdict_of"]
-
-DeviceVerdict: TypeAlias = Literal["measured", "in part", "refused"]
+__all__ = ["refused_parts", "sizes_text", "verdict_of"]
 
 
-def verdict_of(result: DeviceResult) -> DeviceVerdict:
-    """Return ``measured`` if nothing was refused, ``in part`` if some figures stand, else ``refused``."""
+def verdict_of(result: DeviceResult) -> Verdict:
+    """Return ``valid`` if nothing was refused, ``suspect`` if some figures stand, else ``invalid``."""
     if not _has_figures(result):
-        return "refused"
-    return "in part" if refused_parts(result) else "measured"
+        return "invalid"
+    return "suspect" if refused_parts(result) else "valid"
 
 
 def refused_parts(result: DeviceResult) -> dict[Refusal, list[str]]:

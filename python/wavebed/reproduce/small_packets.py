@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from wavebed.forward.findings import DeviceResult, OverloadFinding
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Progress
-    from wavebed.forward.verdicts import DeviceVerdict
-    from wavebed.result.model import Verdict
 
 __all__ = [
     "KINDS",
@@ -172,9 +170,6 @@ def repeat(
     return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
 
 
-_VERDICTS: dict[DeviceVerdict, Verdict] = {"measured": "valid", "in part": "suspect", "refused": "invalid"}
-
-
 class _Slot(NamedTuple):
     """One device in one round."""
 
@@ -223,7 +218,7 @@ def _one(
         with explained(trials.folder, KEPT):
             keep_partial(partial, slot.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
-    trials.stored(slot.number, _VERDICTS[verdict_of(result)], time.monotonic() - began_s, reasons)
+    trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
     return result, False
 
 

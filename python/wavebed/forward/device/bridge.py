@@ -44,7 +44,3 @@ class Bridge(Device):
             Span(INSIDE[version].format(FIRST_FAR_HOST), HOSTS),
             flows=flows,
         )
-
-    def hops(self) -> int:
-        """Return 0: a bridge leaves the TTL alone."""
-        return 0

@@ -77,10 +77,6 @@ class Device(ABC):
             flows=flows,
         )
 
-    def hops(self) -> int:
-        """Return by how much it lowers the TTL."""
-        return 1
-
 
 def give_addresses(setup: EmulatedSetup) -> None:
     """Give the device's ports their addresses, from which its routes follow."""

@@ -183,7 +183,7 @@ def cpu_section(result: DeviceResult) -> str:
     """Return the section of the device's processor by rate."""
     by_sizes: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     for trial in result.trials:
-        if trial.verdict == "measured" and "busy_max" in trial.cpu:
+        if not trial.refusals and "busy_max" in trial.cpu:
             by_sizes.setdefault(trial.sizes_bytes, []).append((trial.received_pps / 1e6, 100 * trial.cpu["busy_max"]))
     if not by_sizes:
         return section(

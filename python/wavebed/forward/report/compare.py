@@ -253,7 +253,7 @@ def _cpu(comparison: Comparison) -> str:
         points = sorted(
             (trial.received_pps / 1e6, 100 * trial.cpu["busy_max"])
             for trial in device.result.trials
-            if trial.verdict == "measured" and "busy_max" in trial.cpu
+            if not trial.refusals and "busy_max" in trial.cpu
         )
         if points:
             lines.append(Line(device.name, style_of(place), points, joined=False))

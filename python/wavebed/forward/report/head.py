@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["findings_in_words", "head"]
 
 _BADGES = {
-    "measured": ("valid", "✓ measured", "Nothing speaks against the figures."),
-    "in part": ("suspect", "? measured in part", "Some figures are refused; those that stand are below."),
-    "refused": ("invalid", "✗ refused", "There is no figure that can be proved."),
+    "valid": ("✓ valid", "Nothing speaks against the figures."),
+    "suspect": ("? suspect", "Some figures are refused; those that stand are below."),
+    "invalid": ("✗ invalid", "There is no figure that can be proved."),
 }
 
 
@@ -38,12 +38,13 @@ def head(record: ForwardRecord) -> str:
         f"link of {result.link_mbps:g} Mbit/s" if result.link_mbps is not None else "speed of the link not known",
         f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
     ]
-    style, text, meaning = _BADGES[verdict_of(result)]
+    verdict = verdict_of(result)
+    text, meaning = _BADGES[verdict]
     return "".join(
         (
             f"<header><h1>Small packets through {escape(result.device)}{escape(kind)}</h1>",
             f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
-            f'<p><span class="badge {style}">{text}</span> {meaning}</p>',
+            f'<p><span class="badge {verdict}">{text}</span> {meaning}</p>',
             "".join(
                 f'<p class="lead">{escape(found.replace(" %", _NO_BREAK))}</p>' for found in findings_in_words(result)
             ),

@@ -88,9 +88,7 @@ def _counters(result: DeviceResult) -> str:
     rows, open_trials = [], 0
     for (sizes, verdict), trials in _groups(result.trials).items():
         sent, received, lost = (sum(getattr(trial, key) for trial in trials) for key in ("sent", "received", "lost"))
-        open_trials += sum(
-            trial.verdict == "measured" and trial.sent != trial.received + trial.lost for trial in trials
-        )
+        open_trials += sum(not trial.refusals and trial.sent != trial.received + trial.lost for trial in trials)
         other = _sum(
             None if (one := trial.counters) is None
             else one.duplicates + one.stale + one.other_trial + one.damaged + one.foreign

@@ -55,8 +55,8 @@ def trials_section(result: DeviceResult, most: int) -> str:
     shown = result.trials[:most]
     names = {size.sizes_bytes: sizes_text(size.name) for size in result.sizes}
     rows = [_row(place, trial, names) for place, trial in enumerate(shown)]
-    refused = sum(trial.verdict == "refused" for trial in result.trials)
-    told = f"{len(result.trials)} trials, {refused} refused."
+    refused = sum(bool(trial.refusals) for trial in result.trials)
+    told = f"{len(result.trials)} trials, {refused} invalid."
     if len(shown) < len(result.trials):
         told += f" The first {len(shown)} are shown; all are in series/trials.parquet."
     body = f"<details><summary>Every trial</summary>{table('Every trial', _HEAD, rows, 'every', [1, 15])}</details>"
