@@ -23,7 +23,8 @@ QUICK = replace(ForwardSettings(link_mbps=1000.0, sizes_bytes=(64, 1518)).quick(
 def of_fake(device: FakeDevice, settings: ForwardSettings = QUICK, heard: list[Event] | None = None) -> DeviceResult:
     tester = fake_tester(device)
     world = tester._tx.world  # type: ignore[attr-defined]
-    return run_suite(tester, settings, ABOUT, None if heard is None else heard.append, lambda: world.now_ns / 1e9)
+    emit = ([] if heard is None else heard).append
+    return run_suite(tester, settings, ABOUT, emit, lambda: world.now_ns / 1e9)
 
 
 def test_a_device_of_known_capacity_gets_every_part() -> None:

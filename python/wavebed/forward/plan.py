@@ -23,25 +23,22 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
 from MLRsearch import MeasurementResult, MultipleLossRatioSearch
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
+from wavebed.experiment.events import Part
 from wavebed.forward.burst import most_steps
 from wavebed.forward.loss_rate import shares
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wavebed.forward.settings import ForwardSettings, GoalSettings
 
 __all__ = [
     "OverloadName",
-    "Plan",
-    "PlanItem",
     "SearchPlan",
-    "Span",
     "burst_sizes",
     "latency_sizes",
     "loss_rate_sizes",
@@ -77,49 +74,6 @@ NOMINAL_PPS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A time, seconds: what is expected, and what is not exceeded."""
-
-    expected_s: float
-    at_most_s: float
-
-    def times(self, number: int) -> Span:
-        """Return the time of so many of it."""
-        return Span(number * self.expected_s, number * self.at_most_s)
-
-    def __add__(self, other: Span) -> Span:
-        return Span(self.expected_s + other.expected_s, self.at_most_s + other.at_most_s)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanItem:
-    """One part of the test at one size: its name, as ``search 64``, and its time."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All parts in their order."""
-
-    items: tuple[PlanItem, ...]
-
-    @property
-    def span(self) -> Span:
-        """The time of all parts together."""
-        return sum((item.span for item in self.items), Span(0.0, 0.0))
-
-    def rest(self, done: Sequence[str]) -> Span:
-        """Return the time of the parts that are not done yet."""
-        return sum((item.span for item in self.items if item.name not in done), Span(0.0, 0.0))
-
-    def of(self, name: str) -> Span:
-        """Return the time of one part; nothing if it is not planned."""
-        return sum((item.span for item in self.items if item.name == name), Span(0.0, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
 class SearchPlan:
     """The plan of one search.
 
@@ -146,10 +100,10 @@ class SearchPlan:
         at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
         return SearchBudget(self.traffic_s, repeated, at_most, overhead_s)
 
-    def span(self, overhead_s: float) -> Span:
-        """Return the time it takes."""
-        expected = self.expected_s + self.expected_trials * overhead_s
-        return Span(expected, self.budget(overhead_s).at_most_s)
+    def part(self, name: str, overhead_s: float) -> Part:
+        """Return the search as a part of the plan."""
+        expected_s = self.expected_s + self.expected_trials * overhead_s
+        return Part(f"search {name}", expected_s, self.budget(overhead_s).at_most_s)
 
 
 @cache
@@ -208,28 +162,28 @@ def _rehearse(goals: tuple[GoalSettings, ...], number: int) -> tuple[float, int]
     return device.seconds, device.trials
 
 
-def plan(settings: ForwardSettings, overhead_s: float) -> Plan:
-    """Return the plan of a test, part by part, in the order of `wavebed.forward.suite`.
+def plan(settings: ForwardSettings, overhead_s: float) -> tuple[Part, ...]:
+    """Return the parts of a test with their times, in the order of `wavebed.forward.suite`.
 
     Parameters
     ----------
     overhead_s : float
         What a trial takes beside its traffic, seconds; measured in the warm-up.
     """
-    items: list[PlanItem] = []
-    if "overload" in settings.parts:
-        for name in overload_names(settings):
-            trial = Span(settings.overload_trial_s + overhead_s, settings.overload_trial_s + CARE * overhead_s)
-            items.append(PlanItem(name, trial.times(settings.overload_repeats)))
-    search = plan_search(settings.goals).span(overhead_s)
-    items += [PlanItem(f"search {name}", search) for name in searched(settings)]
-    if "loss-rate" in settings.parts:
-        items += [PlanItem(f"loss-rate {size}", _loss_rate(settings, overhead_s)) for size in loss_rate_sizes(settings)]
-    if "latency" in settings.parts:
-        items += [PlanItem(f"latency {size}", _latency(settings, overhead_s)) for size in latency_sizes(settings)]
-    if "burst" in settings.parts:
-        items += [PlanItem(f"burst {size}", _burst(settings, overhead_s)) for size in burst_sizes(settings)]
-    return Plan(tuple(items))
+    asked, parts = settings.parts, []
+    if "overload" in asked:
+        each = _trials("", settings.overload_repeats, settings.overload_trial_s, overhead_s)
+        parts += [msgspec.structs.replace(each, trial=name) for name in overload_names(settings)]
+    parts += [plan_search(settings.goals).part(name, overhead_s) for name in searched(settings)]
+    if "loss-rate" in asked:
+        parts += [_loss_rate(f"loss-rate {size}", settings, overhead_s) for size in loss_rate_sizes(settings)]
+    if "latency" in asked:
+        trials = len(settings.latency_shares) * settings.latency_repeats
+        sizes = latency_sizes(settings)
+        parts += [_trials(f"latency {size}", trials, settings.latency_trial_s, overhead_s) for size in sizes]
+    if "burst" in asked:
+        parts += [_burst(f"burst {size}", settings, overhead_s) for size in burst_sizes(settings)]
+    return tuple(parts)
 
 
 def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
@@ -263,27 +217,26 @@ def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
     return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
 
 
-def _loss_rate(settings: ForwardSettings, overhead_s: float) -> Span:
+def _trials(name: str, count: int, trial_s: float, overhead_s: float) -> Part:
+    """Return a part of so many trials."""
+    return Part(name, count * (trial_s + overhead_s), count * (trial_s + CARE * overhead_s))
+
+
+def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     """Every step at most; half of them are expected, since the load at which it ends is not known."""
     steps = len(shares(settings.loss_rate_step))
-    trial = settings.loss_rate_trial_s
-    return Span(max(steps / 2, 1) * (trial + overhead_s), steps * (trial + CARE * overhead_s))
+    trial_s = settings.loss_rate_trial_s
+    return Part(name, max(steps / 2, 1) * (trial_s + overhead_s), steps * (trial_s + CARE * overhead_s))
 
 
-def _latency(settings: ForwardSettings, overhead_s: float) -> Span:
-    trials = len(settings.latency_shares) * settings.latency_repeats
-    trial = settings.latency_trial_s
-    return Span(trials * (trial + overhead_s), trials * (trial + CARE * overhead_s))
-
-
-def _burst(settings: ForwardSettings, overhead_s: float) -> Span:
+def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     """One long burst, a first search, and shorter ones around what was found; twice the time at most."""
     longest = settings.burst_longest_s
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
     expected = longest + trials * (overhead_s + BURST_SHARE * longest)
-    return Span(expected, 2 * expected + longest)
+    return Part(name, expected, 2 * expected + longest)
 
 
 def said(seconds: float) -> str:

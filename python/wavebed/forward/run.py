@@ -199,7 +199,7 @@ def measure(
     setup: Setup,
     emit: Callable[[Event], None],
     raw: dict[str, bytes],
-    keep: Callable[[DeviceResult], None] | None = None,
+    keep: Callable[[DeviceResult], None] = lambda _: None,
 ) -> tuple[DeviceResult, bool]:
     """Put the device through the whole test.
 
@@ -209,7 +209,7 @@ def measure(
         Told of each event.
     raw : dict
         What other tools printed is put in here, by the name of a file.
-    keep : callable, optional
+    keep : callable
         Given what has been found so far, before the first trial and after each part.
 
     Returns
@@ -237,8 +237,7 @@ def measure(
                 met[alone.evidence] = None
             return replace(found, doubts=(*found.doubts, *setup.doubts, *(cpu_log.doubts if cpu_log else ()), *met))
 
-        to_keep = None if keep is None else lambda found: keep(doubted(found))
-        result = doubted(run_suite(watched, spec.settings, about, emit, keep=to_keep))
+        result = doubted(run_suite(watched, spec.settings, about, emit, keep=lambda found: keep(doubted(found))))
         if spec.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, emit, raw)

@@ -192,7 +192,8 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
         last = number == len(blocks)
         for kind in block:
             spec = spec_of(kind, quick=quick, last=last)
-            expected_s = plan(spec.settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S + last * _IPERF3_S
+            parts = plan(spec.settings, _TRIAL_BESIDE_S)
+            expected_s = sum(part.expected_s for part in parts) + _SET_UP_S + last * _IPERF3_S
             slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, expected_s))
     return slots
 
