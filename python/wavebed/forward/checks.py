@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from wavebed.forward.model import InterfaceCounters, Refusal
 from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wavebed.forward.layout import Layout
     from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
@@ -155,21 +157,10 @@ class Evidence(Value, frozen=True):
 
 def difference(before: InterfaceCounters, after: InterfaceCounters) -> InterfaceCounters:
     """Return by how much every counter grew; ``up`` is that of `after`."""
-    return InterfaceCounters(
-        time_ns=after.time_ns - before.time_ns,
-        rx_packets=after.rx_packets - before.rx_packets,
-        rx_bytes=after.rx_bytes - before.rx_bytes,
-        rx_dropped=after.rx_dropped - before.rx_dropped,
-        rx_errors=after.rx_errors - before.rx_errors,
-        rx_missed=after.rx_missed - before.rx_missed,
-        tx_packets=after.tx_packets - before.tx_packets,
-        tx_bytes=after.tx_bytes - before.tx_bytes,
-        tx_dropped=after.tx_dropped - before.tx_dropped,
-        tx_errors=after.tx_errors - before.tx_errors,
-        carrier_changes=after.carrier_changes - before.carrier_changes,
-        up=after.up,
-        driver={key: count - before.driver.get(key, 0) for key, count in after.driver.items()},
-    )
+    counted = [name for name in InterfaceCounters.__struct_fields__ if name not in ("up", "driver")]
+    grown = {name: getattr(after, name) - getattr(before, name) for name in counted}
+    driver = {key: count - before.driver.get(key, 0) for key, count in after.driver.items()}
+    return replace(after, **grown, driver=driver)
 
 
 # Before a run ---------------------------------------------------------------------------------------------------------
@@ -271,196 +262,145 @@ def gap_s(looks: Sequence[tuple[int, int]]) -> float:
     return longest / NS
 
 
-def _ports_stayed(e: Evidence) -> list[Refusal]:
+def _ports_stayed(e: Evidence) -> Iterator[Refusal]:
     ports = list(zip(e.names, (e.tx.outer, e.rx.outer), strict=True))
-    down = [
-        Refusal("port_down", f"{name} went down during the trial", f"ip link set {name} up")
-        for name, (_, after) in ports
-        if not after.up
-    ]
+    down = [name for name, (_, after) in ports if not after.up]
+    for name in down:
+        yield Refusal("port_down", f"{name} went down during the trial", f"ip link set {name} up")
     if down:  # which takes the carrier of the other port along
-        return down
-    remedy = "look whether the device restarted or a cable is loose"
-    return [
-        Refusal(
-            "reboot",
-            f"the carrier of {name} changed {after.carrier_changes - before.carrier_changes} times during the trial",
-            remedy,
-        )
-        for name, (before, after) in ports
-        if after.carrier_changes != before.carrier_changes
-    ]
+        return
+    for name, (before, after) in ports:
+        changes = after.carrier_changes - before.carrier_changes
+        if changes:
+            reason = f"the carrier of {name} changed {changes} times during the trial"
+            yield Refusal("reboot", reason, "look whether the device restarted or a cable is loose")
 
 
-def _stayed_alive(e: Evidence) -> list[Refusal]:
+def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
     if not e.counters.unique or e.counters.first_ns is None or e.counters.last_ns is None:
-        return []
+        return
     remedy = "look whether the device restarted, or whether something stopped it"
     cut_s = e.took_s - (e.counters.last_ns - e.counters.first_ns) / NS
     allowed_s = max(NO_FRAMES_S, NO_FRAMES_GAPS * e.took_s / e.counters.unique)
     if e.counters.unique < (1 - COLLAPSE_LOSS) * e.sent.frames:
         allowed_s = max(allowed_s, COLLAPSE_SHARE * e.took_s)
-    if cut_s > allowed_s:
-        return [
-            Refusal(
-                "reboot", f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s", remedy
-            )
-        ]
     gap = gap_s(e.looks)
-    if gap > max(GAP_S, allowed_s):
-        return [Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)]
-    return []
+    if cut_s > allowed_s:
+        reason = f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s"
+        yield Refusal("reboot", reason, remedy)
+    elif gap > max(GAP_S, allowed_s):
+        yield Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)
 
 
-def _arrived(e: Evidence) -> list[Refusal]:
+def _arrived(e: Evidence) -> Iterator[Refusal]:
     if e.sent.frames == 0:
-        return [Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")]
-    if e.test_frames:
-        return []
-    return [
-        Refusal(
+        yield Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")
+    elif not e.test_frames:
+        yield Refusal(
             "no_frames",
             f"none of {e.sent.frames} frames arrived at {e.names[1]}",
             "check the device's addresses, routes and packet filter, and that the ports are not exchanged",
         )
-    ]
 
 
-def _sizes(e: Evidence) -> list[Refusal]:
+def _sizes(e: Evidence) -> Iterator[Refusal]:
     expected = set(e.arriving_sizes)
     longer = {size: count for size, count in e.counters.sizes.items() if size > max(expected)}
     other = {size: count for size, count in e.counters.sizes.items() if size not in expected and size not in longer}
     sent = ", ".join(str(size) for size in sorted(expected))
-    refusals = []
     if longer:
         size, count = max(longer.items())
-        refusals.append(
-            Refusal(
-                "super_packets",
-                f"{sum(longer.values())} frames larger than any that was sent ({sent} bytes) arrived, {count} of them"
-                f" with {size} bytes: frames were joined on the way",
-                f"ethtool -K {e.names[1]} rx-udp-gro-forwarding off rx-gro-list off; the same at the device's ports",
-            )
+        yield Refusal(
+            "super_packets",
+            f"{sum(longer.values())} frames larger than any that was sent ({sent} bytes) arrived, {count} of them"
+            f" with {size} bytes: frames were joined on the way",
+            f"ethtool -K {e.names[1]} rx-udp-gro-forwarding off rx-gro-list off; the same at the device's ports",
         )
     if other:
         size, count = max(other.items(), key=lambda item: item[1])
-        refusals.append(
-            Refusal(
-                "mtu" if size < max(expected) else "super_packets",
-                f"{sum(other.values())} frames of sizes that were never sent ({sent} bytes) arrived, {count} of them"
-                f" with {size} bytes: frames were cut on the way",
-                "check the MTU of the device's ports",
-            )
+        yield Refusal(
+            "mtu" if size < max(expected) else "super_packets",
+            f"{sum(other.values())} frames of sizes that were never sent ({sent} bytes) arrived, {count} of them"
+            f" with {size} bytes: frames were cut on the way",
+            "check the MTU of the device's ports",
         )
-    if e.counters.damaged and not refusals:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.counters.damaged} frames arrived with a number that was never sent",
-                "look for a second tester, or a device that changes payloads",
-            )
+    if e.counters.damaged and not longer and not other:
+        yield Refusal(
+            "unaccounted",
+            f"{e.counters.damaged} frames arrived with a number that was never sent",
+            "look for a second tester, or a device that changes payloads",
         )
-    return refusals
 
 
-def _once(e: Evidence) -> list[Refusal]:
-    if not e.counters.duplicates:
-        return []
-    return [
-        Refusal(
+def _once(e: Evidence) -> Iterator[Refusal]:
+    if e.counters.duplicates:
+        yield Refusal(
             "duplicates",
             f"{e.counters.duplicates} of {e.sent.frames} frames arrived more than once",
             "look for a loop, a mirror port or two paths between the ports",
         )
-    ]
 
 
-def _flood(e: Evidence) -> list[Refusal]:
+def _flood(e: Evidence) -> Iterator[Refusal]:
     foreign = e.counters.foreign + e.counters.other_trial
     allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_SHARE * e.sent.frames)
     if foreign > allowed:
-        return [
-            Refusal(
-                "flood",
-                f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
-                "take everything but the tester off the device, and look what it sends of itself",
-            )
-        ]
-    if e.test_frames > e.sent.frames and not e.counters.duplicates:
-        return [
-            Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop"),
-        ]
-    return []
+        yield Refusal(
+            "flood",
+            f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
+            "take everything but the tester off the device, and look what it sends of itself",
+        )
+    elif e.test_frames > e.sent.frames and not e.counters.duplicates:
+        yield Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop")
 
 
-def _kept_rate(e: Evidence) -> list[Refusal]:
+def _kept_rate(e: Evidence) -> Iterator[Refusal]:
     if e.offered_pps is None or e.planned is None or not e.sent.frames:
-        return []
+        return
     remedy = "offer less, or give the tester a processor of its own"
-    if e.sent.frames < e.planned:
-        return [Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)]
     intended_ns = (e.planned - 1) / e.offered_pps * NS
     slack_ns = max(LATE_SLACK_LEAST_NS, min(LATE_SLACK_NS, LATE_SLACK_SHARE * intended_ns))
-    if e.sent.took_ns > intended_ns / RATE_KEPT_SHARE + slack_ns:
-        real = (e.planned - 1) / e.sent.took_ns * NS
-        return [Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)]
     share = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
-    if e.lost and share > LATE_BATCHES_SHARE:
-        return [
-            Refusal(
-                "late",
-                f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
-                f" the rate was kept by bursts, which may be why {e.lost} were lost",
-                remedy,
-            )
-        ]
-    return []
+    if e.sent.frames < e.planned:
+        yield Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)
+    elif e.sent.took_ns > intended_ns / RATE_KEPT_SHARE + slack_ns:
+        real = (e.planned - 1) / e.sent.took_ns * NS
+        yield Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)
+    elif e.lost and share > LATE_BATCHES_SHARE:
+        yield Refusal(
+            "late",
+            f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
+            f" the rate was kept by bursts, which may be why {e.lost} were lost",
+            remedy,
+        )
 
 
-def _tester_limit(e: Evidence) -> list[Refusal]:
-    refusals = []
-    limit = CEILING_SHARE * e.ceiling.pps
+def _tester_limit(e: Evidence) -> Iterator[Refusal]:
+    limited = "the tester, not the device, was the limit:"
     received = e.counters.unique / e.took_s if e.took_s > 0 else 0.0
-    rates = [("received", received)]
-    if e.offered_pps is not None:
-        rates.append(("offered", e.offered_pps))
-    name, rate = max(rates, key=lambda item: item[1])
-    if rate > limit:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: {rate:.0f} frames/s {name} is above 90 % of the"
-                f" {e.ceiling.pps:.0f} that the tester reaches by itself",
-                "offer less, or use a faster tester",
-            )
+    name, rate = max(("received", received), ("offered", e.offered_pps or 0.0), key=lambda item: item[1])
+    if rate > CEILING_SHARE * e.ceiling.pps:
+        yield Refusal(
+            "tester_limit",
+            f"{limited} {rate:.0f} frames/s {name} is above 90 % of the {e.ceiling.pps:.0f} that the tester reaches by"
+            " itself",
+            "offer less, or use a faster tester",
         )
     elif e.offered_pps is None and e.sent.frames and e.lost + e.pushed_back < OVERLOAD_LOSS * e.sent.frames:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: of the {received:.0f} frames/s that it could send,"
-                f" {e.lost / e.sent.frames:.2%} were lost",
-                "use a faster tester, or give the ports a processor of their own",
-            )
+        yield Refusal(
+            "tester_limit",
+            f"{limited} of the {received:.0f} frames/s that it could send, {e.lost / e.sent.frames:.2%} were lost",
+            "use a faster tester, or give the ports a processor of their own",
         )
+    remedy = "offer less, or give the receiving port a processor of its own"
     if e.counters.receiver_lost:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: its receiver lost {e.counters.receiver_lost} frames",
-                "offer less, or give the receiving port a processor of its own",
-            )
-        )
+        yield Refusal("tester_limit", f"{limited} its receiver lost {e.counters.receiver_lost} frames", remedy)
     dropped = _dropped_at_receiver(e)
     if dropped and e.lost:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: {dropped} frames were dropped at {e.names[1]} itself",
-                "offer less, or give the receiving port a processor of its own",
-            )
-        )
-    return refusals
+        yield Refusal("tester_limit", f"{limited} {dropped} frames were dropped at {e.names[1]} itself", remedy)
+    if e.blocked and e.offered_pps is not None:  # as fast as it goes: the interface says when
+        reason = f"{limited} {e.names[0]} refused {e.blocked} of {e.sent.frames} frames"
+        yield Refusal("tester_limit", reason, "offer less than the link carries")
 
 
 def _dropped_at_receiver(e: Evidence) -> int:
@@ -469,19 +409,7 @@ def _dropped_at_receiver(e: Evidence) -> int:
     return max(0, dropped - e.counters.foreign)
 
 
-def _blocked(e: Evidence) -> list[Refusal]:
-    if not e.blocked or e.offered_pps is None:  # as fast as it goes: the interface says when
-        return []
-    return [
-        Refusal(
-            "tester_limit",
-            f"the tester, not the device, was the limit: {e.names[0]} refused {e.blocked} of {e.sent.frames} frames",
-            "offer less than the link carries",
-        )
-    ]
-
-
-def _accounted(e: Evidence) -> list[Refusal]:
+def _accounted(e: Evidence) -> Iterator[Refusal]:
     """Compare the frame counters with those of the interfaces.
 
     What a veth pair counts (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
@@ -490,49 +418,32 @@ def _accounted(e: Evidence) -> list[Refusal]:
     (live frames), it is in ``rx_dropped`` of the receiving end as well, and its sender is not told; a packet socket is
     told. Live frames to an end without NAPI are in no counter at all, which is found here.
     """
-    refusals = []
     left_least, left_most = e.tx.grown(lambda c: c.tx_packets)
     _, dropped = e.tx.grown(lambda c: c.tx_dropped + c.tx_errors)  # again for each try, with AF_XDP
     known = left_most + max(dropped, e.sent.refused)
     answered, _ = e.tx.grown(lambda c: c.rx_packets)
     own = OWN_FLOOR + round(OWN_PER_S * e.took_s) + max(0, answered)
+    sent = f"{e.sent.frames} frames were sent and {e.names[0]} counted"
     if known < e.sent.frames:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.sent.frames} frames were sent and {e.names[0]} counted {known}",
-                "choose another way to send (--sender)",
-            )
-        )
+        yield Refusal("unaccounted", f"{sent} {known}", "choose another way to send (--sender)")
     elif left_least > e.sent.frames + own:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.sent.frames} frames were sent and {e.names[0]} counted {left_least}: something else sends there",
-                "end what else uses the port",
-            )
-        )
+        yield Refusal("unaccounted", f"{sent} {left_least}: something else sends there", "end what else uses the port")
     came_least, came_most = e.rx.grown(lambda c: c.rx_packets)
     if not came_least <= e.counted <= came_most:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.names[1]} counted {came_most} frames and its receiver {e.counted}",
-                "choose another way to receive (--receiver): not every driver counts what XDP takes",
-            )
+        yield Refusal(
+            "unaccounted",
+            f"{e.names[1]} counted {came_most} frames and its receiver {e.counted}",
+            "choose another way to receive (--receiver): not every driver counts what XDP takes",
         )
     if e.counters.stale:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.counters.stale} frames came so late that nobody knows whether they had come before",
-                "look what reorders frames so much",
-            )
+        yield Refusal(
+            "unaccounted",
+            f"{e.counters.stale} frames came so late that nobody knows whether they had come before",
+            "look what reorders frames so much",
         )
-    return refusals
 
 
-CHECKS: tuple[Callable[[Evidence], list[Refusal]], ...] = (
+CHECKS: tuple[Callable[[Evidence], Iterator[Refusal]], ...] = (
     _ports_stayed,
     _arrived,
     _sizes,
@@ -540,7 +451,6 @@ CHECKS: tuple[Callable[[Evidence], list[Refusal]], ...] = (
     _flood,
     _stayed_alive,
     _tester_limit,
-    _blocked,
     _kept_rate,
     _accounted,
 )
