@@ -35,6 +35,7 @@ __all__ = [
     "LossRateFinding",
     "LossRateStep",
     "OverloadFinding",
+    "OverloadName",
     "PartTime",
     "SizeFinding",
 ]
@@ -43,6 +44,7 @@ SCHEMA = 2
 """Version of the record and of its tables."""
 SCHEMAS_READ = (1, SCHEMA)
 
+OverloadName: TypeAlias = Literal["throughput", "overload"]
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
 
@@ -183,7 +185,7 @@ class OverloadFinding(Value, frozen=True):
         Places in `DeviceResult.trials`, refused ones too.
     """
 
-    name: Literal["throughput", "overload"]
+    name: OverloadName
     sizes_bytes: tuple[int, ...]
     asked: Rates | None
     sent_pps: Interval

@@ -13,7 +13,7 @@ import selectors
 import subprocess
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
@@ -21,12 +21,12 @@ from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, Study
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from wavebed.forward.findings import OverloadName
     from wavebed.forward.model import InterfaceCounters
 
 __all__ = ["STUDY_TESTS", "Host", "Iperf3Run", "run_study_command", "study_command"]
 
-TestName: TypeAlias = Literal["throughput", "overload"]
-STUDY_TESTS: Mapping[TestName, int] = {"throughput": 1472, "overload": 18}
+STUDY_TESTS: Mapping[OverloadName, int] = {"throughput": 1472, "overload": 18}
 """Payload in bytes of either test: frames of 1518 and 64 B."""
 
 _READY_S = 5.0
@@ -85,7 +85,7 @@ class Iperf3Run:
         What speaks against it; empty if nothing does.
     """
 
-    test: TestName
+    test: OverloadName
     command: tuple[str, ...]
     version: str
     payload_bytes: int
@@ -115,7 +115,7 @@ def study_command(server: str, payload_bytes: int, seconds: int) -> list[str]:
 
 
 def run_study_command(
-    test: TestName, client: Host, server: Host, counters: Callable[[], InterfaceCounters], seconds: int = 10
+    test: OverloadName, client: Host, server: Host, counters: Callable[[], InterfaceCounters], seconds: int = 10
 ) -> Iperf3Run:
     """Run one of the study's two commands.
 

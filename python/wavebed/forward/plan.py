@@ -21,7 +21,7 @@ import random
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from MLRsearch import MeasurementResult, MultipleLossRatioSearch
@@ -34,10 +34,10 @@ from wavebed.forward.loss_rate import shares
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
+    from wavebed.forward.findings import OverloadName
     from wavebed.forward.settings import ForwardSettings, GoalSettings
 
 __all__ = [
-    "OverloadName",
     "SearchPlan",
     "burst_sizes",
     "latency_sizes",
@@ -48,8 +48,6 @@ __all__ = [
     "said",
     "searched",
 ]
-
-OverloadName: TypeAlias = Literal["throughput", "overload"]
 
 LOOKS = 1
 LONG_LOOKS = 4

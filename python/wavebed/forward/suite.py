@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LatencyFinding,
         LossRateFinding,
         OverloadFinding,
+        OverloadName,
         SizeFinding,
     )
     from wavebed.forward.model import Binding, FrameSpec, PortInfo, Refusal, Trial
@@ -239,7 +240,7 @@ def run_suite(
     return suite.result()
 
 
-def _overload(suite: _Suite, name: planning.OverloadName) -> None:
+def _overload(suite: _Suite, name: OverloadName) -> None:
     settings = suite.settings
     size = max(settings.sizes_bytes) if name == "throughput" else min(settings.sizes_bytes)
     trial_s, repeats = settings.overload_trial_s, settings.overload_repeats

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,10 +22,11 @@ from wavebed.forward.port import PortGoneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from wavebed.forward.cpu.log import CpuLog
     from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
     from wavebed.forward.port import Port
 
-__all__ = ["CpuSampler", "Layout", "Preparation", "Tags", "Tester"]
+__all__ = ["Layout", "Preparation", "Tags", "Tester"]
 
 NS = 1_000_000_000
 LAST_TRIAL = 65535
@@ -46,16 +47,6 @@ microseconds together, too; smaller batches cost a veth device a tenth of its ra
 BATCH_MOST = 64
 FASTER_THAN_CEILING = 4.0
 SEND_SLACK_S = 0.5
-
-
-class CpuSampler(Protocol):
-    """Looks at the device's processor during a trial."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> Mapping[str, float]:
-        """End, and return shares from 0 to 1 by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +85,7 @@ class Tester:
         Where the device is.
     sender, receiver : str, optional
         Ways to send and to receive; the best that works by default.
-    cpu : CpuSampler, optional
+    cpu : CpuLog, optional
         Looks at the device's processor while frames are sent.
     quiet_s : float
         The receiver must have been quiet for so long before a trial ends, or for twice the delay that the warm-up
@@ -113,7 +104,7 @@ class Tester:
         *,
         sender: str | None = None,
         receiver: str | None = None,
-        cpu: CpuSampler | None = None,
+        cpu: CpuLog | None = None,
         quiet_s: float = 0.1,
         settle_s: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,

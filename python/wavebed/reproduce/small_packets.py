@@ -28,8 +28,9 @@ from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.experiment.trials import Trials
-from wavebed.forward.arithmetic import Headers, Rates
+from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
+from wavebed.forward.overload import overload_finding
 from wavebed.forward.plan import plan, said
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
@@ -41,14 +42,13 @@ from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.forward.write import write_forward
 from wavebed.result.machine import versions
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.experiment.events import Event
-    from wavebed.forward.findings import DeviceResult, OverloadFinding
+    from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Progress
 
@@ -240,52 +240,26 @@ def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
     for one in rounds:
         starts.append(len(trials))
         trials += one.trials
-    names = list(dict.fromkeys(test.name for one in rounds for test in one.overload))
-    sizes = tuple(
-        replace(size, trials=tuple(start + place for place in size.trials))
-        for one, start in zip(rounds, starts, strict=True)
-        for size in one.sizes
-    )
-    tests = []
-    for name in names:
-        parts = [
-            (test, tuple(start + place for place in test.trials))
-            for one, start in zip(rounds, starts, strict=True)
-            for test in one.overload
-            if test.name == name
-        ]
-        tests.append(_merged([test for test, _ in parts], [place for _, places in parts for place in places], trials))
+    tests: dict[OverloadName, tuple[OverloadFinding, dict[int, Trial]]] = {}
+    sizes = []
+    for one, start in zip(rounds, starts, strict=True):
+        sizes += [replace(size, trials=tuple(start + place for place in size.trials)) for size in one.sizes]
+        for test in one.overload:
+            _, all_trials = tests.setdefault(test.name, (test, {}))
+            all_trials |= {start + place: trials[start + place] for place in test.trials}
     return replace(
         last,
         started=first.started,
         took_s=sum(one.took_s for one in rounds),
         settings=replace(last.settings, overload_repeats=len(rounds)),
-        overload=tuple(tests),
-        sizes=sizes,
+        overload=tuple(
+            overload_finding(name, test.sizes_bytes, test.asked, Headers(), found)
+            for name, (test, found) in tests.items()
+        ),
+        sizes=tuple(sizes),
         trials=tuple(trials),
         refusals=distinct([refusal for one in rounds for refusal in one.refusals]),
         doubts=tuple(dict.fromkeys(doubt for one in rounds for doubt in one.doubts)),
-    )
-
-
-def _merged(tests: Sequence[OverloadFinding], places: Sequence[int], trials: Sequence[Trial]) -> OverloadFinding:
-    counted = [trials[place] for place in places if not trials[place].refusals]
-    sent = median_interval([one.sent_pps for one in counted])
-    received = median_interval([one.received_pps for one in counted])
-
-    def rates(pps: float | None) -> Rates | None:
-        return None if pps is None else Rates.of_pps(pps, tests[0].sizes_bytes, Headers())
-
-    return replace(
-        tests[0],
-        sent_pps=sent,
-        received_pps=received,
-        sent=rates(sent.estimate),
-        received=rates(received.estimate),
-        loss_ratio=median_interval([one.loss_ratio for one in counted]),
-        cpu_busy_max=median_interval([one.cpu["busy_max"] for one in counted if "busy_max" in one.cpu]),
-        refusals=distinct([refusal for place in places for refusal in trials[place].refusals]),
-        trials=tuple(places),
     )
 
 
