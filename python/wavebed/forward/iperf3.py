@@ -12,15 +12,17 @@ import os
 import selectors
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
+from wavebed.forward.plain import Value, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from wavebed.config.data import Json
     from wavebed.forward.findings import OverloadName
     from wavebed.forward.model import InterfaceCounters
 
@@ -58,8 +60,7 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *pinned, *program]
 
 
-@dataclass(frozen=True, slots=True)
-class Iperf3Run:
+class Iperf3Run(Value, frozen=True):
     """What came of one command.
 
     Parameters
@@ -99,9 +100,9 @@ class Iperf3Run:
     doubt: str
     output: str
 
-    def for_record(self) -> dict[str, object]:
+    def for_record(self) -> dict[str, Json]:
         """Return what a record keeps beside the device's own result; the output is kept as a file."""
-        plain = asdict(self)
+        plain = to_plain(self)
         del plain["output"]
         return {**plain, "command": " ".join(self.command)}
 

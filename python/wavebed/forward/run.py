@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from wavebed.config.data import Json
     from wavebed.experiment.events import Event
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.forward.command import ForwardSpec
@@ -273,7 +274,7 @@ def _beside(setup: Setup, result: DeviceResult, emit: Callable[[Event], None], r
         port.release()
     client, server = setup.hosts()
     seconds = max(2, round(result.settings.overload_trial_s))
-    told: list[dict[str, object]] = []
+    told: list[dict[str, Json]] = []
     for test in STUDY_TESTS:
         left_s = (len(STUDY_TESTS) - len(told)) * (seconds + 2.0)
         emit(StepBegun(step=f"iperf3, {test} test", left_s=left_s))
