@@ -23,9 +23,9 @@ __all__ = ["register", "run"]
 TOKEN_VARIABLE = "WAVEBED_TOKEN"  # noqa: S105 - the name of a variable
 
 _DESCRIPTION = (
-    "Send small packets through a device, and find the rate that it forwards without loss, what gets through under"
-    " overload, how long frames take, and how busy its processor is. Without --tx and --dut a Linux router is made in a"
-    " namespace of this machine and tested. Rates count frames at the receiving interface; a result that cannot be"
+    "Send small packets through a device, and measure the rate that it forwards without loss, the rate under"
+    " overload, the delay of frames, and the load of its processor. Without --tx and --dut a Linux router is emulated"
+    " in a namespace of this machine and tested. Rates count frames at the receiving interface; a result that cannot be"
     " proved is refused, with the reason."
 )
 _EPILOG = (
@@ -71,12 +71,12 @@ def _add_device_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--gateway", metavar="ADDR", help="the device's address at the sending port; without it, it is a bridge"
     )
-    group.add_argument("--link-speed", metavar="RATE", help="of the link, at L1 (default: what the ports say)")
+    group.add_argument("--link-speed", metavar="RATE", help="of the link, at L1 (default: as the ports say)")
     group.add_argument(
         "--cpu",
         metavar="WHERE",
-        help="look at the device's processor: local (default with --dut), ssh://root@HOST, snmp://COMMUNITY@HOST or"
-        " http://HOST:9100/metrics (node_exporter)",
+        help="measure the load of the device's processor: local (default with --dut), ssh://root@HOST,"
+        " snmp://COMMUNITY@HOST or http://HOST:9100/metrics (node_exporter)",
     )
 
 
@@ -108,7 +108,7 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--thorough", action="store_true", help="everything, in the long trials of the standards: half an hour to hours"
     )
-    group.add_argument("--seed", metavar="N", help="of everything that is drawn (default: 1)")
+    group.add_argument("--seed", metavar="N", help="of all random processes (default: 1)")
     group.add_argument(
         "--sender",
         metavar="KIND",

@@ -25,15 +25,17 @@ STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
 _READY = ("small-packets",)
 
 _DESCRIPTION = (
-    "Do a published study again. small-packets: five datapaths of this machine (bridge, routing, NAT, XDP, a relay in"
-    " user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests, the loss-free"
-    " rate, in six rounds in a drawn order; its tables beside the published ones."
+    "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
+    " XDP, a relay in user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests,"
+    " the loss-free rate, in six rounds in a drawn order; its tables beside the published ones."
 )
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
-    parser = subparsers.add_parser("reproduce", help="do a published study again", description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "reproduce", help="reproduce the method of a published study", description=_DESCRIPTION
+    )
     parser.add_argument("study", metavar="STUDY", help="small-packets")
     parser.add_argument("--quick", action="store_true", help="short trials: minutes, for a first look")
     parser.add_argument("--seed", metavar="N", help="of the order in each round (default: 1)")
@@ -44,7 +46,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Go where devices can be made, test them all, say what came out."""
+    """Enter the sandbox, test all devices, and print the results."""
     from wavebed.config.problems import choose
     from wavebed.forward.sandbox import enter
 

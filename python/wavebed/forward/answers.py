@@ -32,7 +32,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Line(Value, frozen=True):
-    """An answer: what was asked, or what went wrong."""
+    """An answer, or an error."""
 
     ok: msgspec.Raw = msgspec.Raw(b"")
     error: str | None = None
@@ -40,7 +40,7 @@ class _Line(Value, frozen=True):
 
 
 def answer_of(line: str, what: str, kind: type[_Answer]) -> _Answer:
-    """Return the answer in `line`, or raise what it says went wrong.
+    """Return the answer in `line`, or raise its error.
 
     Parameters
     ----------

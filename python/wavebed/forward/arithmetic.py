@@ -1,4 +1,4 @@
-"""Sizes and rates of Ethernet frames, each by a name that says what it counts.
+"""Sizes and rates of Ethernet frames; each name says which bytes it counts.
 
 A *frame* is counted with its frame check sequence (FCS), as RFC 2544 counts: an 18-byte UDP payload over IPv4 is a
 frame of 64 bytes, and a capture shows 60. On the wire each frame takes 20 bytes more (IEEE 802.3: preamble 7, start
@@ -41,14 +41,14 @@ PPPOE_BYTES = 8
 IPV4_BYTES, IPV6_BYTES, UDP_BYTES = 20, 40, 8
 SMALLEST_FRAME_BYTES = 64
 LARGEST_PAYLOAD_BYTES = 1500
-"""What an Ethernet frame carries after its header and tag without being a jumbo frame."""
+"""The largest payload of an Ethernet frame that is not a jumbo frame, after header and tag."""
 
 RFC2544_SIZES_BYTES = (64, 128, 256, 512, 1024, 1280, 1518)
 """RFC 2544, section 9.1."""
 
 
 class Headers(Value, frozen=True):
-    """What stands before the payload of a test frame.
+    """The headers of a test frame.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Rates(Value, frozen=True):
     frame_mbps : float
         Mbit/s of frames with FCS.
     payload_mbps : float
-        Mbit/s of UDP payload: what iperf3 prints.
+        Mbit/s of UDP payload, as iperf3 prints.
     """
 
     pps: float
@@ -134,7 +134,7 @@ def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST
 
 
 class StudyConversion(Value, frozen=True):
-    """What the study's formula makes of a payload rate, beside what is right.
+    """A payload rate converted by the study's formula and by the right one.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class StudyConversion(Value, frozen=True):
     corrected : Rates
         The same rate in all units.
     line_rate_mpps : float
-        What the link carries at most.
+        The line rate of the link.
     possible : bool
         Whether the corrected rate is not above it, but for the rounding of printed figures (0.1 %).
     """

@@ -1,7 +1,7 @@
-"""What speaks against a trial: every check looks at what was counted and says what it saw, and what to do about it.
+"""The checks of a trial: each compares counters, and refuses the trial with a reason and a remedy.
 
-A trial counts only when no check has anything to say. A refusal is not an error of the device: it says that
-the numbers of this trial would not be true.
+A trial counts only when no check refuses it. A refusal is not an error of the device: the numbers of this trial would
+not be true.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 NS = 1_000_000_000
 
 CEILING_SHARE = 0.9
-"""Above this share of what the tester can do by itself, a figure may be the tester's."""
+"""Above this fraction of the tester's own rate, a figure may be the tester's."""
 OVERLOAD_LOSS = 0.01
 """A device that loses or refuses less of all that the tester can send was not overloaded, whatever the ceiling was."""
 RATE_KEPT_SHARE = 0.995
-"""A sender that stays below has not offered what was asked: half of the 1 % within which a found rate must be."""
+"""A sender that stays below has not offered the asked rate: half of the 1 % within which a found rate must be."""
 LATE_SLACK_NS = 2_000_000
 LATE_SLACK_SHARE = 0.05
 LATE_SLACK_LEAST_NS = 100_000
@@ -61,7 +61,7 @@ NO_FRAMES_GAPS = 20
 COLLAPSE_LOSS = 0.9
 COLLAPSE_SHARE = 0.5
 """A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
-what comes in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
+frames that come in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
@@ -102,7 +102,7 @@ class Evidence(Value, frozen=True):
     looks : sequence of (int, int)
         Time and frames counted so far, before the first was sent and every half second since.
     tx_is_veth : bool
-        The far end of the sending port is the device itself, so that what is dropped between them the device lost.
+        The far end of the sending port is the device itself, so that the device loses frames dropped between.
     """
 
     names: tuple[str, str]
@@ -120,7 +120,7 @@ class Evidence(Value, frozen=True):
 
     @property
     def blocked(self) -> int:
-        """Frames that never left this machine; what the port of the device itself drops has left."""
+        """Frames that never left this machine; frames that the device's own port drops have left."""
         if self.tx_is_veth:
             return 0
         _, taken = self.tx.grown(lambda c: c.tx_packets)
@@ -128,7 +128,7 @@ class Evidence(Value, frozen=True):
 
     @property
     def pushed_back(self) -> int:
-        """How often a frame found no room at the sending port; some senders try it again then, so that none is lost."""
+        """Frames that found no room at the sending port; some senders try them again, so that none is lost."""
         _, dropped = self.tx.grown(lambda c: c.tx_dropped + c.tx_errors)
         return max(self.sent.refused, dropped)
 
@@ -348,7 +348,7 @@ def _flood(e: Evidence) -> Iterator[Refusal]:
         yield Refusal(
             "flood",
             f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
-            "take everything but the tester off the device, and look what it sends of itself",
+            "take everything but the tester off the device, and look which frames it sends of itself",
         )
     elif e.test_frames > e.sent.frames and not e.counters.duplicates:
         yield Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop")
@@ -404,7 +404,7 @@ def _tester_limit(e: Evidence) -> Iterator[Refusal]:
 
 
 def _dropped_at_receiver(e: Evidence) -> int:
-    """Return the frames that the receiving interface dropped; what it dropped of foreign frames is no matter."""
+    """Return the test frames that the receiving interface dropped."""
     _, dropped = e.rx.grown(lambda c: c.rx_dropped + c.rx_errors + c.rx_missed)
     return max(0, dropped - e.counters.foreign)
 
@@ -412,7 +412,7 @@ def _dropped_at_receiver(e: Evidence) -> int:
 def _accounted(e: Evidence) -> Iterator[Refusal]:
     """Compare the frame counters with those of the interfaces.
 
-    What a veth pair counts (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
+    Counters of a veth pair (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
     ``rx_packets`` of the other once the receiving end has taken it, also when an XDP program then drops it. A frame
     that the ring between them has no room for is in ``tx_dropped`` of the sending end; if it was redirected there
     (live frames), it is in ``rx_dropped`` of the receiving end as well, and its sender is not told; a packet socket is
@@ -427,19 +427,23 @@ def _accounted(e: Evidence) -> Iterator[Refusal]:
     if known < e.sent.frames:
         yield Refusal("unaccounted", f"{sent} {known}", "choose another way to send (--sender)")
     elif left_least > e.sent.frames + own:
-        yield Refusal("unaccounted", f"{sent} {left_least}: something else sends there", "end what else uses the port")
+        yield Refusal(
+            "unaccounted",
+            f"{sent} {left_least}: something else sends there",
+            "end the other program that uses the port",
+        )
     came_least, came_most = e.rx.grown(lambda c: c.rx_packets)
     if not came_least <= e.counted <= came_most:
         yield Refusal(
             "unaccounted",
             f"{e.names[1]} counted {came_most} frames and its receiver {e.counted}",
-            "choose another way to receive (--receiver): not every driver counts what XDP takes",
+            "choose another way to receive (--receiver): not every driver counts frames that XDP takes",
         )
     if e.counters.stale:
         yield Refusal(
             "unaccounted",
             f"{e.counters.stale} frames came so late that nobody knows whether they had come before",
-            "look what reorders frames so much",
+            "look for the cause of so much reordering",
         )
 
 
@@ -454,9 +458,9 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Refusal]], ...] = (
     _kept_rate,
     _accounted,
 )
-"""What explains most comes first: a port that went down also leaves frames unaccounted."""
+"""The check that explains most comes first: a port that went down also leaves frames unaccounted."""
 
 
 def check_trial(evidence: Evidence) -> tuple[Refusal, ...]:
-    """Return all that speaks against a trial; nothing: it counts."""
+    """Return the refusals of a trial; it counts if there are none."""
     return tuple(refusal for check in CHECKS for refusal in check(evidence))

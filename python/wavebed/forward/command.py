@@ -68,7 +68,7 @@ class PeerPorts:
 
 @dataclass(frozen=True, slots=True)
 class EmulatedDevice:
-    """An emulated device, in namespaces; `text` is what `read_device` reads."""
+    """An emulated device, in namespaces; `text` is read by `read_device`."""
 
     kind: str
     text: str
@@ -141,7 +141,7 @@ def parse_options(options: ForwardOptions) -> ForwardSpec:
     Raises
     ------
     Problem
-        With one line: the option, what is wrong, what would be right.
+        With one line: the option, the error, the remedy.
     """
     target = _target(options)
     vlan = None if options.vlan is None else at("--vlan", number(1, 4094), options.vlan)

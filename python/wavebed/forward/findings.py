@@ -1,4 +1,4 @@
-"""What a forwarding test found about one device: the record that pages, tables and comparisons are made from.
+"""The findings of a forwarding test about one device, from which pages, tables and comparisons are made.
 
 A number stands only where it was measured and nothing spoke against it. Where something did, there is a `Refusal` in
 its place and the number is ``None``. Trials are kept once, in `DeviceResult.trials`; findings name them by their
@@ -75,12 +75,12 @@ class Bound(Value, frozen=True):
 
 
 class GoalFinding(Value, frozen=True):
-    """What the search found for one goal at one size.
+    """The result of the search for one goal at one size.
 
     Parameters
     ----------
     goal : GoalSettings
-        What was asked.
+        The settings.
     outcome : str
         ``found``: `lower` is within the goal's width of `upper`. ``line_rate``: the link can carry no more, and
         nothing was lost beyond the goal. ``at_least``: the tester can send no more (`refusal` ``tester_limit``);
@@ -91,7 +91,7 @@ class GoalFinding(Value, frozen=True):
     upper : Bound or None
         The lowest load that does not.
     conditional_throughput : Rates or None
-        What is forwarded at `lower`: its load less its loss (MLRsearch).
+        The rate forwarded at `lower`: its load less its loss (MLRsearch).
     refusal : Refusal or None
         Set with ``at_least`` and ``refused``.
     """
@@ -110,7 +110,7 @@ class GoalFinding(Value, frozen=True):
 
     @property
     def width(self) -> float | None:
-        """How far apart the bounds are, relative to the upper one."""
+        """The distance of the bounds, relative to the upper one."""
         if self.lower is None or self.upper is None:
             return None
         return 1 - self.lower.offered.pps / self.upper.offered.pps
@@ -128,9 +128,9 @@ class SizeFinding(Value, frozen=True):
     genome : str or None
         The mix as RFC 6985 writes it.
     line_rate : Rates or None
-        What the link carries at most; ``None`` where its speed is not known.
+        Line rate of the link; ``None`` where its speed is not known.
     max_load : Rates
-        The highest load tried: line rate, or what the tester can offer and count (below 90 % of its ceiling).
+        The highest load tried: line rate, or the most that the tester can offer and count (below 90 % of its ceiling).
     limited_by : str
         Which of them: ``line_rate`` or ``tester``.
     ceiling : Ceiling
@@ -156,12 +156,12 @@ class SizeFinding(Value, frozen=True):
     trials: tuple[int, ...] = ()
 
     def goal(self, name: str) -> GoalFinding | None:
-        """Return what was found for the goal of this name, if it was asked."""
+        """Return the finding for the goal of this name, if it was asked."""
         return next((one for one in self.goals if one.goal.name == name), None)
 
 
 class OverloadFinding(Value, frozen=True):
-    """What gets through when more is offered than a device need carry: the study's two tests. No loss-free rate.
+    """The rate that is forwarded under overload: the study's two tests. It is not a loss-free rate.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class OverloadFinding(Value, frozen=True):
     cpu_busy_max : Interval
         The device's busiest core (0 to 1), where it is known.
     refusals : tuple of Refusal
-        What spoke against repeats, each kind once. If every repeat was refused, there is no number.
+        The refusals of repeats, each kind once. If every repeat was refused, there is no number.
     trials : tuple of int
         Places in `DeviceResult.trials`, refused ones too.
     """
@@ -274,7 +274,7 @@ class LossRateFinding(Value, frozen=True):
     Parameters
     ----------
     maximum : Rates
-        100 %: line rate, or what the tester can offer.
+        100 %: line rate, or the most that the tester can offer.
     limited_by : str
         Which of them.
     steps : tuple of LadderStep
@@ -297,7 +297,7 @@ class BurstFinding(Value, frozen=True):
     Parameters
     ----------
     offered : Rates
-        The rate of the burst: line rate, or what the tester can offer.
+        The rate of the burst: line rate, or the most that the tester can offer.
     limited_by : str
         Which of them.
     longest_frames : int
@@ -310,11 +310,11 @@ class BurstFinding(Value, frozen=True):
         Whether bursts of `longest_frames` passed in every repeat: the device shows no buffer, as it forwards the
         offered rate. Buffer figures are ``None`` then.
     forwarding_pps : float or None
-        What the device forwards under this load for long.
+        The rate that the device forwards under this load for long.
     implied_buffer_s : float or None
         Average burst over its rate (RFC 9004).
     corrected_buffer_s : float or None
-        The same without what was forwarded meanwhile: implied · (1 - forwarded rate / offered rate).
+        The same without the frames forwarded meanwhile: implied · (1 - forwarded rate / offered rate).
     corrected_buffer_frames : float or None
         Frames the buffer holds: corrected time at the offered rate.
     trials : tuple of int
@@ -339,7 +339,7 @@ class BurstFinding(Value, frozen=True):
 
 
 class PartTime(Value, frozen=True):
-    """How long a part was planned to take, and took; seconds.
+    """Planned and actual time of a part; seconds.
 
     Parameters
     ----------
@@ -361,21 +361,21 @@ class PartTime(Value, frozen=True):
 
 
 class DeviceResult(Value, frozen=True):
-    """Everything that a forwarding test found about one device.
+    """All findings of a forwarding test about one device.
 
     Parameters
     ----------
     device : str
         Its name, as the user gave it.
     kind : str
-        What it is: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for an emulated one, or
+        Its kind: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for an emulated one, or
         ``external``.
     started : str
         ISO 8601 with zone.
     took_s : float
         Of the whole test.
     settings : ForwardSettings
-        What was asked.
+        The settings.
     frames : FrameSpec or None
         Addresses, ports and flows of the test frames; sizes are those of each trial.
     link_mbps : float or None
@@ -395,15 +395,15 @@ class DeviceResult(Value, frozen=True):
     trials : tuple of Trial
         Every trial in order, refused ones too.
     refusals : tuple of Refusal
-        What ended the test, or a part of it, before its time.
+        The refusals that ended the test, or a part of it, before its time.
     doubts : tuple of str
-        What to keep in mind when reading the numbers, a line each.
+        Doubts about the numbers, a line each.
     plan : tuple of PartTime
         Planned against actual time.
     machine : mapping
         The machine of the tester: words for a record, as ``{"kernel": "6.18"}``.
     beside : mapping
-        What other tools found on the same device, by their name, as they report it.
+        The findings of other tools on the same device, by their name, as they report them.
     """
 
     device: str

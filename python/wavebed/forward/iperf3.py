@@ -1,8 +1,8 @@
-"""Run the study's iperf3 commands through the same device, and count what really arrived.
+"""Run the study's iperf3 commands through the same device, and count the frames that arrive.
 
 The study (small-packets) ran ``iperf3 -u -c SERVER -b 1000M -P 10 -i 1`` with a payload of 1472 B, and the same with
 ``-l 18``. iperf3 needs a host with an address on each side of the device; here they are network namespaces of this
-machine. What it prints is payload; the frames are counted at the interface of the receiving port.
+machine. It prints payload; the frames are counted at the interface of the receiving port.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Host:
 
 
 class Iperf3Run(Value, frozen=True):
-    """What came of one command.
+    """The outcome of one command.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class Iperf3Run(Value, frozen=True):
     frame_bytes_mean : float or None
         Mean size with FCS at the interface.
     claimed_mbps : float
-        What iperf3 prints: payload received.
+        The rate that iperf3 prints: payload received.
     claimed_pps : float
         Its own count of datagrams received, per second.
     conversion : StudyConversion
         The study's formula on `claimed_mbps`, and the right one.
     doubt : str
-        What speaks against it; empty if nothing does.
+        The reason to doubt it; empty if there is none.
     """
 
     test: OverloadName
@@ -101,7 +101,7 @@ class Iperf3Run(Value, frozen=True):
     output: str
 
     def for_record(self) -> dict[str, Json]:
-        """Return what a record keeps beside the device's own result; the output is kept as a file."""
+        """Return the run for the record; the output is kept as a file."""
         plain = to_plain(self)
         del plain["output"]
         return {**plain, "command": " ".join(self.command)}
@@ -162,7 +162,7 @@ def run_study_command(
 
 
 def _size(counted: float, payload: int) -> float:
-    """Return the size of a frame with FCS from what an interface counts: without FCS.
+    """Return the size of a frame with FCS from the interface's count, which has none.
 
     A veth interface with NAPI counts without the Ethernet header, too.
     """
@@ -259,7 +259,7 @@ class _Told:
 
 
 def _told(output: str) -> _Told:
-    """Read what iperf3 says was received."""
+    """Read the figures of iperf3's receiver."""
     try:
         told = json.loads(output)
         if "error" in told:

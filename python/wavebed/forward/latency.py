@@ -43,7 +43,7 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
 
 
 def _value_ns(index: int, least_ns: int, most_ns: int) -> float:
-    """Return what a value of a bucket is taken for: its middle, but nothing that lies outside what was seen."""
+    """Return the value that stands for a bucket: its middle, within the extremes."""
     start, end = bucket_bounds_ns(index)
     return min(max((start + end - 1) / 2, least_ns), most_ns)
 

@@ -1,4 +1,4 @@
-"""Where the device is: what the test frames say and who they are sent to."""
+"""The path through the device: addresses, tags and flows of the test frames."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FLOWS = 256
 
 
 class Tags(Value, frozen=True):
-    """What lies between the Ethernet header and the IP header."""
+    """The tags between the Ethernet header and the IP header."""
 
     vlan: int | None = None
     pppoe_session: int | None = None
 
     @property
     def bytes(self) -> int:
-        """How much longer they make a frame."""
+        """The bytes that they add to a frame."""
         return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
 
 
@@ -72,7 +72,7 @@ class Layout(Value, frozen=True):
         Raises
         ------
         UserError
-            If a frame would be shorter than 64 bytes there: what pads it would change its size.
+            If a frame would be shorter than 64 bytes there: padding would change its size.
         """
         sizes = tuple(size - self.tags.bytes + self.arriving.bytes for size in sizes_bytes)
         if min(sizes) < SMALLEST_FRAME_BYTES <= min(sizes_bytes):
@@ -105,6 +105,6 @@ class Layout(Value, frozen=True):
         )
 
     def payload_of_link(self, size_bytes: int, tags: Tags) -> int:
-        """Return what a frame of this size asks of an interface's MTU: all behind the Ethernet header and VLAN tag."""
+        """Return the MTU that a frame of this size needs: all bytes behind the Ethernet header and VLAN tag."""
         vlan = VLAN_BYTES if tags.vlan is not None else 0
         return size_bytes - FCS_BYTES - ETHERNET_BYTES - vlan

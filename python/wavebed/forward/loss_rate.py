@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["CLEAN_TRIALS", "measure_loss_rate", "shares"]
 
 CLEAN_TRIALS = 2
-"""So many in a row without loss end the test."""
+"""The test ends after so many trials in a row without loss."""
 
 
 def shares(step: float) -> tuple[float, ...]:

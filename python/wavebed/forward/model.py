@@ -63,7 +63,7 @@ class Binding(Value, frozen=True):
 
 
 class PortInfo(Value, frozen=True):
-    """What a port says of its interface (request ``describe``)."""
+    """The interface of a port (request ``describe``)."""
 
     interface: str
     mac: str
@@ -100,7 +100,7 @@ class InterfaceCounters(Value, frozen=True):
 
 
 class Sent(Value, frozen=True):
-    """What became of a request ``send``; ``took_ns`` from the moment the first frame was due."""
+    """The outcome of a request ``send``; ``took_ns`` counts from the moment the first frame was due."""
 
     frames: int
     refused: int
@@ -120,7 +120,7 @@ class Sample(Value, frozen=True):
 
 
 class Latency(Value, frozen=True):
-    """Delays from the sender's stamp to the receiving port, both on one clock; seconds.
+    """Delays from the sender's time stamp to the receiving port, both on one clock; seconds.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class FrameCounters(Value, frozen=True):
 
 
 class Refusal(Value, frozen=True):
-    """Why a trial gives no number: a check that does not hold, and the remedy.
+    """The reason why a trial gives no number: a check that does not hold, and the remedy.
 
     It stands in the place of the number; checks that hold leave nothing, unlike `wavebed.result.model.Check`.
 
@@ -168,9 +168,9 @@ class Refusal(Value, frozen=True):
         A word for programs: ``tester_limit``, ``super_packets``, ``offload``, ``duplicates``, ``flood``, ``reboot``,
         ``peer``, ``port_down``, ``mtu``, ``unaccounted``, ``late``, ``no_frames``, ``unsteady``, ``interrupted``.
     reason : str
-        One line: what was seen, with numbers.
+        One line: the evidence, with numbers.
     remedy : str
-        What to do about it, or nothing.
+        The remedy, or nothing.
     """
 
     code: str
@@ -225,7 +225,7 @@ class Trial(Value, frozen=True):
 
 
 class Ceiling(Value, frozen=True):
-    """How fast the tester is by itself, for one list of sizes (request ``ceiling``)."""
+    """The highest rate of the tester alone, for one list of sizes (request ``ceiling``)."""
 
     sizes_bytes: tuple[int, ...]
     pps: float

@@ -1,4 +1,4 @@
-"""The study's two tests: what gets through when more is offered than a device need carry. No loss-free rate."""
+"""The study's two tests: the rate that is forwarded under overload. It is not a loss-free rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a forwarding test takes, said before it begins.
+"""The time that a forwarding test takes, known before it begins.
 
 The search's bound follows from MLRsearch's rules. A load is decided by the trials of one target: at most its duration
 sum, in whole trials. The first target of a goal starts from anywhere in the range of loads: it doubles its steps until
@@ -7,11 +7,10 @@ goals of one loss ratio share that, since its trials are single ones and decide 
 Each later target starts from an interval of twice its width: one load in the middle, one on the side that is left, one
 more where a bound does not hold; and where that happens it looks around, in doubled steps and back in halves: `LOOKS`
 times, or `LONG_LOOKS` times where its trials are longer than those before, from which a device's buffer may have hidden
-an overload. What a search wants beyond that, it does not get: the goal then ends without a number (`unsteady`), and
-the search in time.
+an overload. A search gets no more than that: its goal then ends without a number (`unsteady`), and the search in
+time.
 
-What a search is expected to take is found by rehearsal: the same search of simulated devices, of which some are sharp
-and some are noisy.
+Rehearsal gives the expected time of a search: the same search runs on simulated devices, some sharp, some noisy.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ LONG_LOOKS = 4
 FIRST_LOADS = 3
 LATER_LOADS = 3
 INITIAL_TRIALS = 2 + LOWERINGS * TRIES
-"""At the highest load, at what it forwarded, and beside that."""
+"""At the highest load, at the rate forwarded then, and beside it."""
 
 CARE = 1.5
-"""What trials take beside their traffic may be so many times what was measured, before a part runs out of time."""
+"""The time of a trial beside its traffic may grow to so many times the measured one before a part runs out of time."""
 BURST_STEPS = 7
 """Bursts of a repeat: two or three around the last length, and halvings down to one percent."""
 BURST_SHARE = 0.05
@@ -89,7 +88,7 @@ class SearchPlan:
 
     @property
     def most_trials(self) -> int:
-        """How many trials it makes at most, repeated ones included."""
+        """The highest number of trials, repeated ones included."""
         return sum(round(total / each) for each, total in self.traffic_s.items()) + REPEATS
 
     def budget(self, overhead_s: float) -> SearchBudget:
@@ -134,7 +133,7 @@ def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
 
 
 class _Rehearsal:
-    """A simulated device: it loses what exceeds its capacity, which differs a little from trial to trial."""
+    """A simulated device: it loses all frames above its capacity, which differs a little from trial to trial."""
 
     def __init__(self, number: int) -> None:
         self.draw = random.Random(number)  # noqa: S311 - a simulation
@@ -166,7 +165,7 @@ def plan(settings: ForwardSettings, overhead_s: float) -> tuple[Part, ...]:
     Parameters
     ----------
     overhead_s : float
-        What a trial takes beside its traffic, seconds; measured in the warm-up.
+        The time of a trial beside its traffic, seconds; measured in the warm-up.
     """
     asked, parts = settings.parts, []
     if "overload" in asked:
@@ -190,7 +189,7 @@ def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
 
 
 def searched(settings: ForwardSettings) -> dict[str, tuple[int, ...]]:
-    """Return what is searched, by name; without ``search`` only the sizes whose delays are measured."""
+    """Return the sizes to search, by name; without ``search`` only the sizes whose delays are measured."""
     sizes: tuple[int, ...] = ()
     if "search" in settings.parts:
         sizes = settings.sizes_bytes
@@ -228,7 +227,7 @@ def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
 
 
 def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
-    """One long burst, a first search, and shorter ones around what was found; twice the time at most."""
+    """One long burst, a first search, and shorter ones around its result; twice the time at most."""
     longest = settings.burst_longest_s
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.

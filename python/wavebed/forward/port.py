@@ -1,4 +1,4 @@
-"""Speak with a port of the tester: one request, one answer, each within its time limit.
+"""Requests to a port of the tester: each has one answer within a time limit.
 
 The conversation is described in docs/development/port-protocol.md.
 """
@@ -48,9 +48,9 @@ QUICK_S = 10.0
 ATTACH_S = 30.0
 """Limit of a request that loads programs or makes interfaces."""
 SLACK_S = 10.0
-"""What a request may take beyond the time that it asks for."""
+"""A request may take so much longer than the time that it asks for."""
 TICK_S = 0.5
-"""How often the caller is called while frames are sent."""
+"""The caller is called so often while frames are sent."""
 
 
 class Port:
@@ -59,7 +59,7 @@ class Port:
     Parameters
     ----------
     lines : Lines
-        What carries it.
+        Its transport.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class Port:
         return answer_of(self._lines.ask(line, limit_s, tick, TICK_S), what, kind)
 
     def describe(self) -> PortInfo:
-        """Return what the interface is."""
+        """Return the description of the interface."""
         return self._ask("describe", QUICK_S, Description).info()
 
     def counters(self) -> InterfaceCounters:
@@ -148,7 +148,7 @@ class Port:
         return self._ask("counters", QUICK_S, InterfaceCounters)
 
     def set_offload(self, name: str, *, on: bool) -> bool:
-        """Set an offload feature by the kernel's name and return what it is afterwards."""
+        """Set an offload feature by the kernel's name and return its state afterwards."""
         return self._ask("offload", QUICK_S, On, name=name, on=on).on
 
     def probe(self) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
@@ -198,7 +198,7 @@ class Port:
         deadline_s : float
             When to give up, from now on.
         tick : callable, optional
-            Called every half second meanwhile. What it raises ends the port, which stops sending.
+            Called every half second meanwhile. An exception of it ends the port, which stops sending.
         """
         if not 1 <= batch <= 64:
             raise UserError(f"a batch of {batch} frames: give 1 to 64")

@@ -1,4 +1,4 @@
-"""Reading a forwarding test from its folder. Only what is asked for is read."""
+"""Reading a forwarding test from its folder; each table is read when it is asked for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ForwardRun:
     folder : pathlib.Path
         Where they are.
     record : ForwardRecord
-        What ``run.json`` says; its result has no trials, see `result`.
+        The content of ``run.json``; its result has no trials, see `result`.
     """
 
     folder: Path
@@ -45,7 +45,7 @@ class ForwardRun:
 
     @cached_property
     def result(self) -> DeviceResult:
-        """What was found, with every trial; sampled frames are in ``raw/sample.pcapng``."""
+        """The findings, with every trial; sampled frames are in ``raw/sample.pcapng``."""
         return replace(self.record.result, trials=trials_of({name: self.arrow(name) for name in SCHEMAS}))
 
     @property

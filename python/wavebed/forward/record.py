@@ -84,7 +84,7 @@ class ForwardRecord(Value, frozen=True):
     Parameters
     ----------
     result : DeviceResult
-        What was found.
+        The findings.
     command_line : tuple of str
         As typed.
     versions : mapping

@@ -48,12 +48,12 @@ __all__ = ["Outcome", "measure", "run_spec"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out, and where it is.
+    """The result of a test, and its folder.
 
     Parameters
     ----------
     interrupted : bool
-        By Ctrl-C: what was whole by then was kept.
+        By Ctrl-C; the trials that had ended were kept.
     """
 
     result: DeviceResult
@@ -88,7 +88,7 @@ class Watched:
     """A tester that ends the test at Ctrl-C instead of losing it, and hands each trial to the log of the processor.
 
     A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
-    nothing else, so that a second one does not lose what is being written.
+    nothing else, so that a second one does not lose the files that are being written.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Watched:
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """Have Ctrl-C break off what happens inside."""
+        """Have Ctrl-C break off the block."""
         try:
             self._breakable = not self.interrupted
             yield
@@ -148,7 +148,7 @@ class Watched:
 
 
 def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: Progress) -> Outcome:
-    """Do what was asked.
+    """Run a test and write its folder.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progr
 
 
 def _unfinished(result: DeviceResult) -> DeviceResult:
-    """Return what the record says if the test does not get any further."""
+    """Return the record of a test that gets no further."""
     refusal = Refusal(
         "interrupted", "the test did not reach its end: only the parts that had ended are here", "run it again"
     )
@@ -209,14 +209,14 @@ def measure(
     emit : callable
         Told of each event.
     raw : dict
-        What other tools printed is put in here, by the name of a file.
+        The outputs of other tools are put in here, by the name of a file.
     keep : callable
-        Given what has been found so far, before the first trial and after each part.
+        Given the findings so far, before the first trial and after each part.
 
     Returns
     -------
     DeviceResult
-        What was found.
+        The findings.
     bool
         Whether it was interrupted.
     """

@@ -36,7 +36,7 @@ def enter(argv: Sequence[str]) -> None:
     Parameters
     ----------
     argv : sequence of str
-        What follows ``wavebed`` on the command line.
+        The words after ``wavebed`` on the command line.
 
     Raises
     ------

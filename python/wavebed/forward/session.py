@@ -27,7 +27,7 @@ TEST_HOSTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Where a test takes place.
+    """The ports of a test and the device between them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _receiving(target: RealPorts | PeerPorts) -> Port:
 
 
 def _layout(spec: ForwardSpec, interface: str, tx: Port, rx: Port) -> Layout:
-    """Return what the test frames say, by the specification, and by the ports' own addresses where it says nothing."""
+    """Return the test frames by the specification, and by the ports' own addresses where it names none."""
     version = 6 if spec.settings.headers.ipv6 else 4
     sources = spec.sources or _own(tx, version)
     if sources is None:

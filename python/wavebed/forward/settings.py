@@ -1,4 +1,4 @@
-"""What a forwarding test shall do: sizes, goals, durations, repeats."""
+"""Settings of a forwarding test: sizes, goals, durations, repeats."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ GoalName: TypeAlias = Literal["rfc2544", "ndr", "pdr"]
 Part: TypeAlias = Literal["search", "overload", "loss-rate", "latency", "burst", "imix"]
 
 PARTS: tuple[Part, ...] = ("overload", "search", "imix", "loss-rate", "latency", "burst")
-"""In the order in which they run: latency needs what the search found."""
+"""In the order in which they run: latency needs the rate that the search finds."""
 
 
 class GoalSettings(Value, frozen=True):
-    """What a rate must fulfil to count as found; the attributes of MLRsearch.
+    """A goal of the search, with the attributes of MLRsearch.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class GoalSettings(Value, frozen=True):
         ``rfc2544`` (throughput: not one frame lost in one long trial), ``ndr`` (no frame lost, in most of many short
         trials) or ``pdr`` (at most half a percent lost, in most of them).
     loss_ratio : float
-        The share of frames that a good trial may lose.
+        The fraction of frames that a good trial may lose.
     exceed_ratio : float
-        The share of trial time that bad trials may take at a rate that is still accepted.
+        The fraction of trial time that bad trials may take at a rate that is still accepted.
     relative_width : float
         The search ends when the bounds are this close, relative to the upper one.
     initial_trial_s, final_trial_s : float
@@ -79,7 +79,7 @@ QUICK_GOALS = (
 
 
 class ForwardSettings(Value, frozen=True):
-    """What one device is put through. The defaults are the full test; `quick` is the short one.
+    """The test of one device. The defaults are the full test; `quick` is the short one.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ForwardSettings(Value, frozen=True):
     headers : Headers
         IPv4 or IPv6, tag, PPPoE.
     link_mbps : float or None
-        Speed of the link at L1 in Mbit/s: what line rate is. ``None``: what the ports say; where they say nothing
+        Speed of the link at L1 in Mbit/s. ``None``: the speed that the ports say; where they say nothing
         (veth), only the tester's ceiling limits the load.
     goals : tuple of GoalSettings
         All searched at once.
@@ -119,7 +119,7 @@ class ForwardSettings(Value, frozen=True):
     burst_sizes_bytes : tuple of int or None
         ``None``: the smallest.
     seed : int
-        Of everything that is drawn.
+        Of all random processes.
     """
 
     parts: tuple[Part, ...] = PARTS

@@ -43,7 +43,7 @@ FIRST = -20
 """Niceness of a device that is a process. SCHED_FIFO is nothing for one that never rests: the kernel stops it for 50 ms
 in each second."""
 LATENCY_DEVICE = "/dev/cpu_dma_latency"
-"""How long a processor may take to wake up, in microseconds, as long as somebody holds it open (PM QoS)."""
+"""While it is open, a processor takes at most so many microseconds to wake up (PM QoS)."""
 RUN_WITHIN_S = 20.0
 END_GRACE_S = 2.0
 HOUR_MS = "3600000"
@@ -81,7 +81,7 @@ class EmulatedSetup:
     Attributes
     ----------
     doubts : list of str
-        What could not be arranged as it should be, one line each.
+        Shortcomings of the setup, one line each.
     tester_core, device_core : int or None
         Their processors; ``None`` where there is only one for both.
 
@@ -310,7 +310,7 @@ def _threads_beside(core: int) -> set[int]:
 
 
 def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
-    """Return what holds in a namespace before its interfaces are made."""
+    """Return the settings of a namespace before its interfaces are made."""
     settings = {
         "net.ipv4.conf.all.rp_filter": "0",
         "net.ipv4.conf.default.rp_filter": "0",
@@ -325,13 +325,13 @@ def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
 
 
 def _forwarding(has_v6: bool, interfaces: Sequence[str]) -> dict[str, str]:
-    """Return what makes a router of a namespace that has its interfaces."""
+    """Return the settings that make a router of a namespace with its interfaces."""
     settings = {"net.ipv4.ip_forward": "1"}
     if has_v6:
         settings["net.ipv6.conf.all.forwarding"] = "1"
     for family in ("ipv4", "ipv6") if has_v6 else ("ipv4",):
         for interface in interfaces:
-            # What was learned stays known during a test: asking again is no part of it.
+            # Neighbours stay known during a test: asking again is no part of it.
             settings[f"net.{family}.neigh.{interface}.base_reachable_time_ms"] = HOUR_MS
     return settings
 

@@ -39,7 +39,7 @@ __all__ = ["About", "link_speed_mbps", "run_suite"]
 
 WARM_UP_TRIALS = 4
 WARM_UP_SHARE = 0.1
-"""Of the highest load: enough to fill a device's tables, too little for most to lose anything."""
+"""Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
 MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})
 """Drivers of interfaces that have no speed, whatever they say."""
 HIDDEN_SHARE = 0.005
@@ -48,7 +48,7 @@ HIDDEN_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the record says of the device and of the tester; see `DeviceResult`."""
+    """The device and the tester, for the record; see `DeviceResult`."""
 
     device: str
     kind: str
@@ -62,7 +62,7 @@ class About:
 
 
 def link_speed_mbps(settings: ForwardSettings, transmitter: PortInfo, receiver: PortInfo) -> float | None:
-    """Return the speed of the link: as asked, or what both ports say; ``None`` for interfaces that have none."""
+    """Return the speed of the link: as asked, or as both ports say; ``None`` for interfaces that have none."""
     if settings.link_mbps is not None:
         return settings.link_mbps
     speeds = [port.speed_mbps for port in (transmitter, receiver) if port.driver not in MADE_UP_SPEED]
@@ -118,7 +118,7 @@ class _Suite:
             self.emit(CheckFailed(trial=self.part, code=one.code, severity="invalid", evidence=one.reason))
 
     def warm_up(self) -> None:
-        """Send some traffic before anything is measured, learn what a trial costs, and plan."""
+        """Send some traffic before anything is measured, measure the time of a trial, and plan."""
         self.part = "warm-up"
         self.emit(StepBegun(step=self.part, left_s=self.settings.warm_up_s))
         smallest = (min(self.settings.sizes_bytes),)
@@ -153,7 +153,7 @@ class _Suite:
         self.parts.stored(number, verdict, took_s, reasons)
 
     def result(self) -> DeviceResult:
-        """Return what has been found so far."""
+        """Return the findings so far."""
         about = self.about
         return DeviceResult(
             device=about.device,
@@ -187,7 +187,7 @@ def _part_time(part: Part, took_s: float | None = None, trials: int = 0) -> Part
 
 
 def _verdict(made: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return what the journal says of a part: invalid if no trial of it counts, suspect if a refusal remains."""
+    """Return the verdict on a part for the journal: invalid if no trial of it counts, suspect if a refusal remains."""
     refusals = distinct([one for trial in made for one in trial.refusals if one.code not in DISTURBED])
     if made and all(trial.refusals for trial in made):
         return "invalid", tuple(one.reason for one in distinct([one for trial in made for one in trial.refusals]))
@@ -216,7 +216,7 @@ def run_suite(
     sample : int
         Frames kept as they arrived, of the first trial of each size.
     keep : callable
-        Given what has been found so far, before the first trial and after each part.
+        Given the findings so far, before the first trial and after each part.
     """
     link = link_speed_mbps(settings, about.transmitter, about.receiver)
     suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), emit, keep, link, clock())
@@ -284,7 +284,7 @@ def _bursts(suite: _Suite, size: int) -> None:
 
 
 def _doubts(suite: _Suite) -> list[str]:
-    """Return what to keep in mind."""
+    """Return the doubts about the findings."""
     doubts = [
         f"{size.name}: the rate without loss is above the one with half a percent of loss"
         for size in suite.sizes

@@ -1,4 +1,4 @@
-"""What a forwarding test found, as text for a terminal."""
+"""The findings of a forwarding test as text for a terminal."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ TEST_TITLES = {"throughput": "throughput test", "overload": "64-byte test"}
 
 
 def summary_text(result: DeviceResult) -> str:
-    """Return the tables, what was refused and why, and what to keep in mind."""
+    """Return the tables, the refusals with their reasons, and the doubts."""
     ports = f"{result.transmitter.interface} to {result.receiver.interface}"
     means = f"sent by {result.sender or 'nothing'}, counted by {result.receiver_kind or 'nothing'}"
     parts = [f"{result.device} ({result.kind}): {ports}, {means}"]
     if result.overload:
-        parts.append(_section("What gets through under overload (not a loss-free rate)", _overload(result.overload)))
+        parts.append(_section("Forwarded rate under overload (not a loss-free rate)", _overload(result.overload)))
     if result.sizes:
         parts.append(_section("Loss-free rates, Mpps (Mbit/s at L1)", _sizes(result.sizes)))
     if result.latency:

@@ -1,4 +1,4 @@
-"""Several devices beside each other: the two tables of the study, with intervals and ranks that intervals support.
+"""Comparison of devices: the two tables of the study, with intervals and ranks that intervals support.
 
 A device is above another only where its whole interval is: where intervals overlap, the test does not tell the two
 apart, and both share a range of ranks. With fewer than six repeats there is no interval, and no order.
@@ -132,7 +132,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What keeps the figures from being compared, a line each."""
+        """Differences that keep the figures from being compared, a line each."""
         return tuple(_notes(self))
 
 
@@ -292,7 +292,7 @@ def _rank_json(rank: Rank | None) -> dict[str, Json]:
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """Return a row for every device and measure; what is not known is empty."""
+    """Return a row for every device and measure; unknown values are empty."""
     target = io.StringIO()
     first = {
         "device": "",

@@ -1,4 +1,4 @@
-"""What people read of the events of a forwarding test: the plan once, then where the test is."""
+"""Progress of a forwarding test from its events: the plan once, then the part that runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Says where the test is; `wavebed.cli.progress.Progress` is the real one."""
+    """Shows the progress of the test; `wavebed.cli.progress.Progress` is the real one."""
 
     def note(self, text: str) -> None:
         """Say a line that stays."""
@@ -27,13 +27,13 @@ class Progress(Protocol):
 
 
 class Teller:
-    """Says what it hears."""
+    """Tells its progress the events that it hears."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._text = ""
         self._end_s = 0.0
-        """When all will be over, on the clock of the events."""
+        """The end of the test, on the clock of the events."""
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""

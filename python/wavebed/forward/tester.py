@@ -1,4 +1,4 @@
-"""Two ports and the device between them: one trial at a time, with all that speaks for and against its numbers.
+"""Two ports and the device between them: one trial at a time, with its checks.
 
 The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, the frame counters
 start at zero, interface counters are read, frames are sent, late frames are awaited, and counters are read again.
@@ -32,7 +32,7 @@ NS = 1_000_000_000
 LAST_TRIAL = 65535
 
 RESIDUE_S = 2.0
-"""How long what is still under way is waited for at most (RFC 2544 section 23)."""
+"""Late frames are awaited for at most this time (RFC 2544 section 23)."""
 LOOK_S = 0.02
 CAUGHT_UP_S = 2.5
 """Some drivers bring their counters up to date only every two seconds."""
@@ -51,7 +51,7 @@ SEND_SLACK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What was found out before the first frame.
+    """The state of the ports and the path before the first frame.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class _NoAnswerError(WavebedError):
 
 
 class Tester:
-    """Sends through a device and counts what comes out.
+    """Sends frames through a device and counts those that arrive.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Tester:
 
     @property
     def preparation(self) -> Preparation:
-        """What `prepare` found out, which is called if it has not been."""
+        """The result of `prepare`, which is called if it has not been."""
         return self._ready if self._ready is not None else self.prepare()
 
     def prepare(self) -> Preparation:
@@ -193,7 +193,7 @@ class Tester:
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
     ) -> Trial:
-        """Offer frames for a time and return what became of them.
+        """Offer frames for a time and return the trial.
 
         Parameters
         ----------
@@ -304,10 +304,10 @@ class Tester:
             self._sleep(CAUGHT_UP_S / 5)
             waited_s += CAUGHT_UP_S / 5
 
-    # What is around it
+    # Around a trial
 
     def _warm_up(self, sizes: tuple[int, ...], ready: Preparation) -> None:
-        """Have the device learn every flow: its neighbours, connections and caches; nothing of it is judged."""
+        """Let the device learn every flow: its neighbours, connections and caches; nothing of it is judged."""
         if self._warm is not None and self._warm[0] == sizes and self._now_ns() - self._warm[1] < WARM_FOR_S * NS:
             return
         if self._warm is not None:
@@ -354,7 +354,7 @@ class Tester:
 
 
 class _Run:
-    """Frames of one trial number, and what the ports counted around them."""
+    """Frames of one trial number, and the counters of the ports around them."""
 
     def __init__(
         self, tx: Port, rx: Port, layout: Layout, ready: Preparation, sizes: tuple[int, ...], number: int
@@ -369,7 +369,7 @@ class _Run:
 
     @property
     def sent(self) -> Sent:
-        """What was sent."""
+        """The outcome of sending."""
         assert self._sent is not None, "frames are sent first"
         return self._sent
 

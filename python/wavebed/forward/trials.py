@@ -1,4 +1,4 @@
-"""Where trials are made and kept: what a part of the test needs of the tester, and the highest load it may ask for."""
+"""The log of trials, and the highest load that a part of the test may ask for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 LOAD_SHARE = 0.88
-"""Of the tester's own rate. Above 90 % a trial is refused, and its rate may be a little above the one asked for."""
+"""Of the tester's own rate. A trial above 90 % is refused, and its rate may be a little above the one asked for."""
 
 DISTURBED = frozenset({"late", "tester_limit"})
 """Refusals that may speak against one trial only, since the tester was disturbed."""
@@ -44,7 +44,7 @@ OVERHEAD_S = 0.5
 
 
 class Tester(Protocol):
-    """What makes one trial, with all its checks."""
+    """Makes one trial, with all its checks."""
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
@@ -98,7 +98,7 @@ class TrialLog:
 
     @property
     def overhead_s(self) -> float:
-        """What a trial takes beside its traffic, seconds: the mean so far."""
+        """The time of a trial beside its traffic, seconds: the mean so far."""
         made = zip(self.trials, self.wall_s, strict=True)
         over = [wall_s - trial.duration_s for trial, wall_s in made if not trial.refusals]
         return max(fmean(over), 0.0) if over else OVERHEAD_S
@@ -110,7 +110,7 @@ class LoadLimit(Value, frozen=True):
     Parameters
     ----------
     line_rate : Rates or None
-        What the link carries, if its speed is known.
+        Line rate of the link, if its speed is known.
     max_load : Rates
         The lower of line rate and 88 % of the ceiling.
     limited_by : str
@@ -134,7 +134,7 @@ class LoadLimit(Value, frozen=True):
 
 
 def load_limit(link_mbps: float | None, ceiling: Ceiling, headers: Headers) -> LoadLimit:
-    """Return the highest load that may be asked for, and what sets it."""
+    """Return the highest load that may be asked for, and its limit."""
     sizes = ceiling.sizes_bytes
     tester = LOAD_SHARE * ceiling.pps
     line = None if link_mbps is None else line_rate_pps(link_mbps, sizes)

@@ -1,4 +1,4 @@
-"""What may be said of a device as a whole, and everything that was refused, each reason once."""
+"""The verdict on a device, and every reason of a refusal once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writing a forwarding test: its record is replaced after each part, so that the parts that have ended are kept."""
+"""Writing a forwarding test: its record is replaced whole after each part, so that the parts that have ended are kept.
+
+Parts are not stored one by one: doubts and refusals of the record depend on several of them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["KEPT", "rewrite_forward", "write_forward"]
 
 KEPT = "the parts that had ended can be read"
-"""How an error of the disk ends."""
+"""The end of an error of the disk."""
 
 
 def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
@@ -38,7 +41,7 @@ def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] 
     Parameters
     ----------
     raw : mapping of str to bytes, optional
-        What other tools printed, by the name of its file; it is compressed.
+        Outputs of other tools, by the names of their files; they are compressed.
 
     Raises
     ------
@@ -66,7 +69,7 @@ def rewrite_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes
     Raises
     ------
     WavebedError
-        If it cannot be written; what was written before can be read.
+        If it cannot be written; the earlier record can be read.
     """
     with explained(folder, KEPT):
         _write(folder, record, raw or {})

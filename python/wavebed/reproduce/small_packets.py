@@ -94,7 +94,7 @@ PUBLISHED_CPU = (("throughput", "952 Mbit/s", 0.07), ("64 B", "1.45 Mpps", 0.29)
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What came of it.
+    """The outcome of a reproduction.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Reproduction:
     blocks : tuple of tuple of str
         The order in which devices were tested, round by round.
     raw : dict
-        What iperf3 printed, by device and file.
+        Outputs of iperf3, by device and file.
     """
 
     results: tuple[DeviceResult, ...]
@@ -113,7 +113,7 @@ class Reproduction:
 
 
 def spec_of(kind: str, *, quick: bool, last: bool) -> ForwardSpec:
-    """Return what one device is asked in one round: both tests once; in the last round the loss-free rate too."""
+    """Return the test of one device in one round: both tests once; in the last round the loss-free rate too."""
     tests = "overload,search" if last else "overload"
     options = ForwardOptions(
         dut=kind, name=kind, link_speed="1gbit", sizes="64,1518", tests=tests, quick=quick, thorough=not quick
@@ -201,7 +201,7 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
 def _one(
     slot: _Slot, trials: Trials, progress: Progress, raw: dict[str, bytes], command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
-    """Test one device in one round, and store what was found unless it was interrupted."""
+    """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
     teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
 
@@ -224,7 +224,7 @@ def _one(
 
 
 def said_plan(*, quick: bool) -> str:
-    """Say what will be done, and for how long."""
+    """Return the plan and its time, as text."""
     total_s = sum(slot.expected_s for slot in _slots([KINDS] * ROUNDS, quick=quick))
     return (
         f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
@@ -269,7 +269,7 @@ _IPERF3_S = 8.0
 
 
 class _Within:
-    """Says what one device does as a part of the whole."""
+    """Shows the progress of one device as a part of the whole."""
 
     def __init__(self, progress: Progress, where: str, left_s: float) -> None:
         self._progress, self._where = progress, where

@@ -1,4 +1,4 @@
-"""Keep what was seen of the device's processor in each trial, without ending a test for it."""
+"""The log of the device's processor in each trial; its failures do not end a test."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WARM_UP = "warm-up"
 GIVE_UP = 3
 """After so many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""
 FLAG_AFTER_S = 1.0
-"""In a shorter trial a share from ticks is too rough to say that work is missing."""
+"""In a shorter trial a load from ticks is too rough to say that work is missing."""
 
 
 class CpuLog:
-    """What the tester asks for a trial's shares, kept for the record.
+    """Reads the processor's load in each trial, and keeps it for the record.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class CpuLog:
         self._failed, self._in_a_row, self._why = self._failed + 1, self._in_a_row + 1, str(error)
 
     def hear(self, trial: Trial) -> None:
-        """Keep what was seen in a trial, and compare it with the frames that were forwarded."""
+        """Keep the load in a trial, and compare it with the frames that were forwarded."""
         use, self._last = self._last, None
         if use is None or trial.purpose == WARM_UP:
             return
@@ -98,7 +98,7 @@ class CpuLog:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What to keep in mind of all trials, a line each."""
+        """The doubts about all trials, a line each."""
         told = []
         if self._flag:
             told.append(self._flag)

@@ -1,4 +1,4 @@
-"""How busy the device's processor was during a trial."""
+"""The load of the device's processor during a trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JITTER_TICKS = 0.1
 
 
 class Ticks(Value, frozen=True):
-    """What a processor did since it started, in any one unit.
+    """The time of a processor since it started, in any one unit.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Ticks(Value, frozen=True):
 
 
 class Reading(Value, frozen=True):
-    """What a source said at one moment.
+    """The counters of a source at one moment.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class CpuUse(Value, frozen=True):
     seconds : float
         How long it was looked at.
     doubts : tuple of str
-        What speaks against the numbers, each one line.
+        Doubts about the numbers, one line each.
     """
 
     source: str
@@ -107,7 +107,7 @@ class CpuUse(Value, frozen=True):
         return self.seconds < SURE_S
 
     def for_trial(self) -> dict[str, float]:
-        """Return what `wavebed.forward.model.Trial.cpu` holds: only what is known."""
+        """Return the known values for `wavebed.forward.model.Trial.cpu`."""
         known = {"busy_max": self.busy_max, "busy_mean": self.busy_mean, "softirq_max": self.softirq_max}
         return {name: value for name, value in known.items() if value is not None}
 
@@ -147,11 +147,11 @@ class CpuMeter:
         return between(self.source, self._first, self.read())
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 def between(source: str, first: Reading, last: Reading) -> CpuUse:
-    """Tell what happened between two readings of one source."""
+    """Return the load between two readings of one source."""
     seconds = last.at_s - first.at_s
     if _restarted(first, last):
         return CpuUse(

@@ -1,4 +1,4 @@
-"""Say when a processor is too idle to have forwarded what was forwarded."""
+"""Detect hardware offload: a processor too idle for the frames that were forwarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A router that sends frames which nobody asked for."""
+"""A router that floods broadcasts of its own."""
 
 from __future__ import annotations
 

@@ -65,10 +65,10 @@ class Device(ABC):
         """
 
     def tear_down(self) -> None:  # noqa: B027 - most devices go with their namespace
-        """End what does not end with the setup."""
+        """End processes and threads that do not end with the setup."""
 
     def layout(self, version: Version, flows: int = FLOWS) -> Layout:
-        """Return what test frames say that shall cross it, from ``tx0`` to ``rx0``: by default through a router."""
+        """Return the test frames that cross it, from ``tx0`` to ``rx0``: by default through a router."""
         return Layout(
             Span(INSIDE[version].format(FIRST_HOST), 1),
             Span(OUTSIDE[version].format(FIRST_HOST), HOSTS),

@@ -22,7 +22,7 @@ READY_WITHIN_S = 10.0
 
 
 class ProgramDevice(Device):
-    """A router whose forwarding is a program of ours; what it does not forward, as ARP, the kernel answers."""
+    """A router with a forwarding program of ours; the kernel answers all other packets, such as ARP."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
         super().__init__(values)

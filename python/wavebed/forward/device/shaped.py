@@ -24,10 +24,10 @@ table inet shaper {{
 
 
 class Shaped(Device):
-    """A token bucket of packets, by nftables: what comes above the rate is lost, at every frame size."""
+    """A token bucket of packets, by nftables: packets above the rate are lost, at every frame size."""
 
     name = "shaped"
-    summary = "routing that drops what exceeds a packet rate"
+    summary = "routing that drops packets above a rate"
     options: ClassVar[Mapping[str, Option]] = {
         "rate": Option("packets per second", 100_000, count_from(100, 10_000_000)),
         "burst": Option("packets that may come at once; 0: those of 2 ms, at least 64", 0, count_from(0, 100_000)),

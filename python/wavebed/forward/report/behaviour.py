@@ -1,4 +1,4 @@
-"""How the device behaves by load: frame loss, delay, bursts, its processor."""
+"""The device by load: frame loss, delay, bursts, processor."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def bursts_section(result: DeviceResult) -> str:
     head = ["frame size", "burst at, pps", "longest without loss, frames", "repeats", "buffer, µs", "buffer, frames"]
     rows = [_burst_row(burst) for burst in result.bursts]
     note = (
-        '<p class="soft">The longest burst at full rate of which no frame is lost: average of the repeats, and their'
+        '<p class="soft">The longest burst at full rate without loss: average of the repeats, and their'
         " range. The buffer is that burst's time less the time in which its frames were forwarded (RFC 9004).</p>"
     )
     return section("bursts", "Bursts back to back", note, table("Bursts", head, rows))
@@ -207,8 +207,8 @@ def cpu_section(result: DeviceResult) -> str:
         rows.append(f"<tr><th scope=row>{escape(name)}</th>{cell(rate)}{busy}</tr>")
     body = table("Processor in the study's two tests", ["", "forwarded, Mpps", "busiest core"], rows, "small")
     note = (
-        '<p class="soft">A dot is a trial that counts. Busy is what is not idle: the kernel\'s work for packets is in'
-        " no process, and the busiest core is what limits forwarding, not the average. Most kernels count in ticks of 4"
+        '<p class="soft">A dot is a trial that counts. Busy is all time but idle: the kernel\'s work for packets is'
+        " in no process, and the busiest core limits forwarding, not the average. Most kernels count in ticks of 4"
         " to 10 ms: in trials of less than 10 s a share is a hint.</p>"
     )
     return section("cpu", "The device's processor by rate", note, drawn, body if rows else "")

@@ -33,7 +33,7 @@ def write_forward_report(folder: Path, file: Path | None = None) -> Path:
     Parameters
     ----------
     folder : pathlib.Path
-        What ``wavebed forward`` wrote.
+        The folder of results.
     file : pathlib.Path, optional
         Where to write it; by default ``report.html`` in `folder`.
 

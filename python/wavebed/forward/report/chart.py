@@ -28,7 +28,7 @@ STYLES = 6
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A scale from `low` to `high` and what is written at it: value and text."""
+    """A scale from `low` to `high` and its ticks: value and text."""
 
     low: float
     high: float
@@ -56,7 +56,7 @@ class Line:
     points : sequence of (float, float)
         In order of x; the line breaks at NaN.
     told : mapping
-        What the read-out says at an x; where it says nothing, the y with three digits.
+        The text of the read-out at an x; by default the y with three digits.
     bars : sequence of (float, float, float)
         Intervals: x, low, high.
     stepped : bool
@@ -158,7 +158,7 @@ class Chart:
         return drawn
 
     def _data(self) -> dict[str, object]:
-        """Return what the read-out says: at each x of any line its place, its text, and each line's value."""
+        """Return the data of the read-out: at each x of any line its place, its text, and each line's value."""
         read = [self._at_names(line) if self.named else line for line in self.lines if line.read]
         xs = sorted({x for line in read for x, y in line.points if not math.isnan(y)})
         texts = dict(self.x.ticks)
@@ -205,7 +205,7 @@ def logarithmic(values: Sequence[float], ticks: Sequence[float] | None = None) -
     Parameters
     ----------
     ticks : sequence of float, optional
-        What is written at it; by default powers of ten, with 2 and 5 times them where there is room.
+        The ticks; by default powers of ten, with 2 and 5 times them where there is room.
     """
     low, high = min(values), max(values)
     margin = 10 ** max(0.04 * math.log10(high / low), 0.01)

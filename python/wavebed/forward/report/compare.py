@@ -78,9 +78,9 @@ def _tables(comparison: Comparison) -> str:
         " as iperf3 prints. Loss-free is the non-drop rate (NDR) with the bounds of its search.</p>"
     )
     ranks = (
-        '<p class="soft">A rank is by the figures alone, as the study ranks; below it what the intervals leave open.'
-        " Two devices whose intervals overlap are not told apart: they share a range of ranks. A change of rank is"
-        " clear where the ranges of both tests do not overlap.</p>"
+        '<p class="soft">A rank is by the figures alone, as the study ranks; below it is the range of ranks by the'
+        " intervals. Two devices whose intervals overlap are not told apart: they share a range of ranks. A change of"
+        " rank is clear where the ranges of both tests do not overlap.</p>"
     )
     return section(
         "results",
@@ -159,7 +159,7 @@ def _rank(rank: Rank | None) -> str:
 
 
 def _slopes(comparison: Comparison) -> str:
-    """Return the chart of ranks: one column for each measure, a bar for what the intervals leave open."""
+    """Return the chart of ranks: one column for each measure, a bar for the range of ranks by the intervals."""
     measures = [measure for measure in MEASURES if any(measure in device.ranks for device in comparison.devices)]
     if len(measures) < 2 or len(comparison.devices) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""The top of a device's page: what was found in plain words, what was refused and why."""
+"""The top of a device's page: verdict, findings in words, refusals."""
 
 from __future__ import annotations
 
@@ -105,4 +105,4 @@ def _refused(result: DeviceResult) -> str:
             f"<li><b>{escape(', '.join(where))}</b>: {escape(told)}"
             f' <span class="soft">({escape(refusal.code)})</span>.{remedy}</li>'
         )
-    return f'<div class="refused"><h3>What was refused, and why</h3><ul>{"".join(lines)}</ul></div>'
+    return f'<div class="refused"><h3>Refused, with the reason</h3><ul>{"".join(lines)}</ul></div>'

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["highest_rate", "proof_section"]
 
 MOST_SIZES = 40
-"""So many sizes of a histogram are shown; a flood of foreign sizes would fill the page."""
+"""A histogram shows at most so many sizes; a flood of foreign sizes would fill the page."""
 
 
 def proof_section(result: DeviceResult) -> str:
@@ -83,7 +83,7 @@ def _sizes_seen(result: DeviceResult) -> str:
 
 
 def _counters(result: DeviceResult) -> str:
-    """Return what was sent, received and lost, and what both interfaces counted."""
+    """Return the frames sent, received and lost, and the counters of both interfaces."""
     names = _names(result)
     rows, open_trials = [], 0
     for (sizes, verdict), trials in _groups(result.trials).items():
@@ -125,9 +125,9 @@ def _counters(result: DeviceResult) -> str:
     )
     note = (
         f'<p class="soft">{told} Received are frames of the trial, each once. Other frames are duplicates, frames of'
-        " trials before, damaged ones, and foreign ones such as ARP. What a virtual device's queue has no room for is"
-        " dropped at the sending interface: it was offered, and is lost (AF_XDP tries again, and each try counts)."
-        " Interfaces also count what a kernel sends and receives by itself.</p>"
+        " trials before, damaged ones, and foreign ones such as ARP. A virtual device drops frames at the"
+        " sending interface when its queue is full: they were offered, and are lost (each try of AF_XDP counts)."
+        " Interfaces also count the kernel's own packets.</p>"
     )
     return f"<h3>Frame accounting</h3>{note}{table('Frame accounting', head, rows, 'accounting', [1])}"
 

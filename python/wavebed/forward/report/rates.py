@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["rates_section", "size_axis"]
 
 _STYLES = {"pdr": "t2", "ndr": "t0", "rfc2544": "t1 d1"}
-"""In the order in which they are drawn: they often lie on each other."""
+"""Drawn in this order: they often lie on each other."""
 _NO_CEILING = "ink d2"
 
 
@@ -46,8 +46,8 @@ def rates_section(result: DeviceResult) -> str:
     goals = [goal.name for goal in result.settings.goals if result.sizes]
     words = "".join(f"{GOAL_WORDS[name]}; " for name in goals)
     told = (
-        f'<p class="soft">Frames per second. {escape(words)}overload: what gets through when line rate, or all that the'
-        " tester has, is offered.</p>"
+        f'<p class="soft">Frames per second. {escape(words)}overload: the rate that is forwarded when line rate, or'
+        " all that the tester can, is offered.</p>"
     )
     parts = (told, _table(rows, goals), _chart(result), _units(rows, goals))
     return section("results", "Rates by frame size", *parts)
@@ -127,7 +127,7 @@ def _units(rows: Sequence[_Row], goals: Sequence[str]) -> str:
 
 
 def _entries(row: _Row, goals: Sequence[str]) -> list[tuple[str, Rates, str]]:
-    """Return what is known of a size: its name, the rate, and between what it lies."""
+    """Return the figures of a size: name, rate and bounds."""
     entries: list[tuple[str, Rates, str]] = []
     if row.line is not None:
         entries.append(("line rate", row.line, "by arithmetic"))
@@ -160,7 +160,7 @@ def _unit_rows(name: str, entries: Sequence[tuple[str, Rates, str]]) -> list[str
 
 
 def _chart(result: DeviceResult) -> str:
-    """Return rate by frame size, both logarithmic: line rate falls straight, what limits packets is level."""
+    """Return rate by frame size, both logarithmic: line rate falls straight, a limit of packets is level."""
     sizes = sorted((size for size in result.sizes if len(size.sizes_bytes) == 1), key=lambda size: size.sizes_bytes)
     if len(sizes) < 2:
         return ""

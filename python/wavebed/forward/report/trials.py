@@ -1,4 +1,4 @@
-"""What was planned and what it took, every trial, and all that is needed to run the test again."""
+"""Planned and actual time, every trial, and all that is needed to run the test again."""
 
 from __future__ import annotations
 
