@@ -18,6 +18,7 @@ __all__ = ["FEWEST_FRAMES", "base_rate", "measure_latency"]
 
 FEWEST_FRAMES = 500
 """RFC 8219, section 7.2: so many frames are needed."""
+_DELAYS = ("min_s", "mean_s", "p50_s", "p90_s", "p99_s", "p999_s", "max_s")
 BASES = ("ndr", "rfc2544")
 """The goals whose rate loads are shares of; the first that was found."""
 
@@ -57,14 +58,8 @@ def _finding(name: str, share: float, base: str, offered: Rates, place: int, tri
         loss_ratio=None if trial.refusals else trial.loss_ratio,
         typical_s=latency.p50_s if latency else None,
         worst_s=latency.p999_s if latency and enough else None,
-        min_s=latency.min_s if latency else None,
-        mean_s=latency.mean_s if latency else None,
-        p50_s=latency.p50_s if latency else None,
-        p90_s=latency.p90_s if latency else None,
-        p99_s=latency.p99_s if latency else None,
-        p999_s=latency.p999_s if latency else None,
-        max_s=latency.max_s if latency else None,
-        counts=tuple((low, high, count) for low, high, count in latency.counts) if latency else (),
+        **{name: getattr(latency, name, None) for name in _DELAYS},
+        counts=latency.counts if latency else (),
         trial=place,
         refusal=trial.refusals[0] if trial.refusals else None,
     )
