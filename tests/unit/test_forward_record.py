@@ -7,6 +7,7 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from forward_example import device, record
@@ -137,6 +138,15 @@ def test_a_folder_that_cannot_be_read_is_told_in_one_line(
 def test_a_missing_table_is_told(folder: Path) -> None:
     (folder / "series" / "sizes.parquet").unlink()
     with pytest.raises(UserError, match=r"sizes.parquet: is not there: the results are not whole"):
+        assert read_forward(folder).result
+
+
+def test_a_row_that_is_no_trial_is_told_in_one_line(folder: Path) -> None:
+    file = folder / "series" / "trials.parquet"
+    table = pq.read_table(file)
+    purposes = pa.nulls(len(table), pa.string())
+    pq.write_table(table.set_column(table.schema.get_field_index("purpose"), "purpose", purposes), file)
+    with pytest.raises(UserError, match=r"run: trials: purpose: expected `str`, got `null`: the results are not whole"):
         assert read_forward(folder).result
 
 

@@ -46,7 +46,11 @@ class ForwardRun:
     @cached_property
     def result(self) -> DeviceResult:
         """The findings, with every trial; sampled frames are in ``raw/sample.pcapng``."""
-        return replace(self.record.result, trials=trials_of({name: self.arrow(name) for name in SCHEMAS}))
+        tables = {name: self.arrow(name) for name in SCHEMAS}
+        try:
+            return replace(self.record.result, trials=trials_of(tables))
+        except UserError as error:
+            raise UserError(f"{self.folder}: trials: {error}: the results are not whole") from None
 
     @property
     def trials(self) -> pd.DataFrame:

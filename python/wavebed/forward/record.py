@@ -160,6 +160,6 @@ def _trial(row: dict[str, object], sizes: dict[int, int], counts: list[tuple[flo
     if counters is not None:
         counters |= {"sizes": sizes, "latency": latency}
     own = {name: row[name] for name in (*_OWN, "sizes_bytes", "refusals")}
-    own["cpu"] = dict(cast("list[tuple[str, float]]", row["cpu"]))
+    own["cpu"] = dict(cast("list[tuple[str, float]]", row["cpu"] or ()))
     ports = {"tx": there["tx_port"], "rx": there["rx_port"]}
     return from_plain(Trial, {**own, **ports, "send": there["send"], "counters": counters})
