@@ -161,7 +161,7 @@ class EmulatedSetup:
 
     def search(self, name: str, sizes: tuple[int, ...], ceiling_pps: float = CEILING_PPS) -> SizeFinding:
         top = min(line(sizes), 0.9 * ceiling_pps)
-        places = tuple(self.trial(f"search {name}", sizes, top * share, 0.25) for share in (1.0, 0.5, 0.75))
+        places = tuple(self.trial(f"search {name}", sizes, top * fraction, 0.25) for fraction in (1.0, 0.5, 0.75))
         goals = tuple(self.goal(index, sizes, top, top < line(sizes)) for index in range(len(SETTINGS.goals)))
         return SizeFinding(
             name=name,
@@ -223,15 +223,16 @@ class EmulatedSetup:
         if goal is None or goal.rate is None:
             return []
         found = []
-        for share in SETTINGS.latency_shares:
-            place = self.trial("latency", finding.sizes_bytes, goal.rate.pps * share)
+        for fraction in SETTINGS.latency_fractions:
+            place = self.trial("latency", finding.sizes_bytes, goal.rate.pps * fraction)
             counters = self.trials[place].counters
             assert counters is not None
             told = counters.latency
             assert told is not None
             found.append(
                 LatencyFinding(
-                    finding.name, share, "ndr", rates(goal.rate.pps * share, finding.sizes_bytes), told.count, 0.0,
+                    finding.name, fraction, "ndr", rates(goal.rate.pps * fraction, finding.sizes_bytes),
+                    told.count, 0.0,
                     told.p50_s, told.p999_s, told.min_s, told.mean_s, told.p50_s, told.p90_s, told.p99_s, told.p999_s,
                     told.max_s, tuple(told.counts), place,
                 )

@@ -49,7 +49,7 @@ class FakeDevice:
     buffer_frames : int
         Frames above its capacity that it keeps and forwards later.
     loss : float
-        Share of what it forwards that it loses all the same.
+        Fraction of forwarded frames that it loses all the same.
     no_frames : (float, float) or None
         From when to when in each trial it forwards nothing, seconds.
     super_packets : bool
@@ -242,14 +242,14 @@ class FakePort:
         capacity = device.capacity_pps
         limit = capacity(tuple(frames.sizes_bytes)) if callable(capacity) else capacity
         forwarded = number if limit is None else min(number, round(limit * seconds) + device.buffer_frames)
-        lost_share = device.loss
+        lost_fraction = device.loss
         first_s, last_s = 0.0, seconds
         if device.no_frames is not None:
             from_s, to_s = (min(t, seconds) for t in device.no_frames)
-            lost_share += (to_s - from_s) / seconds
+            lost_fraction += (to_s - from_s) / seconds
             first_s = to_s if from_s == 0 else 0.0
             last_s = from_s if to_s >= seconds else seconds
-        forwarded = max(0, round(forwarded * (1 - lost_share)) - device.port_drops - device.receiver_lost)
+        forwarded = max(0, round(forwarded * (1 - lost_fraction)) - device.port_drops - device.receiver_lost)
         if tick is not None:
 
             def arrive(at_s: float) -> int:

@@ -22,11 +22,11 @@ class SimulatedTester:
     Parameters
     ----------
     noise : float
-        Standard deviation of the capacity from trial to trial, as a share of it.
+        Standard deviation of the capacity from trial to trial, as a fraction of it.
     stray_per_s : float
         Frames lost at any load, per second, at random.
     collapse : float
-        Share of its capacity that the device keeps under any overload.
+        Fraction of its capacity that the device keeps under any overload.
     buffer_frames : int
         Frames above its capacity that it keeps.
     reach_pps : float

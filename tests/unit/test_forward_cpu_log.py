@@ -1,4 +1,4 @@
-"""What is kept of the device's processor over a test: shares for trials, doubts for the record."""
+"""What is kept of the device's processor over a test: loads for trials, doubts for the record."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def use(seconds: float, busy: float, **more: object) -> CpuUse:
 
 def made(cpu_log: CpuLog, trial: Trial = TRIAL) -> dict[str, float]:
     cpu_log.start()
-    shares = cpu_log.stop()
+    fractions = cpu_log.stop()
     cpu_log.hear(trial)
-    return shares
+    return fractions
 
 
-def test_shares_of_long_trials_are_given_without_a_doubt() -> None:
+def test_fractions_of_long_trials_are_given_without_a_doubt() -> None:
     cpu_log = CpuLog(FakeMeter(use(10.0, 0.9)))
     assert made(cpu_log) == {"busy_max": 0.9, "busy_mean": 0.9, "softirq_max": 0.0}
     assert cpu_log.doubts == ()

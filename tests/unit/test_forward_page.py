@@ -180,8 +180,8 @@ def test_an_axis_holds_its_values_and_has_ticks() -> None:
     for axis in (linear([0.0, 3.7]), logarithmic([0.081, 1.488]), logarithmic([5.0, 5.0]), linear([2.0])):
         assert len(axis.ticks) >= 2
         assert all(axis.low <= value <= axis.high for value, _ in axis.ticks)
-    assert logarithmic([64.0, 1518.0]).share(1518.0) < 1
-    assert Axis(1, 100, [], log=True).share(10) == pytest.approx(0.5)
+    assert logarithmic([64.0, 1518.0]).fraction(1518.0) < 1
+    assert Axis(1, 100, [], log=True).fraction(10) == pytest.approx(0.5)
 
 
 def test_a_line_breaks_where_nothing_is_known() -> None:

@@ -42,7 +42,7 @@ def test_a_device_of_known_capacity_gets_every_part() -> None:
     assert result.overload[1].received is not None
     assert result.overload[1].received.pps == pytest.approx(400_300)
     assert [one.name for one in result.loss_rates] == ["64", "1518"]
-    assert len(result.latency) == 2 * len(QUICK.latency_shares)
+    assert len(result.latency) == 2 * len(QUICK.latency_fractions)
     assert result.latency[0].typical_s == pytest.approx(20e-6, rel=0.02)
     assert result.bursts[0].corrected_buffer_frames == pytest.approx(300, rel=0.05)
     assert result.refusals == ()

@@ -103,7 +103,7 @@ class Rates(Value, frozen=True):
 
     @classmethod
     def of_pps(cls, pps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of frames of these sizes, in equal shares, by their number per second."""
+        """Return the rates of frames of these sizes, in equal parts, by their number per second."""
         frame = fmean(sizes_bytes)
         per_byte = pps * 8 / 1e6
         return cls(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
 
 __all__ = [
-    "CEILING_SHARE",
+    "CEILING_FRACTION",
     "Evidence",
     "Totals",
     "check_mtu",
@@ -33,22 +33,22 @@ __all__ = [
 
 NS = 1_000_000_000
 
-CEILING_SHARE = 0.9
+CEILING_FRACTION = 0.9
 """Above this fraction of the tester's own rate, a figure may be the tester's."""
 OVERLOAD_LOSS = 0.01
 """A device that loses or refuses less of all that the tester can send was not overloaded, whatever the ceiling was."""
-RATE_KEPT_SHARE = 0.995
+RATE_KEPT_FRACTION = 0.995
 """A sender that stays below has not offered the asked rate: half of the 1 % within which a found rate must be."""
 LATE_SLACK_NS = 2_000_000
-LATE_SLACK_SHARE = 0.05
+LATE_SLACK_FRACTION = 0.05
 LATE_SLACK_LEAST_NS = 100_000
 """The last frame of a short trial may be late by one time slice of another process, but by no more than the twentieth
 part of the trial: a burst that takes longer is none. Less than a tenth of a millisecond is not late."""
-LATE_BATCHES_SHARE = 0.1
+LATE_BATCHES_FRACTION = 0.1
 """More batches than these late by over 100 us: the rate was kept on average only, by pauses and bursts. A device loses
 of bursts what it would have carried, and cannot make up for pauses. Where nothing was lost it had a harder task than
 was asked, and the trial counts."""
-FOREIGN_SHARE = 0.001
+FOREIGN_FRACTION = 0.001
 FOREIGN_FLOOR = 100
 FOREIGN_PER_S = 20
 """Frames that are not the test's: address resolution of some hundred neighbours, spanning tree, a chatty device."""
@@ -59,7 +59,7 @@ NO_FRAMES_S = 0.1
 NO_FRAMES_GAPS = 20
 """A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
 COLLAPSE_LOSS = 0.9
-COLLAPSE_SHARE = 0.5
+COLLAPSE_FRACTION = 0.5
 """A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
 frames that come in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
@@ -283,7 +283,7 @@ def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
     cut_s = e.took_s - (e.counters.last_ns - e.counters.first_ns) / NS
     allowed_s = max(NO_FRAMES_S, NO_FRAMES_GAPS * e.took_s / e.counters.unique)
     if e.counters.unique < (1 - COLLAPSE_LOSS) * e.sent.frames:
-        allowed_s = max(allowed_s, COLLAPSE_SHARE * e.took_s)
+        allowed_s = max(allowed_s, COLLAPSE_FRACTION * e.took_s)
     gap = gap_s(e.looks)
     if cut_s > allowed_s:
         reason = f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s"
@@ -343,7 +343,7 @@ def _once(e: Evidence) -> Iterator[Refusal]:
 
 def _flood(e: Evidence) -> Iterator[Refusal]:
     foreign = e.counters.foreign + e.counters.other_trial
-    allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_SHARE * e.sent.frames)
+    allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_FRACTION * e.sent.frames)
     if foreign > allowed:
         yield Refusal(
             "flood",
@@ -359,17 +359,17 @@ def _kept_rate(e: Evidence) -> Iterator[Refusal]:
         return
     remedy = "offer less, or give the tester a processor of its own"
     intended_ns = (e.planned - 1) / e.offered_pps * NS
-    slack_ns = max(LATE_SLACK_LEAST_NS, min(LATE_SLACK_NS, LATE_SLACK_SHARE * intended_ns))
-    share = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
+    slack_ns = max(LATE_SLACK_LEAST_NS, min(LATE_SLACK_NS, LATE_SLACK_FRACTION * intended_ns))
+    fraction = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
     if e.sent.frames < e.planned:
         yield Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)
-    elif e.sent.took_ns > intended_ns / RATE_KEPT_SHARE + slack_ns:
+    elif e.sent.took_ns > intended_ns / RATE_KEPT_FRACTION + slack_ns:
         real = (e.planned - 1) / e.sent.took_ns * NS
         yield Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)
-    elif e.lost and share > LATE_BATCHES_SHARE:
+    elif e.lost and fraction > LATE_BATCHES_FRACTION:
         yield Refusal(
             "late",
-            f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
+            f"{fraction:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
             f" the rate was kept by bursts, which may be why {e.lost} were lost",
             remedy,
         )
@@ -379,7 +379,7 @@ def _tester_limit(e: Evidence) -> Iterator[Refusal]:
     limited = "the tester, not the device, was the limit:"
     received = e.counters.unique / e.took_s if e.took_s > 0 else 0.0
     name, rate = max(("received", received), ("offered", e.offered_pps or 0.0), key=lambda item: item[1])
-    if rate > CEILING_SHARE * e.ceiling.pps:
+    if rate > CEILING_FRACTION * e.ceiling.pps:
         yield Refusal(
             "tester_limit",
             f"{limited} {rate:.0f} frames/s {name} is above 90 % of the {e.ceiling.pps:.0f} that the tester reaches by"

@@ -308,14 +308,14 @@ def _settings(options: ForwardOptions, headers: Headers) -> ForwardSettings:
         asked = at("--tests", lambda text: _words(text, TESTS), options.tests)
         parts = tuple(part for part in PARTS if part in asked)
         if "latency" in parts and "search" not in parts:
-            raise Problem("latency is measured at shares of the rate that search finds: add search", "--tests")
+            raise Problem("latency is measured at fractions of the rate that search finds: add search", "--tests")
     if options.imix:
         parts = tuple(part for part in PARTS if part in parts or part == "imix")
         settings = replace(settings, mixes=ForwardSettings().mixes)
     if options.goals is not None:
         names = at("--goals", lambda text: _words(text, GOALS), options.goals)
         if "latency" in parts and "ndr" not in names:
-            raise Problem("latency is measured at shares of the rate of ndr: add ndr, or choose --tests", "--goals")
+            raise Problem("latency is measured at fractions of the rate of ndr: add ndr, or choose --tests", "--goals")
         settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal.name in names))
     link = None if options.link_speed is None else at("--link-speed", _link_mbps, options.link_speed)
     seed = 1 if options.seed is None else at("--seed", number(0, 2**32 - 1), options.seed)

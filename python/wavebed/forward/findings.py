@@ -205,10 +205,10 @@ class LatencyFinding(Value, frozen=True):
     ----------
     name : str
         The size's name.
-    share : float
+    fraction : float
         Of `base`, 0 to 1.
     base : str
-        The goal whose rate it is a share of: ``ndr``.
+        The goal whose rate it is a fraction of: ``ndr``.
     offered : Rates
         The load.
     frames : int
@@ -230,7 +230,7 @@ class LatencyFinding(Value, frozen=True):
     """
 
     name: str
-    share: float
+    fraction: float
     base: str
     offered: Rates
     frames: int
@@ -254,13 +254,13 @@ class LossRateStep(Value, frozen=True):
 
     Parameters
     ----------
-    share : float
+    fraction : float
         Of the highest load, 0 to 1.
     loss_ratio : float or None
         ``None`` if the trial was refused.
     """
 
-    share: float
+    fraction: float
     offered: Rates
     received_pps: float | None
     loss_ratio: float | None
@@ -452,18 +452,32 @@ class DeviceResult(Value, frozen=True):
         version = plain.get("version")
         if version not in SCHEMAS_READ:
             raise UserError(f"version: {version!r} is not {SCHEMA}: read it with the wavebed that wrote it")
-        return from_plain(cls, _of_now({key: value for key, value in plain.items() if key != "version"}))
+        record: Json = {key: value for key, value in plain.items() if key != "version"}
+        return from_plain(cls, record if version == SCHEMA else _of_now(record))
 
 
-def _of_now(plain: dict[str, Json]) -> dict[str, Json]:
-    """Return a record with the names of this schema; schema 1 called the frame loss rate test a ladder."""
-    settings = plain.get("settings")
-    if isinstance(settings, dict):
-        settings = {key.replace("ladder_", "loss_rate_"): value for key, value in settings.items()}
-        if isinstance(parts := settings.get("parts"), list):
-            settings["parts"] = ["loss-rate" if part == "ladder" else part for part in parts]
-        plain["settings"] = settings
-    return {{"ladders": "loss_rates"}.get(key, key): value for key, value in plain.items()}
+_EARLIER = {
+    "ladders": "loss_rates",
+    "ladder_trial_s": "loss_rate_trial_s",
+    "ladder_step": "loss_rate_step",
+    "ladder_sizes_bytes": "loss_rate_sizes_bytes",
+    "latency_shares": "latency_fractions",
+    "share": "fraction",
+}
+"""Keys of schema 1, and their names now; the frame loss rate test was the part ``ladder``."""
+_NAMED_BY_OTHERS = ("machine", "beside", "mixes")
+
+
+def _of_now(value: Json) -> Json:
+    """Return a record of an earlier schema with the names of this one."""
+    if isinstance(value, list):
+        return [_of_now(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    now = {_EARLIER.get(key, key): one if key in _NAMED_BY_OTHERS else _of_now(one) for key, one in value.items()}
+    if isinstance(parts := now.get("parts"), list):
+        now["parts"] = ["loss-rate" if part == "ladder" else part for part in parts]
+    return now
 
 
 def _slim(trial: Trial) -> Trial:

@@ -35,7 +35,7 @@ _READY_S = 5.0
 _BEYOND_S = 15.0
 """iperf3 ends within this after the time that it was given, or it is ended."""
 _SIZE_WITHIN = 0.05
-"""iperf3's own TCP connection carries a few kB: the mean size may be off by this share."""
+"""iperf3's own TCP connection carries a few kB: the mean size may be off by this fraction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class Trial(Value, frozen=True):
     refusals : sequence of Refusal
         Empty: the trial counts.
     cpu : mapping
-        The device's processor during it: ``busy_max``, ``busy_mean``, ``softirq_max`` (shares 0 to 1), when known.
+        The device's processor during it: ``busy_max``, ``busy_mean``, ``softirq_max`` (fractions, 0 to 1), when known.
     """
 
     purpose: str
@@ -220,7 +220,7 @@ class Trial(Value, frozen=True):
 
     @property
     def loss_ratio(self) -> float:
-        """Share of the frames sent that did not arrive; 0 when none was sent."""
+        """Fraction of the frames sent that did not arrive; 0 when none was sent."""
         return self.lost / self.sent if self.sent else 0.0
 
 

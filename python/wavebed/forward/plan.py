@@ -29,7 +29,7 @@ from MLRsearch.target_scaling import TargetScaling
 
 from wavebed.experiment.events import Part
 from wavebed.forward.burst import most_steps
-from wavebed.forward.loss_rate import shares
+from wavebed.forward.loss_rate import fractions
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ CARE = 1.5
 """The time of a trial beside its traffic may grow to so many times the measured one before a part runs out of time."""
 BURST_STEPS = 7
 """Bursts of a repeat: two or three around the last length, and halvings down to one percent."""
-BURST_SHARE = 0.05
+BURST_FRACTION = 0.05
 """Length of an average burst of the search, of the longest."""
 
 REHEARSALS = 24
@@ -175,7 +175,7 @@ def plan(settings: ForwardSettings, overhead_s: float) -> tuple[Part, ...]:
     if "loss-rate" in asked:
         parts += [_loss_rate(f"loss-rate {size}", settings, overhead_s) for size in loss_rate_sizes(settings)]
     if "latency" in asked:
-        trials = len(settings.latency_shares) * settings.latency_repeats
+        trials = len(settings.latency_fractions) * settings.latency_repeats
         sizes = latency_sizes(settings)
         parts += [_trials(f"latency {size}", trials, settings.latency_trial_s, overhead_s) for size in sizes]
     if "burst" in asked:
@@ -221,7 +221,7 @@ def _trials(name: str, count: int, trial_s: float, overhead_s: float) -> Part:
 
 def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     """Every step at most; half of them are expected, since the load at which it ends is not known."""
-    steps = len(shares(settings.loss_rate_step))
+    steps = len(fractions(settings.loss_rate_step))
     trial_s = settings.loss_rate_trial_s
     return Part(name, max(steps / 2, 1) * (trial_s + overhead_s), steps * (trial_s + CARE * overhead_s))
 
@@ -232,7 +232,7 @@ def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
-    expected = longest + trials * (overhead_s + BURST_SHARE * longest)
+    expected = longest + trials * (overhead_s + BURST_FRACTION * longest)
     return Part(name, expected, 2 * expected + longest)
 
 

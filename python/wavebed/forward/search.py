@@ -163,9 +163,9 @@ class _Measurer:
 
 
 def _reached(trial: Trial) -> float:
-    """Return the share of its load that the tester can be asked for, after a trial that it did not manage."""
-    share = trial.sent_pps / trial.offered_pps if trial.offered_pps else 0.0
-    return 0.97 * share if 0.1 < share < LOWERED else LOWERED
+    """Return the fraction of its load that the tester can be asked for, after a trial that it did not manage."""
+    fraction = trial.sent_pps / trial.offered_pps if trial.offered_pps else 0.0
+    return 0.97 * fraction if 0.1 < fraction < LOWERED else LOWERED
 
 
 def configured(goals: Sequence[GoalSettings], max_pps: float) -> tuple[Config, dict[SearchGoal, GoalSettings]]:

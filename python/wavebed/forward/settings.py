@@ -107,7 +107,7 @@ class ForwardSettings(Value, frozen=True):
     ladder_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
     latency_trial_s, latency_shares : float, tuple of float
-        Shares of the found loss-free rate (NDR).
+        Fractions of the found loss-free rate (NDR).
     latency_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
     latency_repeats : int
@@ -135,7 +135,7 @@ class ForwardSettings(Value, frozen=True):
     loss_rate_step: float = 0.1
     loss_rate_sizes_bytes: tuple[int, ...] | None = None
     latency_trial_s: float = 10.0
-    latency_shares: tuple[float, ...] = (0.1, 0.5, 0.9, 1.0)
+    latency_fractions: tuple[float, ...] = (0.1, 0.5, 0.9, 1.0)
     latency_sizes_bytes: tuple[int, ...] | None = None
     latency_repeats: int = 1
     burst_repeats: int = 50

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["About", "link_speed_mbps", "run_suite"]
 
 WARM_UP_TRIALS = 4
-WARM_UP_SHARE = 0.1
+WARM_UP_FRACTION = 0.1
 """Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
 MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})
 """Drivers of interfaces that have no speed, whatever they say."""
-HIDDEN_SHARE = 0.005
+HIDDEN_FRACTION = 0.005
 """Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
 
 
@@ -122,7 +122,7 @@ class _Suite:
         self.part = "warm-up"
         self.emit(StepBegun(step=self.part, left_s=self.settings.warm_up_s))
         smallest = (min(self.settings.sizes_bytes),)
-        pps = WARM_UP_SHARE * self.limit(smallest).max_load.pps
+        pps = WARM_UP_FRACTION * self.limit(smallest).max_load.pps
         for _ in range(WARM_UP_TRIALS):
             duration_s = self.settings.warm_up_s / WARM_UP_TRIALS
             place = self.log.make("warm-up", smallest, pps, duration_s)
@@ -273,7 +273,9 @@ def _run_latency(suite: _Suite, size: int) -> None:
 
 def _latency(suite: _Suite, found: SizeFinding, base: str, base_pps: float) -> None:
     settings, limit = suite.settings, suite.limit(found.sizes_bytes)
-    rates = [(share, limit.rates(share * base_pps)) for share in settings.latency_shares] * settings.latency_repeats
+    rates = [
+        (fraction, limit.rates(fraction * base_pps)) for fraction in settings.latency_fractions
+    ] * settings.latency_repeats
     suite.latency.extend(measure_latency(suite.log, found, rates, base, settings.latency_trial_s))
 
 
@@ -299,7 +301,7 @@ def _doubts(suite: _Suite) -> list[str]:
             if goal.rate is None:
                 continue
             hidden = held / (goal.rate.pps * goal.goal.final_trial_s)
-            if hidden > HIDDEN_SHARE:
+            if hidden > HIDDEN_FRACTION:
                 doubts.append(
                     f"{burst.name}: the device's buffer of {held:,.0f} frames hides up to"
                     f" {hidden:.1%} of overload from the {goal.goal.final_trial_s:g} s trials of {goal.goal.name}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISTURBED",
     "ENDING",
-    "LOAD_SHARE",
+    "LOAD_FRACTION",
     "OVERHEAD_S",
     "LoadLimit",
     "Tester",
@@ -30,7 +30,7 @@ __all__ = [
     "load_limit",
 ]
 
-LOAD_SHARE = 0.88
+LOAD_FRACTION = 0.88
 """Of the tester's own rate. A trial above 90 % is refused, and its rate may be a little above the one asked for."""
 
 DISTURBED = frozenset({"late", "tester_limit"})
@@ -124,9 +124,9 @@ class LoadLimit(Value, frozen=True):
     limited_by: Literal["line_rate", "tester"]
     ceiling: Ceiling
 
-    def lowered(self, share: float) -> LoadLimit:
-        """Return the limit of a tester that reaches only this share of it."""
-        return replace(self, max_load=self.rates(share * self.max_load.pps), limited_by="tester")
+    def lowered(self, fraction: float) -> LoadLimit:
+        """Return the limit of a tester that reaches only this fraction of it."""
+        return replace(self, max_load=self.rates(fraction * self.max_load.pps), limited_by="tester")
 
     def rates(self, pps: float) -> Rates:
         """Return a rate of such frames in all units."""
@@ -136,7 +136,7 @@ class LoadLimit(Value, frozen=True):
 def load_limit(link_mbps: float | None, ceiling: Ceiling, headers: Headers) -> LoadLimit:
     """Return the highest load that may be asked for, and its limit."""
     sizes = ceiling.sizes_bytes
-    tester = LOAD_SHARE * ceiling.pps
+    tester = LOAD_FRACTION * ceiling.pps
     line = None if link_mbps is None else line_rate_pps(link_mbps, sizes)
     top, by = (line, "line_rate") if line is not None and line <= tester else (tester, "tester")
     return LoadLimit(

@@ -68,7 +68,7 @@ class CpuLog:
         self._began = True
 
     def stop(self) -> dict[str, float]:
-        """End, and return the shares that are known; nothing if the source could not be read."""
+        """End, and return the loads that are known; nothing if the source could not be read."""
         if not self._began:
             return {}
         try:
@@ -104,8 +104,8 @@ class CpuLog:
             told.append(self._flag)
         if self._looked and median(self._looked) < SURE_S:
             told.append(
-                f"processor shares are of trials of {median(self._looked):.1f} s (median): most kernels count in ticks,"
-                f" and a share to quote needs {SURE_S:.0f} s (--thorough)"
+                f"processor loads are of trials of {median(self._looked):.1f} s (median): most kernels count in ticks,"
+                f" and a load to quote needs {SURE_S:.0f} s (--thorough)"
             )
         told += [f"processor, in {count} of {len(self._looked)} trials: {text}" for text, count in self._doubts.items()]
         if self._dropped:

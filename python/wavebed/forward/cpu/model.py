@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "Ticks", "between"]
 
 SURE_S = 10.0
-"""Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a share is then within about
+"""Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a load is then within about
 one part in a hundred; over less it is a hint."""
 
 LIMIT_S = 5.0
 """Each reading is over by then, whatever the other side does: name service, connection and answer in all."""
 
-_STEAL_SHARE = 0.05
+_STEAL_FRACTION = 0.05
 _JITTER_TICKS = 0.1
 """Idle and iowait may step back a little between two readings (proc_stat(5)); seconds."""
 
@@ -68,7 +68,7 @@ class Reading(Value, frozen=True):
 
 
 class CpuUse(Value, frozen=True):
-    """Shares of time (0 to 1) that the device's processors were busy.
+    """Fractions of time (0 to 1) that the device's processors were busy.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class CpuUse(Value, frozen=True):
 
     @property
     def short(self) -> bool:
-        """Whether it was looked at for less than a stated share needs."""
+        """Whether it was looked at for less time than a load to quote needs."""
         return self.seconds < SURE_S
 
     def for_trial(self) -> dict[str, float]:
@@ -159,7 +159,7 @@ def between(source: str, first: Reading, last: Reading) -> CpuUse:
         )
     doubts = []
     if seconds < SURE_S:
-        doubts.append(f"short: looked at for {seconds:.1f} s, a share to quote needs {SURE_S:.0f} s")
+        doubts.append(f"short: looked at for {seconds:.1f} s, a load to quote needs {SURE_S:.0f} s")
     used = {core: _used(first.cores[core], ticks) for core, ticks in last.cores.items() if core in first.cores}
     if used.keys() != first.cores.keys() | last.cores.keys():
         doubts.append("processors came or went in between: only those that stayed are counted")
@@ -167,7 +167,7 @@ def between(source: str, first: Reading, last: Reading) -> CpuUse:
     if not used:
         doubts.append("its counters did not move: nothing is known")
     for core, ticks in used.items():
-        if ticks.stolen > _STEAL_SHARE * ticks.total:
+        if ticks.stolen > _STEAL_FRACTION * ticks.total:
             whose = "its processors" if core < 0 else f"processor {core}"
             doubts.append(f"a hypervisor took {ticks.stolen / ticks.total:.0%} of {whose}: it counts as busy")
     busy = {core: ticks.busy / ticks.total for core, ticks in used.items()}

@@ -85,7 +85,7 @@ class SnmpMeter(CpuMeter):
         """Read them again, and tell the difference."""
         use = super().stop()
         if use.seconds < _SURE_S:
-            doubt = f"Net-SNMP renews its counters every 5 s only: a share to quote needs {_SURE_S:.0f} s"
+            doubt = f"Net-SNMP renews its counters every 5 s only: a load to quote needs {_SURE_S:.0f} s"
             use = replace(use, doubts=(*use.doubts, doubt))
         return use
 
@@ -125,4 +125,4 @@ class SnmpMeter(CpuMeter):
 
 
 _SURE_S = 60.0
-"""Readings that may each be 5 s old: over 60 s a change of load at one end shifts the share by a twelfth at most."""
+"""Readings that may each be 5 s old: over 60 s a change of load at one end shifts the load by a twelfth at most."""

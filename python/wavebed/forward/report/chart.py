@@ -35,7 +35,7 @@ class Axis:
     ticks: Sequence[tuple[float, str]]
     log: bool = False
 
-    def share(self, value: float) -> float:
+    def fraction(self, value: float) -> float:
         """Return where a value is: 0 at the low end, 1 at the high one; values outside are at the ends."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         at = low if self.log and value <= 0 else self._scaled(value)
@@ -105,11 +105,12 @@ class Chart:
         kind = "xy named" if self.named else "xy"
         label = escape(f"{self.title}; arrow keys read values")
         levels = "".join(
-            f'<span style="top:{100 * (1 - self.y.share(value)):.2f}%">{escape(text)}</span>'
+            f'<span style="top:{100 * (1 - self.y.fraction(value)):.2f}%">{escape(text)}</span>'
             for value, text in self.y.ticks
         )
         places = "".join(
-            f'<span style="left:{100 * self.x.share(value):.2f}%">{escape(text)}</span>' for value, text in self.x.ticks
+            f'<span style="left:{100 * self.x.fraction(value):.2f}%">{escape(text)}</span>'
+            for value, text in self.x.ticks
         )
         grid = "".join(f"M0 {self._y(value)}H{WIDE}" for value, _ in self.y.ticks)
         grid += "".join(f"M{self._x(value)} 0V{self.height}" for value, _ in self.x.ticks)
@@ -130,10 +131,10 @@ class Chart:
         )
 
     def _x(self, value: float) -> str:
-        return f"{self.x.share(value) * WIDE:.1f}"
+        return f"{self.x.fraction(value) * WIDE:.1f}"
 
     def _y(self, value: float) -> str:
-        return f"{(1 - self.y.share(value)) * self.height:.1f}"
+        return f"{(1 - self.y.fraction(value)) * self.height:.1f}"
 
     def _line(self, line: Line) -> str:
         places = [(self._x(x), self._y(y)) for x, y in line.points if not math.isnan(y)]
@@ -171,7 +172,7 @@ class Chart:
             said = [told.get(x) or (figure(values[x]) if x in values else None) for x in xs]
             lines.append({"name": line.name, "style": line.style, "values": said})
         return {
-            "places": [round(self.x.share(x), 4) for x in xs],
+            "places": [round(self.x.fraction(x), 4) for x in xs],
             "texts": [texts.get(x) or figure(x) for x in xs],
             "label": self.x_label,
             "unit": "" if self.named else self.unit.partition(",")[0],

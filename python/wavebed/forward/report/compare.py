@@ -238,12 +238,12 @@ def _rate_table(comparison: Comparison, sizes: list[int]) -> str:
             rate = None if goal is None or goal.rate is None else goal.rate.pps
             line = None if found is None or found.line_rate is None else found.line_rate.pps
             refused = goal is not None and goal.refusal is not None
-            share = "" if rate is None or line is None else percent(rate / line)
-            cells.append(cell("refused" if refused else frames(rate), share, "refused" if refused else ""))
+            fraction = "" if rate is None or line is None else percent(rate / line)
+            cells.append(cell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
         rows.append(f"<tr><th scope=row>{size} B</th>{''.join(cells)}</tr>")
     head = ["frame size", *(device.name for device in comparison.devices)]
-    body = table("Rate without loss by frame size, frames per second and share of line rate", head, rows)
-    return f'<p class="soft">Frames per second without loss, and share of line rate.</p>{body}'
+    body = table("Rate without loss by frame size, frames per second and fraction of line rate", head, rows)
+    return f'<p class="soft">Frames per second without loss, and fraction of line rate.</p>{body}'
 
 
 def _cpu(comparison: Comparison) -> str:
@@ -259,7 +259,7 @@ def _cpu(comparison: Comparison) -> str:
             lines.append(Line(device.name, style_of(place), points, joined=False))
     if not lines:
         return ""
-    ticks = [(float(share), str(share)) for share in (0, 25, 50, 75, 100)]
+    ticks = [(float(fraction), str(fraction)) for fraction in (0, 25, 50, 75, 100)]
     x = linear([x for line in lines for x, _ in line.points])
     drawn = Chart("The busiest core", "% busy", "frames forwarded, Mpps", x, Axis(0, 100, ticks), lines, 260).render()
     return section("cpu", "Processor by rate", '<p class="soft">A dot is a trial that counts, of any size.</p>', drawn)

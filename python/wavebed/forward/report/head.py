@@ -87,10 +87,10 @@ def _loss_free(size: SizeFinding) -> str:
         if goal.outcome == "below" and goal.upper is not None:
             return f"{what} frames are lost even at {frames(goal.upper.offered.pps)} per second."
         return f"{what} no rate is reported, for the reason below."
-    share = "" if size.line_rate is None else f", {percent(goal.rate.pps / size.line_rate.pps)} of line rate"
+    fraction = "" if size.line_rate is None else f", {percent(goal.rate.pps / size.line_rate.pps)} of line rate"
     if goal.outcome == "line_rate":
-        share = ": line rate"
-    return f"{what} {frames(goal.rate.pps)} per second {how}{share}."
+        fraction = ": line rate"
+    return f"{what} {frames(goal.rate.pps)} per second {how}{fraction}."
 
 
 def _refused(result: DeviceResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.checks import CEILING_SHARE
+from wavebed.forward.checks import CEILING_FRACTION
 from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE
 from wavebed.forward.report.words import cell, code, frames, percent, section, table
 from wavebed.forward.verdicts import sizes_text
@@ -78,7 +78,7 @@ def _sizes_seen(result: DeviceResult) -> str:
         f" size. Some frames of each size are in {code(f'{RAW_FOLDER}/{SAMPLE_FILE}')}, without FCS (64 B shows as 60)"
         f": {code(f'tshark -r {RAW_FOLDER}/{SAMPLE_FILE} -T fields -e frame.len')}.</p>"
     )
-    head = ["sent", "trials", "seen", "frames", "share", ""]
+    head = ["sent", "trials", "seen", "frames", "fraction", ""]
     return f"<h3>Frame sizes seen at the receiving port</h3>{note}{table('Frame sizes seen', head, rows, 'seen', [1])}"
 
 
@@ -150,20 +150,21 @@ def _ceilings(result: DeviceResult) -> str:
     rows = []
     for size in result.sizes:
         highest = highest_rate(result, size)
-        share = None if highest is None or not size.ceiling.pps else highest / size.ceiling.pps
-        bar = "" if share is None else f'<i class="amount t0" style="width:{min(100 * share, 100):.2f}%"></i>'
-        limit = f'<i class="limit" style="left:{100 * CEILING_SHARE:g}%"></i>'
-        shown = percent(share) if share is not None else "refused"
+        fraction = None if highest is None or not size.ceiling.pps else highest / size.ceiling.pps
+        bar = "" if fraction is None else f'<i class="amount t0" style="width:{min(100 * fraction, 100):.2f}%"></i>'
+        limit = f'<i class="limit" style="left:{100 * CEILING_FRACTION:g}%"></i>'
+        shown = percent(fraction) if fraction is not None else "refused"
+        kind = "refused" if fraction is None or fraction > CEILING_FRACTION else ""
         rows.append(
             f"<tr><th scope=row>{escape(sizes_text(size.name))}</th>{cell(frames(size.ceiling.pps))}"
-            f"{cell(frames(highest))}{cell(shown, kind='refused' if share is None or share > CEILING_SHARE else '')}"
+            f"{cell(frames(highest))}{cell(shown, kind=kind)}"
             f"<td class=bars>{bar}{limit}</td></tr>"
         )
     if not rows:
         return ""
     note = (
         '<p class="soft">How fast the tester is by itself, without a device, and the highest rate reported. A rate'
-        f" above {percent(CEILING_SHARE)} of the ceiling (the mark) would be the tester's, not the device's, and is"
+        f" above {percent(CEILING_FRACTION)} of the ceiling (the mark) would be the tester's, not the device's, and is"
         " refused.</p>"
     )
     head = ["frame size", "tester's ceiling, pps", "highest result, pps", "of the ceiling", ""]

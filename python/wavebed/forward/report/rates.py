@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.checks import CEILING_SHARE
+from wavebed.forward.checks import CEILING_FRACTION
 from wavebed.forward.report.chart import Axis, Chart, Line, logarithmic
 from wavebed.forward.report.words import (
     GOAL_NAMES,
@@ -168,7 +168,7 @@ def _chart(result: DeviceResult) -> str:
     if all(size.line_rate is not None for size in sizes):
         points = [(float(size.sizes_bytes[0]), size.line_rate.pps) for size in sizes if size.line_rate is not None]
         lines.append(_line("line rate", "capacity band", points, marks=False))
-    points = [(float(size.sizes_bytes[0]), CEILING_SHARE * size.ceiling.pps) for size in sizes]
+    points = [(float(size.sizes_bytes[0]), CEILING_FRACTION * size.ceiling.pps) for size in sizes]
     lines.append(_line("90 % of the tester's ceiling", _NO_CEILING, points, marks=False))
     for name, style in _STYLES.items():
         found = [(float(size.sizes_bytes[0]), size.goal(name)) for size in sizes]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_section", "repeat_section", "trials_section"]
 
 _HEAD = (
-    "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "share lost", "took, s", "dupl.",
+    "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "fraction lost", "took, s", "dupl.",
     "reord.", "foreign", "median, µs", "99th, µs", "busiest core", "verdict",
 )  # fmt: skip
 

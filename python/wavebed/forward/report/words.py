@@ -60,7 +60,7 @@ def mbps(value: float | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Write a share, with its sign; one that is not 0 never as 0."""
+    """Write a fraction in percent; one that is not 0 never as 0."""
     if ratio is None:
         return MISSING
     return "0 %" if ratio == 0 else f"{100 * ratio:.3g} %"
