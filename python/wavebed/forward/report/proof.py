@@ -49,7 +49,7 @@ def _named(names: dict[tuple[int, ...], str], sizes: tuple[int, ...]) -> str:
 def _groups(trials: Iterable[Trial]) -> dict[tuple[tuple[int, ...], str], list[Trial]]:
     """Return the trials by sizes and verdict, in order of size."""
     groups: dict[tuple[tuple[int, ...], str], list[Trial]] = {}
-    for trial in sorted(trials, key=lambda trial: (len(trial.sizes_bytes), trial.sizes_bytes, trial.verdict)):
+    for trial in sorted(trials, key=lambda trial: (len(trial.sizes_bytes), trial.sizes_bytes, bool(trial.refusals))):
         groups.setdefault((trial.sizes_bytes, trial.verdict), []).append(trial)
     return groups
 
