@@ -7,9 +7,9 @@ Cases:
   iperf3    64 B through a Linux router on veth, in turn with the study's command (target: 3 times its frames)
   shaped    a router with a known packet rate: the loss-free rates found at seven sizes (target: within 1 %)
   latency   a relay that adds a known delay: the median found (target: within 20 us)
-  books     every frame of a long trial in the books and at the interfaces (--frames, target: 10^8)
+  frame_counters  every frame of a long trial is counted, and at the interfaces (--frames, target: 10^8)
 
-Prints JSON and a table. Runs as root, in a cell of which nothing is left.
+Prints JSON and a table. Runs as root, in a sandbox of which nothing is left.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import statistics
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from run import machine
 
 from wavebed._core import find_core
-from wavebed.forward.cell import inside
-from wavebed.forward.command import MadeDevice, Order
+from wavebed.forward.command import EmulatedDevice, ForwardSpec
+from wavebed.forward.emulated import emulated_device
 from wavebed.forward.iperf3 import run_study_command
-from wavebed.forward.made import made_device
+from wavebed.forward.plain import to_plain
+from wavebed.forward.sandbox import inside
 from wavebed.forward.settings import ForwardSettings
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.tester import Tester
@@ -51,11 +51,13 @@ RELAY_PPS = 2000.0
 
 
 @contextmanager
-def bench(device: str) -> Iterator[tuple[Setup, Tester]]:
-    """Yield a device made in namespaces, and a tester of it."""
+def emulated(device: str) -> Iterator[tuple[Setup, Tester]]:
+    """Yield an emulated device, and a tester of it."""
     with ExitStack() as stack:
-        order = Order(target=MadeDevice(device.partition(":")[0], device), settings=ForwardSettings(), name=device)
-        setup = stack.enter_context(made_device(order, order.target))
+        spec = ForwardSpec(
+            target=EmulatedDevice(device.partition(":")[0], device), settings=ForwardSettings(), name=device
+        )
+        setup = stack.enter_context(emulated_device(spec, spec.target))
         yield setup, Tester(setup.tx, setup.rx, setup.layout)
 
 
@@ -67,7 +69,7 @@ def words(trial: Trial) -> list[str]:
 def ceiling(rounds: int, _frames: int) -> dict[str, object]:
     """Measure the tester through its own pair of interfaces, sender and receiver on one core."""
     found: dict[str, list[float]] = {}
-    with bench("routing") as (setup, _tester):
+    with emulated("routing") as (setup, _tester):
         for _ in range(rounds):
             for sender in ("live_frames", "af_xdp_copy", "tx_ring", "sendmmsg"):
                 found.setdefault(sender, []).append(setup.tx.ceiling((64,), 256, sender=sender).pps / 1e6)
@@ -83,7 +85,7 @@ def iperf3(rounds: int, _frames: int) -> dict[str, object]:
     overload: list[float] = []
     theirs: list[float] = []
     refused: list[str] = []
-    with bench("routing") as (setup, tester):
+    with emulated("routing") as (setup, tester):
         tester.prepare()
         hosts = setup.hosts
         assert hosts is not None
@@ -109,7 +111,7 @@ def iperf3(rounds: int, _frames: int) -> dict[str, object]:
 
 def shaped(_rounds: int, _frames: int) -> dict[str, object]:
     """Search the rates of a router that takes so many packets per second, whatever their size."""
-    with bench(f"shaped:rate={SHAPED_PPS}") as (_setup, tester):
+    with emulated(f"shaped:rate={SHAPED_PPS}") as (_setup, tester):
         goals = ForwardSettings().quick().goals
         settings = ForwardSettings(
             parts=("search",), sizes_bytes=SIZES, mixes={}, link_mbps=1000.0, goals=goals, warm_up_s=1.0
@@ -123,16 +125,16 @@ def shaped(_rounds: int, _frames: int) -> dict[str, object]:
         } | {"refused": [goal.refusal.reason for goal in finding.goals if goal.refusal]}
         for finding in result.sizes
     }  # fmt: skip
-    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "plan": [asdict(part) for part in result.plan]}
+    return {"rate_pps": SHAPED_PPS, "sizes": sizes, "plan": [to_plain(part) for part in result.plan]}
 
 
 def latency(_rounds: int, _frames: int) -> dict[str, object]:
     """Measure the delay that a relay adds by busy polling."""
     found = {}
     for delay in DELAYS_US:
-        with bench(f"relay:delay={delay}us") as (_setup, tester):
+        with emulated(f"relay:delay={delay}us") as (_setup, tester):
             trial = tester.trial("latency", (64,), RELAY_PPS, 2 * TRIAL_S)
-            got = trial.books.latency if trial.books else None
+            got = trial.counters.latency if trial.counters else None
             found[delay] = {
                 "median_us": None if got is None else got.p50_s * 1e6,
                 "p99_us": None if got is None or got.p99_s is None else got.p99_s * 1e6,
@@ -141,32 +143,32 @@ def latency(_rounds: int, _frames: int) -> dict[str, object]:
     return {"delay_us": found}
 
 
-def books(_rounds: int, frames: int) -> dict[str, object]:
+def frame_counters(_rounds: int, frames: int) -> dict[str, object]:
     """Send very many frames through a router, somewhat above its loss-free rate, and reconcile all counts."""
-    with bench("routing") as (_setup, tester):
+    with emulated("routing") as (_setup, tester):
         pps = 600_000.0
         began = time.monotonic()
-        trial = tester.trial("books", (64,), pps, frames / pps)
+        trial = tester.trial("frame counters", (64,), pps, frames / pps)
         assert trial.tx is not None
         assert trial.rx is not None
-        assert trial.books is not None
+        assert trial.counters is not None
         return {
             "sent": trial.sent,
             "received": trial.received,
             "lost": trial.lost,
-            "duplicates": trial.books.duplicates,
+            "duplicates": trial.counters.duplicates,
             "sent_equals_received_plus_lost": trial.sent == trial.received + trial.lost,
             "tx0_packets": trial.tx.tx_packets,
             "tx0_dropped": trial.tx.tx_dropped,
             "rx0_packets": trial.rx.rx_packets,
             "rx0_dropped": trial.rx.rx_dropped,
-            "foreign": trial.books.foreign,
+            "foreign": trial.counters.foreign,
             "took_s": time.monotonic() - began,
             "refused": words(trial),
         }
 
 
-CASES = {case.__name__: case for case in (ceiling, iperf3, shaped, latency, books)}
+CASES = {case.__name__: case for case in (ceiling, iperf3, shaped, latency, frame_counters)}
 
 
 def table(case: str, found: dict[str, object]) -> None:
@@ -190,7 +192,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not inside():
         core = find_core()
-        os.execv(core, [core, "cell", "--", sys.executable, *sys.argv])
+        os.execv(core, [core, "sandbox", "--", sys.executable, *sys.argv])
     results: dict[str, object] = {"machine": machine()}
     for case in arguments.cases or CASES:
         found = CASES[case](arguments.rounds, arguments.frames)

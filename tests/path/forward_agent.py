@@ -1,4 +1,4 @@
-"""Runs inside a cell: sends frames of its own making through a device on a bench, and prints what came out."""
+"""Runs inside a sandbox: sends frames of its own making through an emulated device, and prints what came out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from wavebed.forward.bench import Bench, BenchPort
 from wavebed.forward.device import read_device
-from wavebed.forward.features import read_features
 from wavebed.forward.namespaces import within
+from wavebed.forward.port import Port
+from wavebed.forward.setup import EmulatedSetup, SetupPort
 
 if TYPE_CHECKING:
     from wavebed.forward.device.model import Device
@@ -67,7 +67,7 @@ def parse_frame(frame: bytes) -> dict[str, object]:
     }
 
 
-def raw(port: BenchPort) -> socket.socket:
+def raw(port: SetupPort) -> socket.socket:
     with within(port.namespace):
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
     raw.bind((port.interface, ALL))
@@ -91,34 +91,34 @@ def collect(receiver: socket.socket) -> list[dict[str, object]]:
     return found
 
 
-def cross(bench: Bench, text: str, version: int) -> dict[str, object]:
+def cross(setup: EmulatedSetup, text: str, version: int) -> dict[str, object]:
     """Send three frames, the second with the last hop in its TTL."""
     device = read_device(text)
-    device.set_up(bench)
-    macs, addresses = know_each_other(bench, device, version)
-    with raw(bench.tx) as sender, raw(bench.rx) as receiver:
+    device.set_up(setup)
+    macs, addresses = know_each_other(setup, device, version)
+    with raw(setup.tx) as sender, raw(setup.rx) as receiver:
         for payload, ttl in ((b"hello", 64), (b"last hop", 1), (LAST, 64)):
             sender.send(make_frame(version, macs, addresses, payload, ttl))
         frames = collect(receiver)
     answer = {
         "frames": frames,
-        "rx_mac": bench.mac(bench.rx),
+        "rx_mac": setup.mac(setup.rx),
         "addresses": addresses,
-        "hops": device.hops(),
-        "receiver_overruns": bench.receiver_overruns(),
+        "hops": 0 if device.name == "bridge" else 1,
+        "receiver_overruns": setup.receiver_overruns(),
     }
     device.tear_down()
     return answer
 
 
-def press(bench: Bench, text: str, seconds: float, pause_s: float) -> dict[str, object]:
+def press(setup: EmulatedSetup, text: str, seconds: float, pause_s: float) -> dict[str, object]:
     """Send 16 frames at a time with a pause between, and count at the receiving interface."""
     device = read_device(text)
-    device.set_up(bench)
-    macs, addresses = know_each_other(bench, device, 4)
+    device.set_up(setup)
+    macs, addresses = know_each_other(setup, device, 4)
     frame = make_frame(4, macs, addresses, b"press")
-    with raw(bench.tx) as sender:
-        before = received(bench)
+    with raw(setup.tx) as sender:
+        before = received(setup)
         start = time.monotonic()
         sent = 0
         while (took := time.monotonic() - start) < seconds:
@@ -129,56 +129,56 @@ def press(bench: Bench, text: str, seconds: float, pause_s: float) -> dict[str, 
             sent += 16
             time.sleep(pause_s)
         time.sleep(0.1)
-    return {"sent": sent, "received": received(bench) - before, "took_s": took}
+    return {"sent": sent, "received": received(setup) - before, "took_s": took}
 
 
-def links(bench: Bench, text: str) -> dict[str, object]:
+def links(setup: EmulatedSetup, text: str) -> dict[str, object]:
     """Watch the sending port's link while a device starts again and again."""
     device = read_device(text)
-    device.set_up(bench)
+    device.set_up(setup)
     states = []
     end = time.monotonic() + 1.5
     while time.monotonic() < end:
-        states.append("LOWER_UP" in json.loads(bench.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"])
+        states.append("LOWER_UP" in json.loads(setup.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"])
     device.tear_down()
-    up = "LOWER_UP" in json.loads(bench.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"]
+    up = "LOWER_UP" in json.loads(setup.run("tx", "ip", "-j", "link", "show", "dev", "tx0"))[0]["flags"]
     return {"states": states, "up_afterwards": up}
 
 
-def features(bench: Bench) -> dict[str, object]:
+def features(setup: EmulatedSetup) -> dict[str, object]:
     found = {}
-    for port in bench.ports:
-        with within(port.namespace):
-            found[port.interface] = {name: on for name, on in read_features(port.interface).items() if on}
-    return {"features": found, "cores": [bench.tester_core, bench.device_core], "doubts": bench.doubts}
+    for port in setup.ports:
+        with Port.local(port.interface, netns=port.namespace) as own:
+            found[port.interface] = {name: on for name, on in own.describe().offloads.items() if on}
+    return {"features": found, "cores": [setup.tester_core, setup.device_core], "doubts": setup.doubts}
 
 
-def received(bench: Bench) -> int:
-    shown = json.loads(bench.run("rx", "ip", "-j", "-s", "link", "show", "dev", "rx0"))
+def received(setup: EmulatedSetup) -> int:
+    shown = json.loads(setup.run("rx", "ip", "-j", "-s", "link", "show", "dev", "rx0"))
     return int(shown[0]["stats64"]["rx"]["packets"])
 
 
-def know_each_other(bench: Bench, device: Device, version: int) -> tuple[tuple[str, str], tuple[str, str]]:
+def know_each_other(setup: EmulatedSetup, device: Device, version: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return MAC and IP addresses of a test frame. No port of the tester is here that would answer for its hosts."""
     layout = device.layout(version)
     addresses = (str(layout.sources.first), str(layout.destinations.first))
     if layout.next_hop is None:
-        return (bench.mac(bench.rx), bench.mac(bench.tx)), addresses
-    bench.batch([f"neigh replace {addresses[1]} lladdr {bench.mac(bench.rx)} dev out0"], "dut")
-    return (bench.mac(bench.device_in), bench.mac(bench.tx)), addresses
+        return (setup.mac(setup.rx), setup.mac(setup.tx)), addresses
+    setup.batch([f"neigh replace {addresses[1]} lladdr {setup.mac(setup.rx)} dev out0"], "dut")
+    return (setup.mac(setup.device_in), setup.mac(setup.tx)), addresses
 
 
 def main() -> None:
     work, *arguments = sys.argv[1:]
-    with Bench(keep_offloads="keep" in arguments) as bench:
+    with EmulatedSetup(keep_offloads="keep" in arguments) as setup:
         if work == "cross":
-            answer = cross(bench, arguments[0], int(arguments[1]))
+            answer = cross(setup, arguments[0], int(arguments[1]))
         elif work == "press":
-            answer = press(bench, arguments[0], float(arguments[1]), float(arguments[2]))
+            answer = press(setup, arguments[0], float(arguments[1]), float(arguments[2]))
         elif work == "links":
-            answer = links(bench, arguments[0])
+            answer = links(setup, arguments[0])
         else:
-            answer = features(bench)
+            answer = features(setup)
     print(json.dumps(answer))
 
 

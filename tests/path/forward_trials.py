@@ -1,4 +1,4 @@
-"""Runs inside a cell: makes trials between two ends of a cable, does to it what it is told, and prints them."""
+"""Runs inside a sandbox: makes trials between two ends of a cable, does to it what it is told, and prints them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.forward.bench import Bench
+import msgspec
+
 from wavebed.forward.device import read_device
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
+from wavebed.forward.setup import EmulatedSetup
 from wavebed.forward.tester import Tester
 from wavebed.secret import Secret
 
@@ -170,14 +172,14 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
 
 
 def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: float) -> list[Trial]:
-    """A trial through a device on the bench."""
-    bench = stack.enter_context(Bench())
+    """A trial through an emulated device."""
+    setup = stack.enter_context(EmulatedSetup())
     device = read_device(text)
-    device.set_up(bench)
+    device.set_up(setup)
     stack.callback(device.tear_down)
     tx, rx = (
-        stack.enter_context(Port.local(port.interface, netns=port.namespace, core=bench.tester_core))
-        for port in (bench.tx, bench.rx)
+        stack.enter_context(Port.local(port.interface, netns=port.namespace, core=setup.tester_core))
+        for port in (setup.tx, setup.rx)
     )
     return [Tester(tx, rx, device.layout(4)).trial(text, (size,), rate_pps, seconds)]
 
@@ -195,7 +197,7 @@ def main() -> None:
             trials = ON_A_CABLE[what](cable(stack))
         else:
             trials = peer(stack, kill=what == "vanish")
-    plain = [{**asdict(trial), "verdict": trial.verdict} for trial in trials]
+    plain = [{**msgspec.to_builtins(trial, str_keys=True), "verdict": trial.verdict} for trial in trials]
     print(json.dumps({"trials": plain, "took_s": time.monotonic() - begin}, default=repr))
 
 

@@ -1,4 +1,4 @@
-"""``wavebed forward`` from the command line, on a device made for it."""
+"""``wavebed forward`` from the command line, on an emulated device."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ MACS = ["--in-next-mac", "02:00:00:00:00:01", "--out-next-mac", "02:00:00:00:00:
 
 
 def run(*arguments: str, before: str = "true") -> subprocess.CompletedProcess[str]:
-    """Run it in a cell after the shell commands `before`, with an empty standard input."""
+    """Run it in a sandbox after the shell commands `before`, with an empty standard input."""
     script = f'{before} && exec "$0" device "$@"'
-    command = [find_core(), "cell", "--", "sh", "-c", script, find_core(), *arguments]
+    command = [find_core(), "sandbox", "--", "sh", "-c", script, find_core(), *arguments]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
 
 

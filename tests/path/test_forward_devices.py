@@ -1,4 +1,4 @@
-"""Devices on the bench: each kind forwards a frame that was made by hand, as such a device should."""
+"""Emulated devices: each kind forwards a frame that was made by hand, as such a device should."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError
-from wavebed.forward.bench import Bench
 from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
+from wavebed.forward.setup import EmulatedSetup
 
 WITHIN_S = 30.0
 AGENT = Path(__file__).with_name("forward_agent.py")
 
 
 def ask(*arguments: str) -> dict[str, Any]:
-    command = [find_core(), "cell", "--", sys.executable, str(AGENT), *arguments]
+    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -89,7 +89,7 @@ def test_a_rebooting_device_loses_its_link_and_gets_it_back() -> None:
     assert answer["up_afterwards"]
 
 
-def test_no_port_of_the_bench_sends_super_packets_unless_asked() -> None:
+def test_no_port_of_the_setup_sends_super_packets_unless_asked() -> None:
     plain = ask("features")
     for interface, on in plain["features"].items():
         assert not [name for name in on if name.endswith("-segmentation")], interface
@@ -98,7 +98,7 @@ def test_no_port_of_the_bench_sends_super_packets_unless_asked() -> None:
     assert all("tx-udp-segmentation" in on for on in kept["features"].values())
 
 
-def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
+def test_tester_and_device_have_a_processor_each_or_the_setup_says_so() -> None:
     answer = ask("features")
     tester, device = answer["cores"]
     if len(os.sched_getaffinity(0)) > 1:
@@ -108,9 +108,9 @@ def test_tester_and_device_have_a_processor_each_or_the_bench_says_so() -> None:
         assert any("one processor" in doubt for doubt in answer["doubts"])
 
 
-def test_a_bench_is_made_in_a_cell_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setup_is_made_in_a_sandbox_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WAVEBED_PIN", raising=False)
-    with pytest.raises(MachineError, match="inside a cell only"), Bench():
+    with pytest.raises(MachineError, match="inside a sandbox only"), EmulatedSetup():
         pass
 
 

@@ -1,4 +1,4 @@
-"""Ports of the tester, by their protocol: two of them back to back, in a cell."""
+"""Ports of the tester, by their protocol: two of them back to back, in a sandbox."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Pair:
     """Two ports at the ends of a veth pair, ``left`` and ``right``."""
 
     def __init__(self) -> None:
-        command = [find_core(), "cell", "--", sys.executable, str(AGENT)]
+        command = [find_core(), "sandbox", "--", sys.executable, str(AGENT)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for line in (
             "ip link add left address 02:00:00:00:00:01 type veth peer name right address 02:00:00:00:00:02",
@@ -66,13 +66,13 @@ class Pair:
         self.say(start="left")
         self.say(start="right")
 
-    def say(self, **wish: object) -> Any:
+    def say(self, **options: object) -> Any:
         assert self.process.stdin is not None, "it was asked for"
         assert self.process.stdout is not None, "it was asked for"
-        self.process.stdin.write(json.dumps(wish) + "\n")
+        self.process.stdin.write(json.dumps(options) + "\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], ANSWERS_WITHIN_S)
-        assert ready, f"no answer to {wish}"
+        assert ready, f"no answer to {options}"
         return json.loads(self.process.stdout.readline())
 
     def run(self, line: str) -> str:
@@ -101,13 +101,13 @@ class Pair:
     def send(self, spec: dict[str, Any], count: int, **changes: object) -> dict[str, Any]:
         return self.ask("left", "send", **sending(spec, count, **changes))
 
-    def books(self, count: int) -> dict[str, Any]:
-        """The books when `count` frames are in them; the last ones may still be on their way for a moment."""
+    def frame_counters(self, count: int) -> dict[str, Any]:
+        """The counters when they hold `count` frames; the last ones may still be on their way for a moment."""
         end = time.monotonic() + 5
         while True:
-            books = self.ask("right", "books")
-            if books["unique"] >= count or time.monotonic() > end:
-                return books
+            counters = self.ask("right", "frame_counters")
+            if counters["unique"] >= count or time.monotonic() > end:
+                return counters
             time.sleep(0.02)
 
 
@@ -138,7 +138,7 @@ def pair() -> Iterator[Pair]:
 
 def test_a_port_says_what_its_interface_is(pair: Pair) -> None:
     left = pair.ask("left", "describe")
-    assert left["version"] == 1
+    assert left["version"] == 2
     assert (left["interface"], left["mac"], left["mtu"]) == ("left", "02:00:00:00:00:01", 1500)
     assert (left["up"], left["carrier"], left["xdp"], left["driver"]) == (True, True, False, "veth")
     assert "198.18.0.1/24" in left["addresses"]
@@ -158,9 +158,9 @@ def test_a_feature_stays_as_it_was_switched(pair: Pair) -> None:
 
 def test_neighbours_are_found_where_a_port_answers_for_them(pair: Pair) -> None:
     pair.ask("right", "answer", addresses={"first": "198.18.0.2", "count": 4})
-    wish = {"source": "198.18.0.1", "timeout_ns": 3_000_000_000, "vlan": None}
-    assert pair.ask("left", "resolve", address="198.18.0.5", **wish) == {"mac": RIGHT_MAC}
-    assert pair.ask("left", "resolve", address="198.18.0.3", **(wish | {"vlan": 7})) == {"mac": RIGHT_MAC}
+    options = {"source": "198.18.0.1", "timeout_ns": 3_000_000_000, "vlan": None}
+    assert pair.ask("left", "resolve", address="198.18.0.5", **options) == {"mac": RIGHT_MAC}
+    assert pair.ask("left", "resolve", address="198.18.0.3", **(options | {"vlan": 7})) == {"mac": RIGHT_MAC}
     pair.ask("right", "answer", addresses=["2001:2::5"])
     wish6 = {"source": "2001:2::1", "timeout_ns": 3_000_000_000, "vlan": None}
     assert pair.ask("left", "resolve", address="2001:2::5", **wish6) == {"mac": RIGHT_MAC}
@@ -168,16 +168,16 @@ def test_neighbours_are_found_where_a_port_answers_for_them(pair: Pair) -> None:
     pair.ask("right", "answer", addresses=["198.18.0.9"])
     pair.run("ping -c 1 -W 1 198.18.0.1")
     pair.run("ip neighbour flush dev left")
-    kind, line = pair.refused("left", "resolve", address="198.18.0.5", **(wish | {"timeout_ns": 100_000_000}))
+    kind, line = pair.refused("left", "resolve", address="198.18.0.5", **(options | {"timeout_ns": 100_000_000}))
     assert kind == "failed"
     assert "nobody at left answers for 198.18.0.5" in line
-    kind, line = pair.refused("left", "resolve", address="2001:2::5", **wish)
+    kind, line = pair.refused("left", "resolve", address="2001:2::5", **options)
     assert (kind, "families" in line) == ("wrong", True)
 
 
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("receiver", RECEIVERS)
-def test_every_frame_that_was_sent_is_in_the_books(pair: Pair, sender: str, receiver: str) -> None:
+def test_every_frame_that_was_sent_is_counted(pair: Pair, sender: str, receiver: str) -> None:
     if sender == "live_frames":
         # A veth takes redirected frames while its other end polls.
         assert pair.ask("right", "offload", name="rx-gro", on=True) == {"on": True}
@@ -189,17 +189,19 @@ def test_every_frame_that_was_sent_is_in_the_books(pair: Pair, sender: str, rece
         before = pair.ask("left", "counters"), pair.ask("right", "counters")
         sent = pair.send(spec, 3000, sender=sender)
         assert (sent["frames"], sent["refused"], sent["sender"]) == (3000, 0, sender)
-        books = pair.books(3000)
-        counts = {key: books[key] for key in ("unique", "duplicates", "stale", "other_trial", "damaged", "reordered")}
+        counters = pair.frame_counters(3000)
+        counts = {
+            key: counters[key] for key in ("unique", "duplicates", "stale", "other_trial", "damaged", "reordered")
+        }
         assert counts == dict.fromkeys(counts, 0) | {"unique": 3000}
-        assert sum(books["sizes"].values()) == 3000
-        assert books["sizes"][str(size)] == (1000 if size == 594 else 3000)
-        assert sum(books["latency"].values()) == 3000
-        assert 0 <= books["latency_min_ns"] <= books["latency_max_ns"]
-        assert before[0]["time_ns"] < books["first_ns"] <= books["last_ns"]
+        assert sum(counters["sizes"].values()) == 3000
+        assert counters["sizes"][str(size)] == (1000 if size == 594 else 3000)
+        assert sum(counters["latency"].values()) == 3000
+        assert 0 <= counters["latency_min_ns"] <= counters["latency_max_ns"]
+        assert before[0]["time_ns"] < counters["first_ns"] <= counters["last_ns"]
         after = pair.ask("right", "counters")
         assert after["rx_packets"] - before[1]["rx_packets"] >= 3000
-        [first, second] = books["sample"]
+        [first, second] = counters["sample"]
         assert first["length"] == spec["sizes_bytes"][0] - 4
         assert first["hex"].startswith("020000000002020000000001")
         assert second["time_ns"] >= first["time_ns"]
@@ -215,9 +217,9 @@ def test_tags_and_sessions_count_as_they_cross(pair: Pair, sender: str, receiver
     ):
         pair.receive(spec, receiver=receiver)
         pair.send(spec, 500, sender=sender)
-        books = pair.books(500)
-        assert (books["unique"], books["damaged"]) == (500, 0)
-        assert books["sizes"] == {str(size): 500}
+        counters = pair.frame_counters(500)
+        assert (counters["unique"], counters["damaged"]) == (500, 0)
+        assert counters["sizes"] == {str(size): 500}
 
 
 @pytest.mark.parametrize("receiver", RECEIVERS)
@@ -225,25 +227,25 @@ def test_a_port_answers_while_it_receives(pair: Pair, receiver: str) -> None:
     pair.receive(frames(), receiver=receiver)
     pair.ask("right", "answer", addresses=["198.18.0.5", "2001:2::5"])
     for address, source in (("198.18.0.5", "198.18.0.1"), ("2001:2::5", "2001:2::1")):
-        wish = {"address": address, "source": source, "timeout_ns": 3_000_000_000, "vlan": None}
-        assert pair.ask("left", "resolve", **wish) == {"mac": RIGHT_MAC}
-    assert pair.ask("right", "books")["foreign"] >= 2
+        options = {"address": address, "source": source, "timeout_ns": 3_000_000_000, "vlan": None}
+        assert pair.ask("left", "resolve", **options) == {"mac": RIGHT_MAC}
+    assert pair.ask("right", "frame_counters")["foreign"] >= 2
 
 
-def test_the_books_of_a_trial_begin_at_zero(pair: Pair) -> None:
+def test_the_counters_of_a_trial_begin_at_zero(pair: Pair) -> None:
     spec = frames()
     pair.receive(spec, trial=7)
     pair.send(spec, 100)
-    assert pair.books(100)["unique"] == 100
+    assert pair.frame_counters(100)["unique"] == 100
     pair.receive(spec, trial=8)
-    assert pair.ask("right", "books")["unique"] == 0
+    assert pair.ask("right", "frame_counters")["unique"] == 0
     pair.send(spec, 10)
     pair.send(spec, 20, trial=8)
-    books = pair.books(20)
-    assert (books["unique"], books["other_trial"]) == (20, 10)
+    counters = pair.frame_counters(20)
+    assert (counters["unique"], counters["other_trial"]) == (20, 10)
     assert pair.ask("right", "describe")["xdp"] is False, "its own program is no stranger's"
     pair.ask("right", "release")
-    kind, line = pair.refused("right", "books")
+    kind, line = pair.refused("right", "frame_counters")
     assert (kind, "receive" in line) == ("wrong", True)
 
 
@@ -264,9 +266,9 @@ def test_a_port_whose_input_ends_stops_sending_and_leaves_nothing(pair: Pair) ->
     spec = frames()
     pair.receive(spec, receiver="xdp_native")
     assert "xdp" in pair.run("ip link show right")
-    wish = sending(spec, 10**9, deadline_ns=60_000_000_000)
-    pair.say(port="left", tell={"do": "send", **wish})
-    assert pair.books(10)["unique"] >= 10
+    options = sending(spec, 10**9, deadline_ns=60_000_000_000)
+    pair.say(port="left", tell={"do": "send", **options})
+    assert pair.frame_counters(10)["unique"] >= 10
     for port in ("left", "right"):
         end = pair.say(end=port)
         assert end["status"] == 0

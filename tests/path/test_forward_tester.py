@@ -18,7 +18,7 @@ WITHIN_S = 60.0
 
 
 def ask(*what: str) -> list[dict[str, Any]]:
-    command = [find_core(), "cell", "--", sys.executable, str(AGENT), *what]
+    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     trials: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
@@ -30,21 +30,21 @@ def codes(trial: dict[str, Any]) -> list[str]:
 
 
 def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
-    """Every frame of every size is in the books of both ends, or was dropped where the sending end says so.
+    """Every frame of every size is in the counters of both ends, or was dropped where the sending end says so.
 
     On a busy machine frames leave late, which is said, and a cable's ring may be full, which changes no account.
     """
     assert set(codes(trial)) <= {"late"}, trial["refusals"]
-    books, late = trial["books"], codes(trial) == ["late"]
+    counters, late = trial["counters"], codes(trial) == ["late"]
     assert trial["sent"] == sum(planned.values()) or (late and 0 < trial["sent"] < sum(planned.values()))
     assert trial["sent"] == trial["received"] + trial["lost"]
     assert trial["lost"] <= trial["tx"]["tx_dropped"]
-    assert books["unique"] == trial["received"] > 0
-    assert (books["duplicates"], books["stale"], books["damaged"], books["other_trial"]) == (0, 0, 0, 0)
-    assert trial["rx"]["rx_packets"] == trial["received"] + books["foreign"]
+    assert counters["unique"] == trial["received"] > 0
+    assert (counters["duplicates"], counters["stale"], counters["damaged"], counters["other_trial"]) == (0, 0, 0, 0)
+    assert trial["rx"]["rx_packets"] == trial["received"] + counters["foreign"]
     missing = sum(planned.values()) - trial["received"]
-    assert set(books["sizes"]) == set(planned)
-    assert all(planned[size] - missing <= books["sizes"][size] <= planned[size] for size in planned)
+    assert set(counters["sizes"]) == set(planned)
+    assert all(planned[size] - missing <= counters["sizes"][size] <= planned[size] for size in planned)
 
 
 @pytest.mark.alone
@@ -53,8 +53,8 @@ def test_every_frame_is_accounted_at_both_ends() -> None:
     check_exact(paced, {"64": 20_000})
     check_exact(mixed, {"64": 2000, "594": 1000, "1518": 1000})
     check_exact(long, {"1518": 2500})
-    assert len(paced["books"]["sample"]) == 4
-    latency = paced["books"]["latency"]
+    assert len(paced["counters"]["sample"]) == 4
+    latency = paced["counters"]["latency"]
     assert latency["count"] == paced["received"]
     assert 0 < latency["min_s"] <= latency["p50_s"] <= latency["max_s"] < 2
     assert latency["p50_s"] < 0.005  # a cable: microseconds on a quiet machine, a time slice on a busy one
@@ -77,7 +77,7 @@ def test_segmentation_offload_is_a_refusal_and_its_remedy_helps() -> None:
     trap, mended = ask("offload")
     assert codes(trap) == ["offload"]
     assert trap["refusals"][0]["remedy"] == "ethtool -K tx0 tx-udp-segmentation off"
-    assert trap["books"] is None
+    assert trap["counters"] is None
     check_exact(mended, {"64": 200})
 
 
@@ -90,27 +90,27 @@ def test_a_frame_beyond_the_mtu_of_a_port_is_refused() -> None:
 @pytest.mark.parametrize("what", ["down", "away"])
 def test_a_port_that_goes_down_amid_a_trial_gives_no_number(what: str) -> None:
     for trial in ask(what):
-        assert trial["verdict"] == "refused"
+        assert trial["verdict"] == "invalid"
         assert "port_down" in codes(trial)
 
 
 def test_a_carrier_that_flaps_amid_a_trial_gives_no_number() -> None:
     (trial,) = ask("flap")
-    assert trial["verdict"] == "refused"
+    assert trial["verdict"] == "invalid"
     assert {"reboot", "port_down"} & set(codes(trial))
 
 
 @pytest.mark.parametrize("what", ["killed", "vanish"])
 def test_a_port_that_vanishes_amid_a_trial_gives_no_number(what: str) -> None:
     for trial in ask(what):
-        assert trial["verdict"] == "refused"
+        assert trial["verdict"] == "invalid"
         assert codes(trial) == ["peer"]
 
 
 def test_a_port_behind_the_server_is_as_good_as_one_at_hand() -> None:
     (trial,) = ask("peer")
     check_exact(trial, {"64": 3000})
-    assert trial["books"]["latency"] is not None  # the same machine: one clock
+    assert trial["counters"]["latency"] is not None  # the same machine: one clock
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_port_behind_the_server_is_as_good_as_one_at_hand() -> None:
 )
 def test_a_faulty_device_is_told_from_a_slow_one(device: str, rate_pps: int, seconds: int, code: str) -> None:
     (trial,) = ask("through", device, "64", str(rate_pps), str(seconds))
-    assert trial["verdict"] == "refused"
+    assert trial["verdict"] == "invalid"
     assert code in codes(trial) or (code == "reboot" and set(codes(trial)) & {"port_down", "no_frames"})
 
 
@@ -132,7 +132,7 @@ def test_a_slow_device_loses_what_it_cannot_carry() -> None:
     (trial,) = ask("through", "shaped:rate=2000,burst=20", "64", "8000", "1")
     assert set(codes(trial)) <= {"late"}, trial["refusals"]
     assert trial["sent"] == trial["received"] + trial["lost"]
-    assert trial["books"]["foreign"] == trial["rx"]["rx_packets"] - trial["received"]
+    assert trial["counters"]["foreign"] == trial["rx"]["rx_packets"] - trial["received"]
     most = 2000 * trial["took_s"] + 20
     assert 0 < trial["received"] <= 1.05 * most  # what was under way when the sender had done is in it
     if trial["refusals"]:

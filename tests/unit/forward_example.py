@@ -10,9 +10,9 @@ from wavebed.forward.findings import (
     BurstFinding,
     DeviceResult,
     GoalFinding,
-    LadderFinding,
-    LadderStep,
     LatencyFinding,
+    LossRateFinding,
+    LossRateStep,
     OverloadFinding,
     PartTime,
     SizeFinding,
@@ -20,10 +20,10 @@ from wavebed.forward.findings import (
 from wavebed.forward.imix import SIMPLE_IMIX, genome
 from wavebed.forward.model import (
     Binding,
-    Books,
     Ceiling,
-    Counters,
+    FrameCounters,
     FrameSpec,
+    InterfaceCounters,
     Latency,
     PortInfo,
     Refusal,
@@ -66,8 +66,8 @@ def line(sizes: Sequence[int]) -> float:
     return line_rate_pps(LINK_MBPS, sizes)
 
 
-def counters(sent: int, received: int, took_s: float, *, receives: bool) -> Counters:
-    return Counters(
+def interface_counters(sent: int, received: int, took_s: float, *, receives: bool) -> InterfaceCounters:
+    return InterfaceCounters(
         time_ns=int(took_s * 1e9),
         rx_packets=received if receives else 0,
         rx_bytes=received * 60 if receives else 0,
@@ -96,7 +96,7 @@ def latency(base_s: float, count: int) -> Latency:
     return Latency(count, base_s, base_s * 10.2, base_s * 1.5, base_s * 1.01, base_s * 2.02, p99, p999, counts)
 
 
-class Bench:
+class EmulatedSetup:
     """Trials of a device that forwards `capacity_pps` at most, on a link of 1 Gbit/s."""
 
     def __init__(self, capacity_pps: float, cpu_known: bool = True) -> None:
@@ -119,7 +119,7 @@ class Bench:
         busy = min(1.0, 0.02 + 0.98 * pps / self.capacity_pps)
         spread = {size: received * sizes.count(size) // len(sizes) for size in dict.fromkeys(sizes)}
         spread[sizes[0]] += received - sum(spread.values())
-        books = Books(
+        counters = FrameCounters(
             unique=received,
             duplicates=0,
             stale=0,
@@ -149,10 +149,10 @@ class Bench:
                 sent_pps=sent / took_s,
                 received_pps=received / took_s,
                 took_s=took_s,
-                tx=counters(sent, received, took_s, receives=False),
-                rx=counters(sent, received + 2, took_s, receives=True),
+                tx=interface_counters(sent, received, took_s, receives=False),
+                rx=interface_counters(sent, received + 2, took_s, receives=True),
                 send=Sent(sent, 0, int(took_s * 1e9), 12_000, 1, sent // 8, "live_frames"),
-                books=books,
+                counters=counters,
                 refusals=refusals,
                 cpu={"busy_max": busy, "busy_mean": busy / 2, "softirq_max": busy * 0.9} if self.cpu_known else {},
             )
@@ -161,7 +161,7 @@ class Bench:
 
     def search(self, name: str, sizes: tuple[int, ...], ceiling_pps: float = CEILING_PPS) -> SizeFinding:
         top = min(line(sizes), 0.9 * ceiling_pps)
-        places = tuple(self.trial(f"search {name}", sizes, top * share, 0.25) for share in (1.0, 0.5, 0.75))
+        places = tuple(self.trial(f"search {name}", sizes, top * fraction, 0.25) for fraction in (1.0, 0.5, 0.75))
         goals = tuple(self.goal(index, sizes, top, top < line(sizes)) for index in range(len(SETTINGS.goals)))
         return SizeFinding(
             name=name,
@@ -207,31 +207,32 @@ class Bench:
             trials=places,
         )
 
-    def ladder(self, sizes: tuple[int, ...]) -> LadderFinding:
+    def loss_rate(self, sizes: tuple[int, ...]) -> LossRateFinding:
         steps = []
         for tenth in range(10, 0, -1):
-            place = self.trial("ladder", sizes, line(sizes) * tenth / 10)
+            place = self.trial("loss-rate", sizes, line(sizes) * tenth / 10)
             trial = self.trials[place]
             offered = rates(trial.sent_pps, sizes)
-            steps.append(LadderStep(tenth / 10, offered, trial.received_pps, trial.loss_ratio, place))
+            steps.append(LossRateStep(tenth / 10, offered, trial.received_pps, trial.loss_ratio, place))
             if len(steps) > 1 and steps[-1].loss_ratio == steps[-2].loss_ratio == 0:
                 break
-        return LadderFinding(str(sizes[0]), sizes, rates(line(sizes), sizes), "line_rate", tuple(steps), True)
+        return LossRateFinding(str(sizes[0]), sizes, rates(line(sizes), sizes), "line_rate", tuple(steps), True)
 
     def delays(self, finding: SizeFinding) -> list[LatencyFinding]:
         goal = finding.goal("ndr")
         if goal is None or goal.rate is None:
             return []
         found = []
-        for share in SETTINGS.latency_shares:
-            place = self.trial("latency", finding.sizes_bytes, goal.rate.pps * share)
-            books = self.trials[place].books
-            assert books is not None
-            told = books.latency
+        for fraction in SETTINGS.latency_fractions:
+            place = self.trial("latency", finding.sizes_bytes, goal.rate.pps * fraction)
+            counters = self.trials[place].counters
+            assert counters is not None
+            told = counters.latency
             assert told is not None
             found.append(
                 LatencyFinding(
-                    finding.name, share, "ndr", rates(goal.rate.pps * share, finding.sizes_bytes), told.count, 0.0,
+                    finding.name, fraction, "ndr", rates(goal.rate.pps * fraction, finding.sizes_bytes),
+                    told.count, 0.0,
                     told.p50_s, told.p999_s, told.min_s, told.mean_s, told.p50_s, told.p90_s, told.p99_s, told.p999_s,
                     told.max_s, tuple(told.counts), place,
                 )
@@ -266,7 +267,7 @@ def port(interface: str) -> PortInfo:
         driver="veth",
         addresses=("198.18.0.1/24",),
         offloads={"tx-udp-segmentation": False, "rx-gro": interface == "veth-tx", "rx-vlan-hw-parse": True},
-        fixed=frozenset({"rx-vlan-hw-parse"}),
+        fixed=("rx-vlan-hw-parse",),
         machine="boot",
         cores=2,
         xdp=False,
@@ -283,14 +284,14 @@ def device(
     cpu_known: bool = True,
 ) -> DeviceResult:
     """Make the result of a device; `refused` lets its 64-byte test meet super-packets."""
-    bench = Bench(capacity_pps, cpu_known)
+    setup = EmulatedSetup(capacity_pps, cpu_known)
     small, large = (64,), (1518,)
     overload = (
-        bench.overload("throughput", large),
-        bench.overload("overload", small, refusal=SUPER if refused else None),
+        setup.overload("throughput", large),
+        setup.overload("overload", small, refusal=SUPER if refused else None),
     )
-    sizes = tuple(bench.search(str(size), (size,), ceiling_pps) for size in SETTINGS.sizes_bytes)
-    sizes += (bench.search("IMIX", SIMPLE_IMIX, ceiling_pps),)
+    sizes = tuple(setup.search(str(size), (size,), ceiling_pps) for size in SETTINGS.sizes_bytes)
+    sizes += (setup.search("IMIX", SIMPLE_IMIX, ceiling_pps),)
     return DeviceResult(
         device=name,
         kind=kind,
@@ -314,10 +315,10 @@ def device(
         ceilings=tuple(finding.ceiling for finding in sizes),
         sizes=sizes,
         overload=overload,
-        latency=tuple(one for finding in (sizes[0], sizes[6]) for one in bench.delays(finding)),
-        ladders=(bench.ladder(small), bench.ladder(large)),
-        bursts=(bench.burst(small),),
-        trials=tuple(bench.trials),
+        latency=tuple(one for finding in (sizes[0], sizes[6]) for one in setup.delays(finding)),
+        loss_rates=(setup.loss_rate(small), setup.loss_rate(large)),
+        bursts=(setup.burst(small),),
+        trials=tuple(setup.trials),
         doubts=("the device shares a processor with another process",),
         plan=(
             PartTime("overload", 12.0, 20.0, 13.1, 12),

@@ -8,12 +8,24 @@ Nothing is drawn at random: a device that loses 1 % loses exactly the hundredth 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.forward.latency import latency_of
-from wavebed.forward.model import Binding, Books, Ceiling, Counters, FrameSpec, PortInfo, Sample, Sent, Span
+from wavebed.forward.model import (
+    Binding,
+    Ceiling,
+    FrameCounters,
+    FrameSpec,
+    InterfaceCounters,
+    PortInfo,
+    Sample,
+    Sent,
+    Span,
+)
 from wavebed.forward.port import PortGoneError
 
 if TYPE_CHECKING:
@@ -37,8 +49,8 @@ class FakeDevice:
     buffer_frames : int
         Frames above its capacity that it keeps and forwards later.
     loss : float
-        Share of what it forwards that it loses all the same.
-    silent : (float, float) or None
+        Fraction of forwarded frames that it loses all the same.
+    no_frames : (float, float) or None
         From when to when in each trial it forwards nothing, seconds.
     super_packets : bool
         It joins ten frames to one.
@@ -52,13 +64,13 @@ class FakeDevice:
     duplicates: int = 0
     foreign: int = 0
     latency_ns: int = 20_000
-    silent: tuple[float, float] | None = None
+    no_frames: tuple[float, float] | None = None
     carrier_flaps: int = 0
     goes_down: bool = False
     super_packets: bool = False
     fragments: bool = False
     vanished: int = 0
-    """Frames that neither books nor counters have."""
+    """Frames that no counter has."""
     receiver_lost: int = 0
     port_drops: int = 0
     """Frames that the receiving interface itself drops."""
@@ -93,7 +105,7 @@ class FakePort:
         self.index = index
         self.other: FakePort = self
         self.offloads: dict[str, bool] = {"tx-udp-segmentation": False, "rx-gro": True}
-        self.fixed: frozenset[str] = frozenset()
+        self.fixed: frozenset[str] = ()
         self.up = True
         self.carrier_changes = 2
         self.counts = dict.fromkeys(
@@ -101,7 +113,7 @@ class FakePort:
         )
         self.answers: Span | None = None
         self.closed = False
-        self._books: Books | None = None
+        self._counters: FrameCounters | None = None
         self._frames: FrameSpec | None = None
         self._trial = 0
         self._sample = 0
@@ -130,10 +142,10 @@ class FakePort:
             xdp=False,
         )
 
-    def counters(self) -> Counters:
+    def counters(self) -> InterfaceCounters:
         self._alive()
         self.world.now_ns += 10_000
-        return Counters(
+        return InterfaceCounters(
             time_ns=self.world.now_ns,
             rx_errors=0,
             rx_missed=0,
@@ -167,13 +179,13 @@ class FakePort:
         self._alive()
         assert 1 <= trial <= 65535
         self._frames, self._trial, self._sample = frames, trial, sample
-        self._books = Books(0, 0, 0, 0, 0, 0, 0, {}, None, None, None, 0)
+        self._counters = FrameCounters(0, 0, 0, 0, 0, 0, 0, {}, None, None, None, 0)
         return "xdp_native"
 
-    def books(self) -> Books:
+    def frame_counters(self) -> FrameCounters:
         self._alive()
-        assert self._books is not None, "books are opened before they are read"
-        return self._books
+        assert self._counters is not None, "a trial is started before its counters are read"
+        return self._counters
 
     def send(
         self,
@@ -207,14 +219,14 @@ class FakePort:
         return Sent(number, 0, round(took_s * NS), late_ns, late, batches, sender or "live_frames")
 
     def _run(self, start_ns: int, seconds: float, arrive: Callable[[float], int], tick: Callable[[], None]) -> None:
-        """Let time pass: at each tick counter and books stand where the device has brought them."""
+        """Let time pass: at each tick all counters stand where the device has brought them."""
         before = self.counts["rx_packets"]
-        assert self._books is not None
+        assert self._counters is not None
         at_s = TICK_S
         while at_s < seconds:
             self.world.now_ns = start_ns + round(at_s * NS)
             self.counts["rx_packets"] = before + arrive(at_s)
-            self._books = replace(self._books, unique=arrive(at_s))
+            self._counters = replace(self._counters, unique=arrive(at_s))
             tick()
             at_s += TICK_S
         self.counts["rx_packets"] = before
@@ -223,34 +235,34 @@ class FakePort:
         self, frames: FrameSpec, trial: int, number: int, rate: float, start_ns: int, tick: Callable[[], None] | None
     ) -> None:
         """Take what the device forwards of `number` frames sent at `rate`."""
-        device, books = self.world.device, self._books
-        assert books is not None, "the receiver's books are opened first"
+        device, counters = self.world.device, self._counters
+        assert counters is not None, "the trial is started at the receiver first"
         assert self._trial == trial, "both ports are told of the same trial"
         seconds = number / rate
         capacity = device.capacity_pps
         limit = capacity(tuple(frames.sizes_bytes)) if callable(capacity) else capacity
         forwarded = number if limit is None else min(number, round(limit * seconds) + device.buffer_frames)
-        lost_share = device.loss
+        lost_fraction = device.loss
         first_s, last_s = 0.0, seconds
-        if device.silent is not None:
-            from_s, to_s = (min(t, seconds) for t in device.silent)
-            lost_share += (to_s - from_s) / seconds
+        if device.no_frames is not None:
+            from_s, to_s = (min(t, seconds) for t in device.no_frames)
+            lost_fraction += (to_s - from_s) / seconds
             first_s = to_s if from_s == 0 else 0.0
             last_s = from_s if to_s >= seconds else seconds
-        forwarded = max(0, round(forwarded * (1 - lost_share)) - device.port_drops - device.receiver_lost)
+        forwarded = max(0, round(forwarded * (1 - lost_fraction)) - device.port_drops - device.receiver_lost)
         if tick is not None:
 
             def arrive(at_s: float) -> int:
-                gap = (0.0, 0.0) if device.silent is None else device.silent
+                gap = (0.0, 0.0) if device.no_frames is None else device.no_frames
                 quiet = max(0.0, min(at_s, gap[1]) - gap[0])
                 return round(forwarded * (at_s - quiet) / seconds)
 
             self._run(start_ns, seconds, arrive, tick)
         self.carrier_changes += device.carrier_flaps
         self.up = not device.goes_down
-        self._write_books(frames, forwarded, start_ns, first_s, last_s)
+        self._write_counters(frames, forwarded, start_ns, first_s, last_s)
 
-    def _write_books(self, frames: FrameSpec, forwarded: int, start_ns: int, first_s: float, last_s: float) -> None:
+    def _write_counters(self, frames: FrameSpec, forwarded: int, start_ns: int, first_s: float, last_s: float) -> None:
         device = self.world.device
         unique, damaged = forwarded, 0
         sizes = _by_size(frames.sizes_bytes, forwarded)
@@ -261,7 +273,7 @@ class FakePort:
             unique, damaged = 0, forwarded
             sizes = {1400: damaged}
         delay = device.latency_ns
-        books = Books(
+        counters = FrameCounters(
             unique=unique,
             duplicates=device.duplicates,
             stale=0,
@@ -280,12 +292,12 @@ class FakePort:
             ),
         )
         total = unique + damaged + device.duplicates + device.foreign
-        self._books = books
+        self._counters = counters
         self.counts["rx_packets"] += total + device.receiver_lost + device.vanished
         self.counts["rx_dropped"] += device.port_drops
 
     def release(self) -> None:
-        self._books = None
+        self._counters = None
 
     def ceiling(
         self,

@@ -8,19 +8,19 @@ from wavebed.forward.findings import (
     BurstFinding,
     DeviceResult,
     GoalFinding,
-    LadderFinding,
-    LadderStep,
     LatencyFinding,
+    LossRateFinding,
+    LossRateStep,
     OverloadFinding,
     PartTime,
     SizeFinding,
 )
 from wavebed.forward.model import (
     Binding,
-    Books,
     Ceiling,
-    Counters,
+    FrameCounters,
     FrameSpec,
+    InterfaceCounters,
     Latency,
     PortInfo,
     Refusal,
@@ -51,22 +51,24 @@ def port(interface: str) -> PortInfo:
         driver="veth",
         addresses=("198.18.0.1/24",),
         offloads={"tx-udp-segmentation": False, "rx-gro": True},
-        fixed=frozenset({"rx-gro-hw", "rx-lro"}),
+        fixed=("rx-gro-hw", "rx-lro"),
         machine="00000000-0000-0000-0000-000000000000",
         cores=2,
         xdp=False,
     )
 
 
-def counters(**known: int) -> Counters:
+def interface_counters(**known: int) -> InterfaceCounters:
     names = ("rx_packets", "rx_bytes", "rx_dropped", "rx_errors", "rx_missed")
     more = ("tx_packets", "tx_bytes", "tx_dropped", "tx_errors", "carrier_changes")
-    return Counters(time_ns=10**9, up=True, driver={}, **{name: known.get(name, 0) for name in (*names, *more)})
+    return InterfaceCounters(
+        time_ns=10**9, up=True, driver={}, **{name: known.get(name, 0) for name in (*names, *more)}
+    )
 
 
 def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] = (), size: int = 64) -> Trial:
     sent = int(pps)
-    books = Books(
+    counters = FrameCounters(
         unique=sent - lost,
         duplicates=0,
         stale=0,
@@ -92,10 +94,10 @@ def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] =
         sent_pps=pps,
         received_pps=pps - lost,
         took_s=1.2,
-        tx=counters(tx_packets=sent),
-        rx=counters(rx_packets=sent - lost),
+        tx=interface_counters(tx_packets=sent),
+        rx=interface_counters(rx_packets=sent - lost),
         send=Sent(sent, 0, 10**9, 1000, 0, sent // 8, "tx_ring"),
-        books=books,
+        counters=counters,
         refusals=refusals,
         cpu={"busy_max": 0.9, "busy_mean": 0.5, "softirq_max": 0.8},
     )
@@ -175,15 +177,15 @@ def result(device: str = "router", capacity_pps: float = 400_000.0) -> DeviceRes
             ),
         ),
         latency=(latency,),
-        ladders=(
-            LadderFinding(
+        loss_rates=(
+            LossRateFinding(
                 "64",
                 (64,),
                 rates(1.17e6),
                 "tester",
                 (
-                    LadderStep(1.0, rates(1.17e6), 4e5, 0.66, 0),
-                    LadderStep(0.9, rates(1.053e6), None, None, 1, limit),
+                    LossRateStep(1.0, rates(1.17e6), 4e5, 0.66, 0),
+                    LossRateStep(0.9, rates(1.053e6), None, None, 1, limit),
                 ),
                 False,
             ),

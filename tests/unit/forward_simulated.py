@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wavebed.forward.model import Books, Ceiling, Latency, Refusal, Sample, Trial
+from wavebed.forward.model import Ceiling, FrameCounters, Latency, Refusal, Sample, Trial
 from wavebed.forward.trials import TrialLog
 
 Capacity = Callable[[tuple[int, ...]], float]
@@ -22,11 +22,11 @@ class SimulatedTester:
     Parameters
     ----------
     noise : float
-        Standard deviation of the capacity from trial to trial, as a share of it.
+        Standard deviation of the capacity from trial to trial, as a fraction of it.
     stray_per_s : float
         Frames lost at any load, per second, at random.
     collapse : float
-        Share of its capacity that the device keeps under any overload.
+        Fraction of its capacity that the device keeps under any overload.
     buffer_frames : int
         Frames above its capacity that it keeps.
     reach_pps : float
@@ -89,7 +89,9 @@ class SimulatedTester:
             tx=None,
             rx=None,
             send=None,
-            books=Books(sent - lost, 0, 0, 0, 0, 0, 0, {sizes[0]: sent - lost}, None, None, self.latency, 0, kept),
+            counters=FrameCounters(
+                sent - lost, 0, 0, 0, 0, 0, 0, {sizes[0]: sent - lost}, None, None, self.latency, 0, kept
+            ),
             refusals=() if refusal is None else (refusal,),
             cpu={"busy_max": 0.5},
         )

@@ -26,9 +26,15 @@ def test_more_blocks_leave_the_first_ones_as_they_were() -> None:
 def test_the_time_left_is_as_planned_at_first_and_as_measured_later() -> None:
     estimate = Estimate([10, 10, 20])
     assert estimate.left_s == 40
-    estimate.done(15)
+    estimate.done(1, 15)
     assert estimate.left_s == pytest.approx(1.5 * 30)
-    estimate.done(5)
+    estimate.done(2, 5)
     assert estimate.left_s == pytest.approx(20)
-    estimate.done(20)
+    estimate.done(3, 20)
     assert estimate.left_s == 0
+
+
+def test_a_trial_that_is_left_out_takes_no_time() -> None:
+    estimate = Estimate([10, 10, 20])
+    estimate.done(2, 20)
+    assert estimate.left_s == pytest.approx(40)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference, gap_s
 from wavebed.forward.layout import Layout, Tags
-from wavebed.forward.model import Books, Ceiling, Counters, PortInfo, Refusal, Sent, Span
+from wavebed.forward.model import Ceiling, FrameCounters, InterfaceCounters, PortInfo, Refusal, Sent, Span
 
 S = 1_000_000_000
-ZERO = Counters(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, up=True, driver={})
-BOOKS = Books(
+ZERO = InterfaceCounters(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, up=True, driver={})
+FRAME_COUNTERS = FrameCounters(
     unique=100_000,
     duplicates=0,
     stale=0,
@@ -30,7 +29,9 @@ BOOKS = Books(
 SENT = Sent(100_000, 0, S - 10_000, 50_000, 10, 100_000, "live_frames")
 
 
-def totals(after: Counters, *, before: Counters = ZERO, outer: Counters | None = None) -> Totals:
+def totals(
+    after: InterfaceCounters, *, before: InterfaceCounters = ZERO, outer: InterfaceCounters | None = None
+) -> Totals:
     return Totals((before, outer or after), (before, after))
 
 
@@ -42,7 +43,7 @@ def evidence(**fields: object) -> Evidence:
         offered_pps=100_000.0,
         planned=100_000,
         sent=SENT,
-        books=BOOKS,
+        counters=FRAME_COUNTERS,
         tx=totals(replace(ZERO, tx_packets=100_000)),
         rx=totals(replace(ZERO, rx_packets=100_000)),
         ceiling=Ceiling((64,), 1e6, "live_frames", "xdp_native"),
@@ -53,19 +54,19 @@ def evidence(**fields: object) -> Evidence:
 
 
 def received(unique: int, *, counted: int | None = None, **fields: object) -> dict[str, object]:
-    """Books with so many frames, and the counter of the port that goes with them."""
-    books = replace(BOOKS, unique=unique, sizes={64: unique} if unique else {}, **fields)  # type: ignore[arg-type]
+    """Frame counters with so many frames, and the counter of the port that goes with them."""
+    counters = replace(FRAME_COUNTERS, unique=unique, sizes={64: unique} if unique else {}, **fields)  # type: ignore[arg-type]
     all_of_them = (
-        books.unique
-        + books.duplicates
-        + books.stale
-        + books.damaged
-        + books.other_trial
-        + books.foreign
-        + books.receiver_lost
+        counters.unique
+        + counters.duplicates
+        + counters.stale
+        + counters.damaged
+        + counters.other_trial
+        + counters.foreign
+        + counters.receiver_lost
     )
     return {
-        "books": books,
+        "counters": counters,
         "rx": totals(replace(ZERO, rx_packets=all_of_them if counted is None else counted)),
     }
 
@@ -239,7 +240,7 @@ def test_as_fast_as_it_goes_is_never_late() -> None:
 
 def test_super_packets_are_refused_with_the_remedy() -> None:
     fields = received(0, damaged=1000)
-    fields["books"] = replace(BOOKS, unique=0, damaged=1000, sizes={6004: 1000})
+    fields["counters"] = replace(FRAME_COUNTERS, unique=0, damaged=1000, sizes={6004: 1000})
     assert "super_packets" in codes(fields)
     refusal = next(r for r in check_trial(evidence(**fields)) if r.code == "super_packets")
     assert "1000 frames larger" in refusal.reason
@@ -249,27 +250,27 @@ def test_super_packets_are_refused_with_the_remedy() -> None:
 
 def test_one_super_packet_among_many_frames_is_enough() -> None:
     fields = received(99_999, damaged=1)
-    fields["books"] = replace(BOOKS, unique=99_999, damaged=1, sizes={64: 99_999, 65535: 1})
+    fields["counters"] = replace(FRAME_COUNTERS, unique=99_999, damaged=1, sizes={64: 99_999, 65535: 1})
     assert codes(fields) == ["super_packets"]
 
 
 def test_frames_that_were_cut_point_to_the_mtu() -> None:
     fields = {**received(0, damaged=10), "arriving_sizes": (1518,)}
-    fields["books"] = replace(BOOKS, unique=0, damaged=10, sizes={1418: 10})
+    fields["counters"] = replace(FRAME_COUNTERS, unique=0, damaged=10, sizes={1418: 10})
     assert codes(fields)[0] == "mtu"
 
 
 def test_a_size_of_the_mix_is_no_stranger() -> None:
     fields = {**received(100_000), "arriving_sizes": (64, 594, 1518)}
-    fields["books"] = replace(BOOKS, sizes={64: 58_333, 594: 33_333, 1518: 8_334})
+    fields["counters"] = replace(FRAME_COUNTERS, sizes={64: 58_333, 594: 33_333, 1518: 8_334})
     assert codes(fields) == []
-    fields["books"] = replace(BOOKS, sizes={64: 58_333, 595: 33_333, 1518: 8_334})
+    fields["counters"] = replace(FRAME_COUNTERS, sizes={64: 58_333, 595: 33_333, 1518: 8_334})
     assert codes(fields) == ["mtu"]
 
 
 def test_numbers_that_were_never_sent_are_refused() -> None:
     fields = received(99_999, damaged=1)
-    fields["books"] = replace(BOOKS, unique=99_999, damaged=1)
+    fields["counters"] = replace(FRAME_COUNTERS, unique=99_999, damaged=1)
     assert codes(fields) == ["unaccounted"]
 
 
@@ -346,7 +347,7 @@ def test_the_silence_before_and_after_is_not_amid() -> None:
 
 
 @pytest.mark.parametrize("counted", [99_999, 100_001])
-def test_books_and_interface_must_agree_to_the_frame(counted: int) -> None:
+def test_counters_and_interface_must_agree_to_the_frame(counted: int) -> None:
     assert codes({"rx": totals(replace(ZERO, rx_packets=counted))}) == ["unaccounted"]
 
 
@@ -355,7 +356,7 @@ def test_foreign_frames_are_accounted_exactly() -> None:
     assert codes(received(100_000, foreign=7, counted=100_008)) == ["unaccounted"]
 
 
-def test_a_frame_between_books_and_counter_may_be_in_either() -> None:
+def test_a_frame_between_the_counters_may_be_in_either() -> None:
     inner, outer = replace(ZERO, rx_packets=99_999), replace(ZERO, rx_packets=100_000)
     assert codes({"rx": totals(inner, outer=outer)}) == []
     assert codes({"rx": totals(inner, outer=replace(ZERO, rx_packets=99_999))}) == ["unaccounted"]
@@ -379,9 +380,9 @@ def test_stale_frames_are_unaccounted() -> None:
 
 
 def test_differences_are_taken_field_by_field() -> None:
-    before = Counters(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, up=True, driver={"a": 1})
-    after = Counters(11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, up=False, driver={"a": 4, "b": 2})
-    assert difference(before, after) == Counters(
+    before = InterfaceCounters(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, up=True, driver={"a": 1})
+    after = InterfaceCounters(11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, up=False, driver={"a": 4, "b": 2})
+    assert difference(before, after) == InterfaceCounters(
         10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, up=False, driver={"a": 3, "b": 2}
     )
 
@@ -399,7 +400,7 @@ INFO = PortInfo(
     driver="veth",
     addresses=(),
     offloads={"rx-gro": True, "tx-tcp-segmentation": True, "tx-udp-segmentation": False},
-    fixed=frozenset(),
+    fixed=(),
     machine="one",
     cores=2,
     xdp=False,
@@ -408,7 +409,7 @@ RX = replace(INFO, interface="rx0")
 
 
 def on(info: PortInfo, name: str, *, fixed: bool = False) -> PortInfo:
-    return replace(info, offloads={**info.offloads, name: True}, fixed=frozenset({name} if fixed else set()))
+    return replace(info, offloads={**info.offloads, name: True}, fixed=(name,) if fixed else ())
 
 
 def test_ports_in_order_are_not_refused() -> None:

@@ -46,11 +46,11 @@ def softnet(*rows: tuple[int, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], books: str) -> None:
+def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], counters: str) -> None:
     (folder / "net").mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(stat_text)
     (folder / "softirqs").write_text(SOFTIRQS.format(*net_rx))
-    (folder / "net" / "softnet_stat").write_text(books)
+    (folder / "net" / "softnet_stat").write_text(counters)
     (folder / "uptime").write_text(f"{1000 if stat_text == BEFORE else 1010}.00 1.00\n")
 
 
@@ -65,7 +65,7 @@ def programs_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_shares_are_one_minus_idle_of_each_processor_with_guest_time_counted_once(tmp_path: Path) -> None:
+def test_fractions_are_one_minus_idle_of_each_processor_with_guest_time_counted_once(tmp_path: Path) -> None:
     write_proc(tmp_path, BEFORE, (10, 20), softnet((1, 2), (3, 4)))
     meter = LocalMeter(proc=tmp_path)
     meter.start()
@@ -93,12 +93,12 @@ def test_a_processor_that_is_not_there_is_refused(tmp_path: Path) -> None:
         LocalMeter([7], proc=tmp_path).start()
 
 
-def test_a_share_from_less_than_ten_seconds_is_called_short() -> None:
+def test_a_fraction_from_less_than_ten_seconds_is_called_short() -> None:
     first = Reading(0.0, {0: Ticks(0, 0, 0)})
     assert not between("x", first, Reading(10.0, {0: Ticks(5, 0, 10)})).doubts
     use = between("x", first, Reading(9.9, {0: Ticks(5, 0, 10)}))
     assert use.short
-    assert use.doubts == ("short: looked at for 9.9 s, a share to quote needs 10 s",)
+    assert use.doubts == ("short: looked at for 9.9 s, a load to quote needs 10 s",)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_share_from_less_than_ten_seconds_is_called_short() -> None:
         Reading(20.0, {0: Ticks(60, 0, 200)}, started_s=200.0),
     ],
 )
-def test_a_device_that_started_anew_gives_no_share(last: Reading) -> None:
+def test_a_device_that_started_anew_gives_no_fraction(last: Reading) -> None:
     use = between("x", Reading(10.0, {0: Ticks(50, 0, 100)}, started_s=100.0), last)
     assert use.for_trial() == {}
     assert "started anew" in use.doubts[0]
@@ -127,7 +127,7 @@ def test_a_processor_that_comes_in_between_is_left_out_and_said() -> None:
     assert "came or went" in use.doubts[0]
 
 
-def test_counters_that_stand_still_give_no_share() -> None:
+def test_counters_that_stand_still_give_no_fraction() -> None:
     use = between("x", Reading(0.0, {0: Ticks(5, 0, 10)}), Reading(10.0, {0: Ticks(5, 0, 10)}))
     assert use.for_trial() == {}
     assert use.doubts == ("its counters did not move: nothing is known",)
@@ -317,7 +317,7 @@ def exporter():
         thread.join()
 
 
-def test_node_exporter_gives_shares_of_each_processor(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_exporter_gives_fractions_of_each_processor(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A proxy of the environment is not for the device.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     Pages.texts = [metrics(100, 1, 1000.0), metrics(106, 5, 1010.0)]
@@ -430,7 +430,7 @@ def test_more_frames_than_a_processor_can_have_forwarded_are_flagged() -> None:
     assert flag_offload(use_of(0.29, 4), 1_450_000) is None
 
 
-def test_a_rate_too_low_to_tell_or_an_unknown_share_is_not_flagged() -> None:
+def test_a_rate_too_low_to_tell_or_an_unknown_fraction_is_not_flagged() -> None:
     assert flag_offload(use_of(0.0), 100_000) is None
     assert flag_offload(use_of(None), 1_488_095) is None
     assert flag_offload(use_of(0.0, None), 1_488_095) is None

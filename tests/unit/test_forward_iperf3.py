@@ -13,7 +13,7 @@ import pytest
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.iperf3 import Host, run_study_command, study_command
-from wavebed.forward.model import Counters
+from wavebed.forward.model import InterfaceCounters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +44,8 @@ FAKE_IPERF3 = """
 """
 
 
-def counters(frames: int, size: int) -> Counters:
-    return Counters(0, frames, frames * size, 0, 0, 0, 0, 0, 0, 0, 0, True, {})
+def counters(frames: int, size: int) -> InterfaceCounters:
+    return InterfaceCounters(0, frames, frames * size, 0, 0, 0, 0, 0, 0, 0, 0, True, {})
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(folder: Path, said: object, readings: list[Counters], test: str = "overload"):
+def run(folder: Path, said: object, readings: list[InterfaceCounters], test: str = "overload"):
     (folder / "said").write_text(said if isinstance(said, str) else json.dumps(said))
     remaining = iter(readings)
     last = readings[-1]
@@ -90,7 +90,9 @@ def test_the_commands_are_the_studys(programs: Path) -> None:
     assert " ".join(study_command("S", 18, 10)).startswith("iperf3 -u -c S -b 1000M -P 10 -i 1 -l 18 ")
     found = run(programs, REAL, [counters(0, 60), counters(100, 60)], test="throughput")
     assert (programs / "said.argv").read_text() == "-u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 1472 -t 2 -J"
-    assert found.for_record()["command"] == "iperf3 -u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 1472 -t 2 -J"
+    told = found.for_record()
+    assert told["conversion"]["factor"] == pytest.approx(1518 / 1472, rel=0.02)  # type: ignore[index, call-overload]
+    assert told["command"] == "iperf3 -u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 1472 -t 2 -J"
 
 
 def test_super_packets_are_not_counted_as_small_ones(programs: Path) -> None:

@@ -52,8 +52,8 @@ def test_percentiles_and_mean_are_those_of_the_values_within_a_buckets_width(val
     latency = latency_of(counted(values), min(values), max(values))
     assert latency is not None
     ranked = sorted(values)
-    for got, share in ((latency.p50_s, 50), (latency.p90_s, 90)):
-        exact = ranked[max(0, -(-len(ranked) * share // 100) - 1)]
+    for got, fraction in ((latency.p50_s, 50), (latency.p90_s, 90)):
+        exact = ranked[max(0, -(-len(ranked) * fraction // 100) - 1)]
         assert got * 1e9 == pytest.approx(exact, rel=1 / 64, abs=1)
     assert latency.mean_s * 1e9 == pytest.approx(sum(values) / len(values), rel=1 / 64, abs=1)
     assert latency.min_s == min(values) / 1e9

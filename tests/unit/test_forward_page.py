@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html import unescape
 
 import pytest
-from forward_example import LIMIT, SUPER, Bench, device, rates, record
+from forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
+from msgspec.structs import replace
 
 from wavebed.forward.findings import GoalFinding
 from wavebed.forward.report.build import page, small_page
@@ -27,14 +27,14 @@ def text_of(html: str) -> str:
 
 def test_a_device_without_doubt_is_measured() -> None:
     result = device("a", 6e5)
-    assert verdict_of(result) == "measured"
+    assert verdict_of(result) == "valid"
     assert "What was refused" not in page(record(result))
 
 
 def test_a_refused_test_is_told_with_reason_and_remedy_and_has_no_number() -> None:
     result = device("a", 6e5, refused=True)
     told = text_of(page(record(result)))
-    assert verdict_of(result) == "in part"
+    assert verdict_of(result) == "suspect"
     assert f"overload test : {SUPER.reason} (super_packets) . Remedy: {SUPER.remedy}" in told
     assert "overload test, 64 B – –" in told
 
@@ -45,10 +45,10 @@ def test_a_device_of_which_all_is_refused_has_no_figure() -> None:
         replace(size, goals=tuple(GoalFinding(goal.goal, "refused", refusal=SUPER) for goal in size.goals))
         for size in result.sizes
     )
-    bare = replace(result, sizes=sizes, overload=(), latency=(), ladders=(), bursts=())
-    assert verdict_of(bare) == "refused"
+    bare = replace(result, sizes=sizes, overload=(), latency=(), loss_rates=(), bursts=())
+    assert verdict_of(bare) == "invalid"
     told = text_of(page(record(bare)))
-    assert "✗ refused There is no figure that can be proved." in told
+    assert "✗ invalid There is no figure that can be proved." in told
     assert "Frames of 64 B: no rate is reported, for the reason below." in told
 
 
@@ -78,21 +78,21 @@ def test_one_reason_in_many_trials_is_told_once() -> None:
     assert refused_parts(replace(result, overload=(overload,))) == {SUPER: ["overload test"]}
 
 
-def test_books_that_do_not_balance_are_told() -> None:
+def test_counters_that_do_not_balance_are_told() -> None:
     result = device("a", 6e5)
     first = replace(result.trials[0], received=result.trials[0].received - 5)
     told = text_of(page(record(replace(result, trials=(first, *result.trials[1:])))))
     assert "In 1 trials that count, sent is not received + lost." in told
 
 
-def test_books_show_what_was_dropped_at_the_sending_interface() -> None:
+def test_the_accounting_shows_what_was_dropped_at_the_sending_interface() -> None:
     result = device("a", 6e5)
     first = next(trial for trial in result.trials if trial.purpose == "overload")
     assert first.tx is not None
     left = replace(first.tx, tx_packets=first.received, tx_dropped=first.lost)
     told = text_of(page(record(replace(result, trials=(replace(first, tx=left),)))))
     sent, received, lost = first.sent, first.received, first.lost
-    assert f"64 B measured 1 {sent} {received} {lost} {received + 2} {received} 2 {lost} 0" in told
+    assert f"64 B valid 1 {sent} {received} {lost} {received + 2} {received} 2 {lost} 0" in told
 
 
 def test_every_rate_is_named_in_its_units() -> None:
@@ -138,10 +138,10 @@ def test_a_page_with_very_many_trials_stays_below_three_megabytes() -> None:
 def test_a_test_that_ended_at_once_still_has_a_page() -> None:
     bare = replace(
         device("a", 6e5), frames=None, link_mbps=None, probed=(), ceilings=(), sizes=(), overload=(), latency=(),
-        ladders=(), bursts=(), trials=(), plan=(), machine={}, refusals=(SUPER,), took_s=0.0,
+        loss_rates=(), bursts=(), trials=(), plan=(), machine={}, refusals=(SUPER,), took_s=0.0,
     )  # fmt: skip
     told = text_of(page(record(bare)))
-    assert "✗ refused" in told
+    assert "✗ invalid" in told
     assert f"the test : {SUPER.reason}" in told
     assert "Nothing was measured." in told
 
@@ -180,8 +180,8 @@ def test_an_axis_holds_its_values_and_has_ticks() -> None:
     for axis in (linear([0.0, 3.7]), logarithmic([0.081, 1.488]), logarithmic([5.0, 5.0]), linear([2.0])):
         assert len(axis.ticks) >= 2
         assert all(axis.low <= value <= axis.high for value, _ in axis.ticks)
-    assert logarithmic([64.0, 1518.0]).share(1518.0) < 1
-    assert Axis(1, 100, [], log=True).share(10) == pytest.approx(0.5)
+    assert logarithmic([64.0, 1518.0]).fraction(1518.0) < 1
+    assert Axis(1, 100, [], log=True).fraction(10) == pytest.approx(0.5)
 
 
 def test_a_line_breaks_where_nothing_is_known() -> None:
@@ -204,7 +204,7 @@ def test_what_a_stepped_line_says_holds_until_its_next_step() -> None:
 
 
 def test_an_example_forwards_what_it_can() -> None:
-    bench = Bench(100_000.0)
-    trial = bench.trials[bench.trial("x", (64,), 150_000.0)]
+    setup = EmulatedSetup(100_000.0)
+    trial = setup.trials[setup.trial("x", (64,), 150_000.0)]
     assert (trial.sent, trial.received, trial.lost) == (150_000, 100_000, 50_000)
     assert rates(1e6, (64,)).l1_mbps == pytest.approx(672)

@@ -1,4 +1,4 @@
-"""Overload, ladder, latency and bursts, in virtual time."""
+"""Overload, frame loss rate, latency and bursts, in virtual time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from forward_simulated import SimulatedTester
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts
-from wavebed.forward.ladder import climb_down, shares
 from wavebed.forward.load_latency import base_rate, measure_latency
+from wavebed.forward.loss_rate import fractions, measure_loss_rate
 from wavebed.forward.model import Latency, Refusal
 from wavebed.forward.overload import overload
 from wavebed.forward.plan import plan_search
@@ -85,20 +85,20 @@ def test_a_peer_that_is_gone_ends_the_repeats() -> None:
     assert len(overload(tester.log(), "overload", limit_of(tester), 1.0, 6).trials) == 2
 
 
-# Ladder
+# Frame loss rate
 
 
-def test_the_shares_of_a_ladder_go_down_to_the_last_step() -> None:
-    assert shares(0.1) == (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-    assert len(shares(0.01)) == 100
-    assert shares(0.3) == (1.0, 0.7, 0.4)
-    assert shares(1.0) == (1.0,)
+def test_the_fractions_of_the_frame_loss_rate_test_go_down_to_the_last_step() -> None:
+    assert fractions(0.1) == (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+    assert len(fractions(0.01)) == 100
+    assert fractions(0.3) == (1.0, 0.7, 0.4)
+    assert fractions(1.0) == (1.0,)
 
 
-def test_the_ladder_ends_after_two_trials_in_a_row_without_loss() -> None:
+def test_the_frame_loss_rate_test_ends_after_two_trials_in_a_row_without_loss() -> None:
     tester = SimulatedTester(0.75 * 1_488_095)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
-    assert [step.share for step in found.steps] == [1.0, 0.9, 0.8, 0.7, 0.6]
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    assert [step.fraction for step in found.steps] == [1.0, 0.9, 0.8, 0.7, 0.6]
     assert found.clean
     losses = [step.loss_ratio for step in found.steps]
     assert losses[0] == pytest.approx(0.25, abs=1e-5)
@@ -107,22 +107,22 @@ def test_the_ladder_ends_after_two_trials_in_a_row_without_loss() -> None:
 
 def test_one_clean_trial_between_lossy_ones_does_not_end_it() -> None:
     late_after = SimulatedTester(0.75 * 1_488_095, refuse=lambda number, _pps: LATE if number == 5 else None)
-    found = climb_down(late_after.log(), "64", limit_of(late_after), 1.0, 0.1)
+    found = measure_loss_rate(late_after.log(), "64", limit_of(late_after), 1.0, 0.1)
     assert [step.loss_ratio is None for step in found.steps] == [False] * 4 + [True] + [False] * 2
     assert found.steps[4].refusal == LATE
     assert found.clean
 
 
-def test_a_ladder_of_a_device_that_always_loses_never_gets_clean() -> None:
+def test_the_loss_of_a_device_that_always_loses_never_gets_clean() -> None:
     tester = SimulatedTester(10.0)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
     assert len(found.steps) == 10
     assert not found.clean
 
 
-def test_a_refusal_that_speaks_against_the_device_ends_the_ladder() -> None:
+def test_a_refusal_that_speaks_against_the_device_ends_the_frame_loss_rate_test() -> None:
     tester = SimulatedTester(1e5, refuse=lambda number, _pps: DUPLICATES if number == 3 else None)
-    found = climb_down(tester.log(), "64", limit_of(tester), 1.0, 0.1)
+    found = measure_loss_rate(tester.log(), "64", limit_of(tester), 1.0, 0.1)
     assert [step.refusal for step in found.steps] == [None, None, DUPLICATES]
     assert found.steps[-1].loss_ratio is None
 
@@ -132,7 +132,7 @@ def test_a_refusal_that_speaks_against_the_device_ends_the_ladder() -> None:
 DELAYS = Latency(1000, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, 1000),))
 
 
-def test_delays_are_measured_under_shares_of_the_found_rate() -> None:
+def test_delays_are_measured_under_fractions_of_the_found_rate() -> None:
     tester = SimulatedTester(200_000, latency=DELAYS)
     limit, log = limit_of(tester), tester.log()
     size = search_size(log, "64", limit, QUICK_GOALS, plan_search(QUICK_GOALS).budget(0.3))
@@ -140,9 +140,9 @@ def test_delays_are_measured_under_shares_of_the_found_rate() -> None:
     assert base is not None
     name, pps = base
     assert name == "ndr"
-    rates = [(share, limit.rates(share * pps)) for share in (0.1, 0.5, 0.9, 1.0)]
+    rates = [(fraction, limit.rates(fraction * pps)) for fraction in (0.1, 0.5, 0.9, 1.0)]
     found = measure_latency(log, size, rates, name, 1.0)
-    assert [one.share for one in found] == [0.1, 0.5, 0.9, 1.0]
+    assert [one.fraction for one in found] == [0.1, 0.5, 0.9, 1.0]
     assert [one.offered.pps / pps for one in found] == pytest.approx([0.1, 0.5, 0.9, 1.0])
     assert found[0].typical_s == 3e-5
     assert found[0].worst_s == 1.5e-4
@@ -174,14 +174,14 @@ def test_a_refused_trial_has_no_delays() -> None:
 
 
 @pytest.mark.parametrize("buffer_frames", [50, 1000, 20_000])
-@pytest.mark.parametrize("share", [0.3, 0.8])
-def test_the_corrected_buffer_is_the_devices(buffer_frames, share) -> None:
-    tester = SimulatedTester(share * 1_488_095, buffer_frames=buffer_frames)
+@pytest.mark.parametrize("fraction", [0.3, 0.8])
+def test_the_corrected_buffer_is_the_devices(buffer_frames, fraction) -> None:
+    tester = SimulatedTester(fraction * 1_488_095, buffer_frames=buffer_frames)
     found = find_bursts(tester.log(), "64", limit_of(tester), 2.0, 5, 1e9)
     assert len(found.lengths_frames) == 5
     # A burst is searched to one percent or to the frame.
-    assert found.mean_frames == pytest.approx(buffer_frames / (1 - share), rel=0.011, abs=2)
-    assert found.forwarding_pps == pytest.approx(share * 1_488_095, rel=1e-4)
+    assert found.mean_frames == pytest.approx(buffer_frames / (1 - fraction), rel=0.011, abs=2)
+    assert found.forwarding_pps == pytest.approx(fraction * 1_488_095, rel=1e-4)
     assert found.corrected_buffer_frames == pytest.approx(buffer_frames, rel=0.011, abs=1)
     assert found.corrected_buffer_s == pytest.approx(buffer_frames / 1_488_095, rel=0.011, abs=1e-6)
     assert found.deviation_frames is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from statistics import median
 
 import pytest
 from forward_simulated import SimulatedTester
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts, longest_passing, most_steps
@@ -44,7 +44,7 @@ def time_of(tester: SimulatedTester, goals) -> tuple[float, list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("goals", [QUICK_GOALS, FULL_GOALS, QUICK_GOALS[1:], FULL_GOALS[:1]])
 def test_no_search_of_two_hundred_random_devices_exceeds_its_bound(goals) -> None:
-    bound_s = plan_search(goals).span(OVERHEAD_S).at_most_s
+    bound_s = plan_search(goals).budget(OVERHEAD_S).at_most_s
     for number in range(200):
         took_s, _ = time_of(random_device(number), goals)
         assert took_s <= bound_s, number
@@ -67,7 +67,7 @@ def test_the_bound_cuts_off_no_search_of_a_device_that_is_no_noisier_than_one_pe
 @pytest.mark.parametrize("goals", [QUICK_GOALS, FULL_GOALS], ids=["quick", "full"])
 def test_searches_take_about_the_time_that_was_expected(goals) -> None:
     draw = random.Random(11)
-    expected_s = plan_search(goals).span(OVERHEAD_S).expected_s
+    expected_s = plan_search(goals).part("64", OVERHEAD_S).expected_s
     took_s = []
     for number in range(100):
         noise = draw.choice([0.0, 0.002, 0.01])
@@ -77,39 +77,32 @@ def test_searches_take_about_the_time_that_was_expected(goals) -> None:
 
 
 def test_a_search_without_the_long_goal_is_planned_shorter() -> None:
-    assert plan_search(FULL_GOALS[1:]).span(0.3).expected_s < plan_search(FULL_GOALS).span(0.3).expected_s / 2
+    assert (
+        plan_search(FULL_GOALS[1:]).part("64", 0.3).expected_s < plan_search(FULL_GOALS).part("64", 0.3).expected_s / 2
+    )
 
 
 def test_a_plan_names_every_part_in_its_order() -> None:
     settings = ForwardSettings(sizes_bytes=(64, 1518)).quick()
-    names = [item.name for item in plan(settings, 0.3).items]
+    names = [part.trial for part in plan(settings, 0.3)]
     assert names == [
         "throughput",
         "overload",
         "search 64",
         "search 1518",
         "search IMIX",
-        "ladder 64",
-        "ladder 1518",
+        "loss-rate 64",
+        "loss-rate 1518",
         "latency 64",
         "latency 1518",
         "burst 64",
     ]
 
 
-def test_what_is_left_shrinks_as_parts_are_done() -> None:
-    whole = plan(ForwardSettings(sizes_bytes=(64, 1518)).quick(), 0.3)
-    rest = whole.rest(["throughput", "search 64"])
-    assert rest.expected_s == pytest.approx(
-        whole.span.expected_s - whole.of("throughput").expected_s - whole.of("search 64").expected_s
-    )
-    assert whole.rest([item.name for item in whole.items]).at_most_s == 0
-
-
 def test_delays_need_a_search_of_their_sizes_only() -> None:
     settings = replace(ForwardSettings(), parts=("latency",), latency_sizes_bytes=(64,))
     assert list(searched(settings)) == ["64"]
-    assert searched(replace(settings, parts=("ladder",))) == {}
+    assert searched(replace(settings, parts=("loss-rate",))) == {}
 
 
 @pytest.mark.parametrize(
@@ -138,12 +131,13 @@ def test_the_longest_burst_is_found_to_one_percent_wherever_it_is(holds, guess) 
 
 def test_bursts_end_in_the_time_that_was_planned() -> None:
     settings = replace(ForwardSettings().quick(), burst_repeats=10, sizes_bytes=(64,), parts=("burst",))
-    span = plan(settings, OVERHEAD_S).of("burst 64")
+    (part,) = plan(settings, OVERHEAD_S)
+    assert part.at_most_s is not None
     longest_s = settings.burst_longest_s
     for buffer_frames in (0, 10, 1000, 100_000):
         for noise in (0.0, 0.05):
             tester = SimulatedTester(400_000, buffer_frames=buffer_frames, noise=noise, overhead_s=OVERHEAD_S)
             limit = load_limit(1000, tester.calibrate((64,)), Headers())
             began_s = tester.now_s
-            find_bursts(tester.log(), "64", limit, longest_s, 10, span.at_most_s - longest_s)
-            assert tester.now_s - began_s <= span.at_most_s
+            find_bursts(tester.log(), "64", limit, longest_s, 10, part.at_most_s - longest_s)
+            assert tester.now_s - began_s <= part.at_most_s

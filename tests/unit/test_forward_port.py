@@ -29,7 +29,7 @@ FRAMES = FrameSpec(
     256,
 )
 INFO: dict[str, object] = {
-    "version": 1,
+    "version": 2,
     "interface": "eth0",
     "index": 4,
     "mac": "02:00:00:00:00:01",
@@ -46,7 +46,7 @@ INFO: dict[str, object] = {
     "cores": 2,
     "xdp": False,
 }
-BOOKS: dict[str, object] = {
+FRAME_COUNTERS: dict[str, object] = {
     "unique": 3,
     "duplicates": 1,
     "reordered": 0,
@@ -95,21 +95,23 @@ def test_a_description_is_read_whole() -> None:
     info = port(ok(INFO)).describe()
     assert (info.interface, info.mtu, info.speed_mbps, info.driver) == ("eth0", 1500, None, "veth")
     assert info.offloads == {"tx-udp-segmentation": True}
-    assert info.fixed == {"rx-gro-hw"}
+    assert info.fixed == ("rx-gro-hw",)
 
 
-def test_books_are_read_with_their_delays_and_samples() -> None:
-    books = port(ok(BOOKS)).books()
-    assert (books.unique, books.duplicates, books.foreign, books.sizes) == (3, 1, 2, {64: 4})
-    assert books.latency is not None
-    assert books.latency.count == 3
-    assert books.latency.p50_s == pytest.approx(100e-9)
-    assert books.sample[0].data == b"\x02\x00\xff"
+def test_frame_counters_are_read_with_their_delays_and_samples() -> None:
+    counters = port(ok(FRAME_COUNTERS)).frame_counters()
+    assert (counters.unique, counters.duplicates, counters.foreign, counters.sizes) == (3, 1, 2, {64: 4})
+    assert counters.latency is not None
+    assert counters.latency.count == 3
+    assert counters.latency.p50_s == pytest.approx(100e-9)
+    assert counters.sample[0].data == b"\x02\x00\xff"
 
 
-def test_books_without_a_delay_have_none() -> None:
-    books = port(ok({**BOOKS, "latency": {}, "latency_min_ns": None, "latency_max_ns": None})).books()
-    assert books.latency is None
+def test_frame_counters_without_a_delay_have_none() -> None:
+    counters = port(
+        ok({**FRAME_COUNTERS, "latency": {}, "latency_min_ns": None, "latency_max_ns": None})
+    ).frame_counters()
+    assert counters.latency is None
 
 
 def test_a_request_to_send_has_every_field_of_the_protocol() -> None:
@@ -158,7 +160,7 @@ def test_answering_ends_with_an_empty_list() -> None:
 )
 def test_an_error_of_the_port_is_one_of_ours(kind: str, error: type[WavebedError]) -> None:
     with pytest.raises(error, match="no such frame") as raised:
-        port({"error": "no such frame", "kind": kind}).books()
+        port({"error": "no such frame", "kind": kind}).frame_counters()
     assert type(raised.value) is error
 
 
@@ -203,14 +205,14 @@ def test_a_line_that_is_no_answer_is_refused_in_one_line(line: str) -> None:
         {"first_ns": "soon"},
     ],
 )
-def test_impossible_books_are_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(WavebedError, match="books"):
-        port(ok({**BOOKS, **fields})).books()
+def test_impossible_counters_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(WavebedError, match="frame_counters"):
+        port(ok({**FRAME_COUNTERS, **fields})).frame_counters()
 
 
 def test_a_port_of_another_version_is_refused() -> None:
-    with pytest.raises(MachineError, match="version 2"):
-        port(ok({**INFO, "version": 2})).describe()
+    with pytest.raises(MachineError, match="version 3"):
+        port(ok({**INFO, "version": 3})).describe()
 
 
 def test_a_batch_that_no_sender_takes_is_refused() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from forward_example import device, record
+from msgspec.structs import replace
 
 import wavebed
 from wavebed.errors import UserError, WavebedError
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def without_sample(trial: Trial) -> Trial:
-    return trial if trial.books is None else replace(trial, books=replace(trial.books, sample=()))
+    return trial if trial.counters is None else replace(trial, counters=replace(trial.counters, sample=()))
 
 
 def test_what_was_written_is_read_back_as_it_was(folder: Path) -> None:
@@ -48,7 +49,7 @@ def test_what_was_written_is_read_back_as_it_was(folder: Path) -> None:
 
 def test_a_trial_that_measured_nothing_is_read_back_as_it_was(tmp_path: Path) -> None:
     told = device("a", 600_000.0)
-    bare = replace(told.trials[0], offered_pps=None, tx=None, rx=None, send=None, books=None, cpu={})
+    bare = replace(told.trials[0], offered_pps=None, tx=None, rx=None, send=None, counters=None, cpu={})
     write_forward(tmp_path / "run", record(replace(told, trials=(bare,))))
     run = read_forward(tmp_path / "run")
     assert run.result.trials == (bare,)
@@ -59,7 +60,7 @@ def test_load_opens_a_forwarding_test(folder: Path) -> None:
     assert isinstance(run, ForwardRun)
     trials = run.trials
     assert len(trials) == len(run.result.trials)
-    assert set(trials["verdict"]) == {"measured", "refused"}
+    assert set(trials["verdict"]) == {"valid", "invalid"}
     assert (trials["sent"] == trials["received"] + trials["lost"]).all()
 
 
@@ -67,7 +68,7 @@ def test_the_tables_need_no_wavebed(folder: Path) -> None:
     trials = pq.read_table(folder / "series" / "trials.parquet").to_pylist()
     assert trials[0]["sizes_bytes"] == [1518]
     assert trials[0]["tx_port_tx_packets"] == trials[0]["sent"] == trials[0]["send_frames"]
-    refused = [row for row in trials if row["verdict"] == "refused"]
+    refused = [row for row in trials if row["verdict"] == "invalid"]
     assert {row["refusals"][0]["code"] for row in refused} == {"super_packets"}
     sizes = pq.read_table(folder / "series" / "sizes.parquet").to_pylist()
     assert {"trial": 0, "size_bytes": 1518, "frames": trials[0]["received"]} in sizes
@@ -89,7 +90,7 @@ def test_outputs_of_other_tools_are_kept_compressed(folder: Path) -> None:
 
 def test_run_json_says_what_it_is(folder: Path) -> None:
     told = json.loads((folder / "run.json").read_text())
-    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 1, "in part")
+    assert (told["kind"], told["schema"], told["verdict"]) == ("forward", 2, "suspect")
     assert told["result"]["device"] == "a"
     assert told["result"]["settings"]["seed"] == 1
     assert told["result"]["trials"] == []
@@ -116,11 +117,11 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, r"is of schema 2; this wavebed reads schema 1"),
+        ({"schema": 3}, r"is of schema 3; this wavebed reads schema 2"),
         ({"kind": "other"}, r"is not a forwarding test"),
         (
             {"result": {"version": 1}},
-            r"is not as documented \(the value: DeviceResult is missing .*the results are not",
+            r"is not as documented .*missing required field .*the results are not",
         ),
         ({"versions": []}, r"is not as documented .*versions is a list"),
     ],
@@ -137,6 +138,15 @@ def test_a_folder_that_cannot_be_read_is_told_in_one_line(
 def test_a_missing_table_is_told(folder: Path) -> None:
     (folder / "series" / "sizes.parquet").unlink()
     with pytest.raises(UserError, match=r"sizes.parquet: is not there: the results are not whole"):
+        assert read_forward(folder).result
+
+
+def test_a_row_that_is_no_trial_is_told_in_one_line(folder: Path) -> None:
+    file = folder / "series" / "trials.parquet"
+    table = pq.read_table(file)
+    purposes = pa.nulls(len(table), pa.string())
+    pq.write_table(table.set_column(table.schema.get_field_index("purpose"), "purpose", purposes), file)
+    with pytest.raises(UserError, match=r"run: trials: purpose: expected `str`, got `null`: the results are not whole"):
         assert read_forward(folder).result
 
 

@@ -1,16 +1,17 @@
-"""A forwarding test from its order to its folder: the real test between faked ports, in virtual time."""
+"""A forwarding test from its specification to its folder: the real test between faked ports, in virtual time."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports
 from tests.forked import forked
+from msgspec.structs import replace
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
@@ -20,12 +21,12 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, TrialBegun, TrialStored
 from wavebed.experiment.journal import read_journal
 from wavebed.experiment.machine_lock import VARIABLE, measuring
-from wavebed.forward.command import Order, RealPorts, Wish, parse_wish
+from wavebed.forward.command import ForwardOptions, ForwardSpec, RealPorts, parse_options
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import PortInfo, Span
 from wavebed.forward.read import read_forward
 from wavebed.forward.record import ForwardRecord
-from wavebed.forward.run import Outcome, measure, run_order
+from wavebed.forward.run import Outcome, measure, run_spec
 from wavebed.forward.session import Setup, _layout
 from wavebed.forward.tell import Teller
 from wavebed.forward.verdicts import verdict_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-WISH = Wish(tx="a", rx="b", link_speed="100mbit", sizes="64,1518", quick=True, name="router")
+OPTIONS = ForwardOptions(tx="a", rx="b", link_speed="100mbit", sizes="64,1518", quick=True, name="router")
 
 
 @dataclass
@@ -72,13 +73,13 @@ def setup_of(device: FakeDevice, **more: object) -> Setup:
     return Setup(tx, rx, layout, "external", **more)  # type: ignore[arg-type]
 
 
-def order_of(**changes: object) -> Order:
-    return parse_wish(replace(WISH, **changes))  # type: ignore[arg-type]
+def spec_of(**changes: object) -> ForwardSpec:
+    return parse_options(replace(OPTIONS, **changes))  # type: ignore[arg-type]
 
 
 def test_the_plan_is_said_first_and_then_every_part_with_the_time_left() -> None:
     heard = Heard()
-    result, interrupted = measure(order_of(), setup_of(FakeDevice(capacity_pps=60_000)), Teller(heard), {})
+    result, interrupted = measure(spec_of(), setup_of(FakeDevice(capacity_pps=60_000)), Teller(heard), {})
     assert not interrupted
     assert len(heard.notes) == 1
     assert heard.notes[0].startswith("plan: about")
@@ -108,7 +109,7 @@ def test_an_interrupted_test_keeps_the_parts_that_were_whole() -> None:
         return real(*given, **more)  # type: ignore[arg-type]
 
     setup.tx.send = send  # type: ignore[method-assign]
-    result, interrupted = measure(order_of(), setup, Teller(heard), {})
+    result, interrupted = measure(spec_of(), setup, Teller(heard), {})
     assert interrupted
     assert [one.code for one in result.refusals] == ["interrupted"]
     assert [one.name for one in result.overload] == ["throughput", "overload"]
@@ -126,7 +127,7 @@ def test_ctrl_c_between_two_trials_ends_the_test_as_well() -> None:
 
         go_on = step
 
-    result, interrupted = measure(order_of(), setup, Teller(Interrupting()), {})
+    result, interrupted = measure(spec_of(), setup, Teller(Interrupting()), {})
     assert interrupted
     assert [one.code for one in result.refusals] == ["interrupted"]
     assert all(one.received is not None for one in result.overload)
@@ -135,7 +136,7 @@ def test_ctrl_c_between_two_trials_ends_the_test_as_well() -> None:
 def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> None:
     lost = iter(range(0, 10_000, 5))
     setup = setup_of(FakeDevice(capacity_pps=60_000), overruns=lambda: next(lost))
-    result, _ = measure(order_of(tests="overload"), setup, Teller(Heard()), {})
+    result, _ = measure(spec_of(tests="overload"), setup, Teller(Heard()), {})
     assert all(one.received is None for one in result.overload)
     assert "the ring of the receiving port was full 5 times" in result.overload[0].refusals[0].reason
 
@@ -157,11 +158,11 @@ def test_another_run_on_the_machine_is_a_doubt(tmp_path: Path, monkeypatch: pyte
     os.close(write)
     assert os.read(read, 4) == b"held"
     os.close(read)
-    result, _ = measure(order_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
+    result, _ = measure(spec_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
     os.kill(other, signal.SIGKILL)
     os.waitpid(other, 0)
     assert result.doubts.count(f"another run measured at the same time (process {other})") == 1
-    result, _ = measure(order_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
+    result, _ = measure(spec_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
     assert not any("another run" in doubt for doubt in result.doubts)
 
 
@@ -169,7 +170,7 @@ def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     from contextlib import contextmanager
 
     @contextmanager
-    def set_up(order: Order):
+    def set_up(spec: ForwardSpec):
         yield setup_of(device)
 
     monkeypatch.setattr(run_module, "set_up", set_up)
@@ -177,7 +178,7 @@ def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
 
 def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> Outcome:
     in_fake(monkeypatch, device)
-    return run_order(order_of(tests="overload"), tmp_path / "run", ["wavebed", "forward"], Heard())
+    return run_spec(spec_of(tests="overload"), tmp_path / "run", ["wavebed", "forward"], Heard())
 
 
 def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +190,7 @@ def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pyt
     assert "0.0600" in text
     assert f"results: {tmp_path / 'run'}" in text
     told = json.loads(outcome.as_json())
-    assert told["verdict"] == "measured"
+    assert told["verdict"] == "valid"
     assert told["result"]["overload"][1]["received"]["pps"] == pytest.approx(60_000, rel=0.01)
     assert told["result"]["trials"] == []
     events = read_journal(tmp_path / "run")
@@ -204,7 +205,7 @@ def test_a_device_that_floods_is_refused_with_the_reason(tmp_path: Path, monkeyp
     outcome = done(tmp_path, monkeypatch, FakeDevice(super_packets=True))
     assert not outcome.measured
     assert "refused (" in outcome.as_text()
-    assert json.loads(outcome.as_json())["verdict"] == "refused"
+    assert json.loads(outcome.as_json())["verdict"] == "invalid"
 
 
 def test_a_device_that_cannot_be_reached_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,14 +216,14 @@ def test_a_device_that_cannot_be_reached_leaves_no_folder(tmp_path: Path, monkey
 
     monkeypatch.setattr(FakePort, "resolve", deaf)
     with pytest.raises(WavebedError, match="does not answer"):
-        run_order(order_of(), tmp_path / "run", [], Heard())
+        run_spec(spec_of(), tmp_path / "run", [], Heard())
     assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_holds_something_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     (tmp_path / "note").write_text("x")
     with pytest.raises(UserError, match="name a new folder"):
-        run_order(order_of(), tmp_path, [], Heard())
+        run_spec(spec_of(), tmp_path, [], Heard())
 
 
 # ---- addresses of real ports ----
@@ -235,14 +236,14 @@ class PortWith(FakePort):
         return replace(super().describe(), addresses=self.addresses)
 
 
-def layout_of(own: tuple[str, ...], **wish: object) -> Layout:
+def layout_of(own: tuple[str, ...], **options: object) -> Layout:
     tx, rx = fake_ports(FakeDevice())
     mine = PortWith(tx.world, "a", 0)
     mine.addresses = own
     bare = PortWith(rx.world, "b", 1)
-    order = parse_wish(Wish(tx="a", rx="b", **wish))  # type: ignore[arg-type]
-    assert isinstance(order.target, RealPorts)
-    return _layout(order, order.target.tx, mine, bare)
+    spec = parse_options(ForwardOptions(tx="a", rx="b", **options))  # type: ignore[arg-type]
+    assert isinstance(spec.target, RealPorts)
+    return _layout(spec, spec.target.tx, mine, bare)
 
 
 def test_test_addresses_are_those_of_the_ports_or_of_rfc_2544() -> None:
@@ -264,7 +265,7 @@ def test_a_gateway_that_no_source_is_a_neighbour_of_is_refused() -> None:
 
 
 def ends_in(part: str, how: Callable[[], None]) -> type[Heard]:
-    """Return a speaker that does this when a part begins."""
+    """Return a progress that does this when a part begins."""
 
     class Ending(Heard):
         def step(self, text: str, left_s: float) -> None:
@@ -277,7 +278,7 @@ def ends_in(part: str, how: Callable[[], None]) -> type[Heard]:
 
 def broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, how: Callable[[], None]) -> None:
     in_fake(monkeypatch, FakeDevice(capacity_pps=60_000))
-    run_order(order_of(), tmp_path / "run", ["wavebed", "forward"], ends_in(part, how)())
+    run_spec(spec_of(), tmp_path / "run", ["wavebed", "forward"], ends_in(part, how)())
 
 
 def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
@@ -294,7 +295,7 @@ def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
     last = read_journal(tmp_path / "run")[-1]
     assert isinstance(last, TrialBegun)
     assert last.trial == "search 64"
-    assert verdict_of(result) == "in part"
+    assert verdict_of(result) == "suspect"
     said = "the test did not reach its end"
     assert main(["report", str(tmp_path / "run")]) == 0
     assert said in (tmp_path / "run/report.html").read_text()
@@ -312,7 +313,7 @@ def test_a_test_killed_before_its_first_part_ended_leaves_no_empty_folder(
     )
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     result = read_forward(tmp_path / "run").result
-    assert (result.overload, verdict_of(result)) == ((), "refused")
+    assert (result.overload, verdict_of(result)) == ((), "invalid")
 
 
 def test_a_disk_that_fills_up_leaves_the_parts_that_had_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

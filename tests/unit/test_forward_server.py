@@ -161,11 +161,11 @@ def test_a_name_that_is_no_interface_starts_nothing(tmp_path: Path, name: str) -
         b"GET / HTTP/1.1\n",
         b"[]\n",
         b"{}\n",
-        b'{"version": 1, "token": "correct horse", "interface": "lo", "more": 1}\n',
-        b'{"version": 2, "token": "correct horse", "interface": "lo"}\n',
-        b'{"version": 1, "token": 5, "interface": "lo"}\n',
-        b'{"version": 1, "token": "\\ud800", "interface": "lo"}\n',
-        b'{"version": 1, "token": "correct horse", "interface": "\\ud800"}\n',
+        b'{"version": 2, "token": "correct horse", "interface": "lo", "more": 1}\n',
+        b'{"version": 1, "token": "correct horse", "interface": "lo"}\n',
+        b'{"version": 2, "token": 5, "interface": "lo"}\n',
+        b'{"version": 2, "token": "\\ud800", "interface": "lo"}\n',
+        b'{"version": 2, "token": "correct horse", "interface": "\\ud800"}\n',
         b"[" * 50_000 + b"\n",
         b"\xff\xfe\n",
     ],
@@ -225,7 +225,7 @@ def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:
 def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Path) -> None:
     started = Started(tmp_path)
     with serving(started) as server, socket.create_connection(server.address, timeout=10) as client:
-        client.sendall(json.dumps({"version": 1, "token": TOKEN, "interface": "lo"}).encode() + b"\n")
+        client.sendall(json.dumps({"version": 2, "token": TOKEN, "interface": "lo"}).encode() + b"\n")
         reading = client.makefile("rb")
         assert json.loads(reading.readline()) == {"ok": {}}
         client.sendall(b'{"do": "send"}\n')

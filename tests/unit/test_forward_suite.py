@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from forward_fakes import FakeDevice, fake_tester
 from forward_result_example import port
 from forward_simulated import SimulatedTester
+from msgspec.structs import replace
 
 from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult
@@ -23,7 +23,8 @@ QUICK = replace(ForwardSettings(link_mbps=1000.0, sizes_bytes=(64, 1518)).quick(
 def of_fake(device: FakeDevice, settings: ForwardSettings = QUICK, heard: list[Event] | None = None) -> DeviceResult:
     tester = fake_tester(device)
     world = tester._tx.world  # type: ignore[attr-defined]
-    return run_suite(tester, settings, ABOUT, None if heard is None else heard.append, lambda: world.now_ns / 1e9)
+    emit = ([] if heard is None else heard).append
+    return run_suite(tester, settings, ABOUT, emit, lambda: world.now_ns / 1e9)
 
 
 def test_a_device_of_known_capacity_gets_every_part() -> None:
@@ -40,8 +41,8 @@ def test_a_device_of_known_capacity_gets_every_part() -> None:
     assert [one.name for one in result.overload] == ["throughput", "overload"]
     assert result.overload[1].received is not None
     assert result.overload[1].received.pps == pytest.approx(400_300)
-    assert [one.name for one in result.ladders] == ["64", "1518"]
-    assert len(result.latency) == 2 * len(QUICK.latency_shares)
+    assert [one.name for one in result.loss_rates] == ["64", "1518"]
+    assert len(result.latency) == 2 * len(QUICK.latency_fractions)
     assert result.latency[0].typical_s == pytest.approx(20e-6, rel=0.02)
     assert result.bursts[0].corrected_buffer_frames == pytest.approx(300, rel=0.05)
     assert result.refusals == ()
@@ -58,7 +59,7 @@ def test_a_result_survives_json() -> None:
 
 def test_the_first_trial_of_each_size_keeps_a_sample() -> None:
     result = of_fake(FakeDevice(capacity_pps=400_000))
-    sampled = [trial for trial in result.trials if trial.books and trial.books.sample]
+    sampled = [trial for trial in result.trials if trial.counters and trial.counters.sample]
     assert sorted({trial.sizes_bytes for trial in sampled}) == sorted({trial.sizes_bytes for trial in result.trials})
     assert len(sampled) == 3
 
@@ -106,7 +107,7 @@ def test_each_part_can_be_asked_for_alone(part) -> None:
         "search": result.sizes,
         "imix": result.sizes,
         "overload": result.overload,
-        "ladder": result.ladders,
+        "loss-rate": result.loss_rates,
         "latency": result.latency,
         "burst": result.bursts,
     }
@@ -161,10 +162,10 @@ def test_without_a_loss_free_rate_delays_are_not_measured_and_that_is_said() -> 
 
 def test_later_parts_ask_for_no_more_than_the_tester_reached_in_the_search() -> None:
     tester = SimulatedTester(4e5, reach_pps=7e5)
-    settings = replace(QUICK, parts=("search", "ladder"), sizes_bytes=(64,), ladder_sizes_bytes=(64,))
+    settings = replace(QUICK, parts=("search", "loss-rate"), sizes_bytes=(64,), loss_rate_sizes_bytes=(64,))
     result = run_suite(tester, settings, ABOUT, clock=tester.clock)
-    assert result.ladders[0].maximum.pps <= 7e5
-    assert all(step.refusal is None for step in result.ladders[0].steps)
+    assert result.loss_rates[0].maximum.pps <= 7e5
+    assert all(step.refusal is None for step in result.loss_rates[0].steps)
 
 
 def test_the_full_goals_run_as_well() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_example import HEADERS, device
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.table_text import comparison_text
@@ -47,7 +47,7 @@ def test_devices_whose_intervals_do_not_overlap_have_a_rank_each() -> None:
     assert ranks(results) == [(3, 3, 3), (1, 1, 1), (2, 2, 2)]
 
 
-def test_devices_whose_intervals_overlap_share_their_ranks() -> None:
+def test_devices_whose_intervals_overlap_fraction_their_ranks() -> None:
     results = [with_rates("a", (10, 21)), with_rates("b", (30, 31)), with_rates("c", (20, 25))]
     assert ranks(results) == [(3, 2, 3), (1, 1, 1), (2, 2, 3)]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_example import device, rates
+from msgspec.structs import replace
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
@@ -18,7 +18,7 @@ from wavebed.forward.model import Refusal, Trial
 from wavebed.forward.read import read_forward
 from wavebed.forward.tables import compare
 from wavebed.load_results import load
-from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, order_of, repeat, said_plan
+from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, repeat, said_plan, spec_of
 from wavebed.reproduce.small_packets_text import arithmetic_rows, beside_sections, tables_text
 from wavebed.reproduce.small_packets_write import write_reproduction
 from wavebed.stats.intervals import median_interval
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.experiment.events import Event
-    from wavebed.forward.command import Order
+    from wavebed.forward.command import ForwardSpec
 
 
 def trial(pps: float, *refusals: Refusal) -> Trial:
@@ -106,10 +106,10 @@ def test_rounds_that_were_all_refused_give_no_number() -> None:
 
 def test_every_device_is_offered_a_gigabit_at_l1_in_both_sizes() -> None:
     for last in (False, True):
-        order = order_of("nat", quick=True, last=last)
-        assert (order.settings.link_mbps, order.settings.sizes_bytes) == (1000.0, (64, 1518))
-        assert order.settings.overload_repeats == 1
-        assert ("search" in order.settings.parts) == last
+        spec = spec_of("nat", quick=True, last=last)
+        assert (spec.settings.link_mbps, spec.settings.sizes_bytes) == (1000.0, (64, 1518))
+        assert spec.settings.overload_repeats == 1
+        assert ("search" in spec.settings.parts) == last
 
 
 def test_the_plan_says_how_long_and_where_the_gigabit_is_held() -> None:
@@ -162,7 +162,7 @@ def test_a_mistake_is_answered_with_one_line(
 
 
 class Heard:
-    """A speaker that keeps what was said of each small step."""
+    """A progress that keeps what was said of each small step."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -189,22 +189,22 @@ def reproduced(
     made: list[str] = []
 
     @contextmanager
-    def set_up(order: Order):
-        yield order.name
+    def set_up(spec: ForwardSpec):
+        yield spec.name
 
-    def measure(order: Order, setup: str, emit: Callable[[Event], None], raw: dict[str, bytes]):
-        assert setup == order.name
+    def measure(spec: ForwardSpec, setup: str, emit: Callable[[Event], None], raw: dict[str, bytes]):
+        assert setup == spec.name
         emit(RunPlanned(trials=1, expected_s=1.0))
         emit(TrialBegun(trial="overload", number=1, trials=1, left_s=1.0))
         emit(LoadMeasured(trial="overload", offered_pps=None, sent=9, lost=2, refused=False))
         if len(made) == tests and error is not None:
             raise error
-        made.append(order.name)
-        return replace(one_round(1e5 * len(made)), device=order.name), tests is not None and len(made) > tests
+        made.append(spec.name)
+        return replace(one_round(1e5 * len(made)), device=spec.name), tests is not None and len(made) > tests
 
     monkeypatch.setattr("wavebed.reproduce.small_packets.set_up", set_up)
     monkeypatch.setattr("wavebed.reproduce.small_packets.measure", measure)
-    return repeat(quick=True, seed=1, speaker=heard, folder=folder, kinds=("bridge", "xdp"), rounds=2)
+    return repeat(quick=True, seed=1, progress=heard, folder=folder, kinds=("bridge", "xdp"), rounds=2)
 
 
 def test_each_test_of_a_device_is_a_trial_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 from forward_example import device, record
+from msgspec.structs import replace
 
 from wavebed.cli import main
-from wavebed.forward.command import Order, Wish, parse_wish
+from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.report.build import write_forward_report
 from wavebed.forward.write import write_forward
@@ -38,8 +38,8 @@ COMMANDS = [
 ]
 
 
-def parsed() -> Order:
-    return parse_wish(Wish(tx="eth0", peer="peer/eth1", token=SECRET, cpu=f"snmp://{SECRET}@192.0.2.1"))
+def parsed() -> ForwardSpec:
+    return parse_options(ForwardOptions(tx="eth0", peer="peer/eth1", token=SECRET, cpu=f"snmp://{SECRET}@192.0.2.1"))
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:24])
@@ -72,8 +72,8 @@ def test_no_byte_of_a_forwarding_tests_folder_tells_a_secret(tmp_path: Path) -> 
     meter = open_meter(order.cpu)
     meter.close()
     words = [word for command in COMMANDS for word in command]
-    result = dataclasses.replace(device("a", 600_000.0), doubts=(f"the processor is read by {meter!r}",))
-    told = dataclasses.replace(record(result), command_line=("wavebed", "forward", *words))
+    result = replace(device("a", 600_000.0), doubts=(f"the processor is read by {meter!r}",))
+    told = replace(record(result), command_line=("wavebed", "forward", *words))
     write_forward(tmp_path / "run", told, {"said.txt": b"nothing"})
     write_forward_report(tmp_path / "run")
     assert "--token" in (tmp_path / "run" / "report.html").read_text()

@@ -1,4 +1,4 @@
-//! `wavebed-core device KIND IN OUT`: a device made for the forwarding test, as docs/development/port-protocol.md says.
+//! `wavebed-core device KIND IN OUT`: an emulated device of the forwarding test, as docs/development/port-protocol.md says.
 
 use std::io::{self, Write};
 use std::process;
@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// The device to be.
 #[derive(Args, Debug)]
-pub struct Wish {
+pub struct Options {
     /// What forwards.
     kind: Kind,
     /// One interface.
@@ -63,10 +63,10 @@ fn mac(text: &str) -> Result<Mac, String> {
 ///
 /// # Errors
 /// An interface is missing, went down or away, or the machine cannot.
-pub fn run(wish: &Wish) -> Result<i32, Problem> {
-    let ended = check(wish).and_then(|()| match wish.kind {
-        Kind::Xdp => xdp(wish),
-        Kind::Relay => relay(wish),
+pub fn run(options: &Options) -> Result<i32, Problem> {
+    let ended = check(options).and_then(|()| match options.kind {
+        Kind::Xdp => xdp(options),
+        Kind::Relay => relay(options),
     });
     if let Err(problem) = &ended {
         say(&json!({ "error": problem.to_string() }));
@@ -74,27 +74,27 @@ pub fn run(wish: &Wish) -> Result<i32, Problem> {
     ended.map(|()| 0)
 }
 
-fn check(wish: &Wish) -> Result<(), Problem> {
-    for name in [&wish.inside, &wish.outside] {
+fn check(options: &Options) -> Result<(), Problem> {
+    for name in [&options.inside, &options.outside] {
         interface_index(name)
             .map_err(|_| Problem::wrong(format!("{name}: there is no such interface")))?;
     }
-    if wish.inside == wish.outside {
+    if options.inside == options.outside {
         return Err(Problem::wrong("OUT: must be another interface than IN"));
     }
     Ok(())
 }
 
-fn relay(wish: &Wish) -> Result<(), Problem> {
+fn relay(options: &Options) -> Result<(), Problem> {
     let side = |interface, next: Mac| relay::Side {
         interface,
         next_mac: next.0,
     };
     let sides = [
-        side(wish.inside.as_str(), wish.in_next_mac),
-        side(wish.outside.as_str(), wish.out_next_mac),
+        side(options.inside.as_str(), options.in_next_mac),
+        side(options.outside.as_str(), options.out_next_mac),
     ];
-    let mut relay = Relay::open(sides, Duration::from_micros(wish.delay_us))?;
+    let mut relay = Relay::open(sides, Duration::from_micros(options.delay_us))?;
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     thread::spawn(move || {
@@ -110,8 +110,8 @@ fn relay(wish: &Wish) -> Result<(), Problem> {
         .map_err(|error| Problem::failed(error.to_string()))
 }
 
-fn xdp(wish: &Wish) -> Result<(), Problem> {
-    if wish.delay_us > 0 {
+fn xdp(options: &Options) -> Result<(), Problem> {
+    if options.delay_us > 0 {
         return Err(Problem::wrong("--delay-us: only a relay keeps frames"));
     }
     let side = |interface, next: Mac| xdp_device::Side {
@@ -119,8 +119,8 @@ fn xdp(wish: &Wish) -> Result<(), Problem> {
         next_mac: next.0,
     };
     let _device = XdpDevice::attach(
-        side(wish.inside.as_str(), wish.in_next_mac),
-        side(wish.outside.as_str(), wish.out_next_mac),
+        side(options.inside.as_str(), options.in_next_mac),
+        side(options.outside.as_str(), options.out_next_mac),
     )?;
     say(&json!({"ok": {}}));
     // The programs are detached with their descriptors.

@@ -1,6 +1,5 @@
 //! `wavebed-core`: the program behind `wavebed`, which runs laboratories.
 
-mod cell;
 mod check;
 mod confine;
 mod control;
@@ -19,6 +18,7 @@ mod peak;
 mod port;
 mod problem;
 mod ready;
+mod sandbox;
 mod say;
 mod signals;
 mod sysctl;
@@ -54,7 +54,7 @@ enum Job {
     /// Check laboratory files, one per line of standard input; the answers are one JSON object per line.
     Check,
     /// Run a command in namespaces of its own, of which nothing is left afterwards.
-    Cell {
+    Sandbox {
         /// The program and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<String>,
@@ -68,7 +68,7 @@ enum Job {
         core: Option<usize>,
     },
     /// Be a device that forwards frames between two interfaces, until standard input ends.
-    Device(device::Wish),
+    Device(device::Options),
     /// Check what this machine supports, and print the remedy for each failed check.
     Doctor {
         /// Print one JSON object.
@@ -88,9 +88,9 @@ fn main() {
         Job::Lab { file, control } => front::run(&file, control),
         Job::Peak { file } => peak::run(&file),
         Job::Check => check::run(),
-        Job::Cell { command } => cell::run(&command),
+        Job::Sandbox { command } => sandbox::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
-        Job::Device(wish) => device::run(&wish),
+        Job::Device(options) => device::run(&options),
         Job::Doctor { json } => doctor::examine(json),
         Job::List { json } => list_running(json),
     };

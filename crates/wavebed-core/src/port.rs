@@ -153,14 +153,14 @@ impl Port {
             }
             Request::Resolve(resolve) => self.resolve(&resolve),
             Request::Receive(receive) => self.receive(&receive),
-            Request::Books {} => self.books(),
+            Request::FrameCounters {} => self.frame_counters(),
             Request::Send(send) => self.send(&send),
             Request::Release {} => {
                 self.receiver = None;
                 self.sender = None;
                 Ok(json!({}))
             }
-            Request::Ceiling(wish) => ceiling::measure(&wish, &self.stop),
+            Request::Ceiling(request) => ceiling::measure(&request, &self.stop),
         }
     }
 
@@ -176,46 +176,48 @@ impl Port {
         self.interface()?.mac.ok_or_else(missing)
     }
 
-    fn resolve(&self, wish: &Resolve) -> Answer {
+    fn resolve(&self, request: &Resolve) -> Answer {
         let search = Search {
             interface: &self.name,
             mac: self.mac()?,
-            address: wish.address,
-            source: wish.source,
-            vlan: wish.vlan,
-            timeout_ns: wish.timeout_ns,
+            address: request.address,
+            source: request.source,
+            vlan: request.vlan,
+            timeout_ns: request.timeout_ns,
         };
         Ok(json!({ "mac": mac_text(search.run().map_err(Refusal::from)?) }))
     }
 
-    fn receive(&mut self, wish: &Receive) -> Answer {
-        let frames = frames(&wish.frames)?;
+    fn receive(&mut self, request: &Receive) -> Answer {
+        let frames = frames(&request.frames)?;
         self.interface()?;
         let attached = self.receiver.as_ref().map(|receiver| receiver.kind());
-        if attached.is_none() || wish.receiver.is_some_and(|kind| attached != Some(kind)) {
+        if attached.is_none() || request.receiver.is_some_and(|kind| attached != Some(kind)) {
             self.receiver = None;
-            self.receiver = Some(bindings::open_receiver(&self.name, wish.receiver)?);
+            self.receiver = Some(bindings::open_receiver(&self.name, request.receiver)?);
         }
         let receiver = self.receiver.as_mut().expect("just opened");
         receiver
-            .open_books(&frames, wish.trial, wish.sample)
+            .start_trial(&frames, request.trial, request.sample)
             .map_err(|error| cannot_or_failed(&error))?;
         Ok(json!({ "receiver": receiver.kind() }))
     }
 
-    fn books(&mut self) -> Answer {
+    fn frame_counters(&mut self) -> Answer {
         let Some(receiver) = &mut self.receiver else {
             return Err(Refusal::wrong(
-                "books: nothing is received: send `receive` first",
+                "frame_counters: nothing is received: send `receive` first",
             ));
         };
-        let books = receiver.books().map_err(|error| cannot_or_failed(&error))?;
-        Ok(json!(books))
+        let counters = receiver
+            .counters()
+            .map_err(|error| cannot_or_failed(&error))?;
+        Ok(json!(counters))
     }
 
-    fn send(&mut self, wish: &Send) -> Answer {
-        let frames = frames(&wish.frames)?;
-        let interval_q32 = match wish.rate_pps {
+    fn send(&mut self, request: &Send) -> Answer {
+        let frames = frames(&request.frames)?;
+        let interval_q32 = match request.rate_pps {
             None => 0,
             Some(rate) => interval_q32(rate).ok_or_else(|| {
                 Refusal::wrong(format!(
@@ -223,14 +225,14 @@ impl Port {
                 ))
             })?,
         };
-        if !(1..=64).contains(&wish.batch) {
+        if !(1..=64).contains(&request.batch) {
             return Err(Refusal::wrong(format!(
                 "batch: {} is not within 1 and 64",
-                wish.batch
+                request.batch
             )));
         }
         let interface = self.interface()?;
-        check_mtu(&wish.frames, &interface)?;
+        check_mtu(&request.frames, &interface)?;
         if !interface.up {
             return Err(Refusal::failed(format!(
                 "{}: the interface is down",
@@ -240,16 +242,16 @@ impl Port {
         let work = |sender: &mut dyn Sender| {
             let start_ns = clock::monotonic_ns() + LEAD_NS;
             let job = Job {
-                trial: wish.trial,
-                frames: wish.count,
+                trial: request.trial,
+                frames: request.count,
                 interval_q32,
-                batch: wish.batch,
+                batch: request.batch,
                 start_ns,
-                deadline_ns: start_ns.saturating_add(wish.deadline_ns),
+                deadline_ns: start_ns.saturating_add(request.deadline_ns),
             };
             sender.send(&frames, &job, &self.stop)
         };
-        let (kind, sent) = bindings::send(&self.name, wish.sender, &mut self.sender, work)?;
+        let (kind, sent) = bindings::send(&self.name, request.sender, &mut self.sender, work)?;
         let mut answer = json!(sent);
         answer["sender"] = json!(kind);
         Ok(answer)

@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut sender = LiveFrames::open("left")?;
     for trial in 0..5 {
         println!("floor {:.0} ns a frame", floor()?);
-        receiver.open_books(&frames, trial, 0)?;
+        receiver.start_trial(&frames, trial, 0)?;
         let start_ns = monotonic_ns();
         let job = Job {
             trial,
@@ -102,16 +102,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             deadline_ns: start_ns + 5_000_000_000,
         };
         let sent = sender.send(&frames, &job, &AtomicBool::new(false))?;
-        let books = receiver.books()?;
+        let counters = receiver.counters()?;
         #[expect(clippy::cast_precision_loss, reason = "a rate to print")]
         let mpps = |count: u64| count as f64 * 1e3 / sent.took_ns as f64;
         println!(
             "ours {:.0} ns a frame: sent {:.3} Mpps, received {:.3} Mpps, {} refused, {} lost",
             1e3 / mpps(sent.frames),
             mpps(sent.frames),
-            mpps(books.unique),
+            mpps(counters.unique),
             sent.refused,
-            sent.frames - books.unique
+            sent.frames - counters.unique
         );
     }
     pace(&frames, &mut receiver, &mut sender)
@@ -124,7 +124,7 @@ fn pace(
     sender: &mut LiveFrames,
 ) -> Result<(), Box<dyn std::error::Error>> {
     for (trial, batch) in (5..).zip([1, 8, 32]) {
-        receiver.open_books(frames, trial, 0)?;
+        receiver.start_trial(frames, trial, 0)?;
         let start_ns = monotonic_ns() + 200_000_000;
         let job = Job {
             trial,
@@ -135,10 +135,10 @@ fn pace(
             deadline_ns: start_ns + 5_000_000_000,
         };
         let sent = sender.send(frames, &job, &AtomicBool::new(false))?;
-        let books = receiver.books()?;
+        let counters = receiver.counters()?;
         println!(
             "batches of {batch} at 1.488 Mpps: {sent:?}, {} received",
-            books.unique
+            counters.unique
         );
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! The books of a receiving port.
+//! The frame counters of a receiving port.
 //!
 //! How a frame is classed, in this order, by every receiver alike:
 //!
 //! 1. What [`crate::frame::read`] takes for no test frame is `foreign`.
-//! 2. Another trial than that of the books: `other_trial`.
+//! 2. Another trial than the one that is counted: `other_trial`.
 //! 3. Its UDP payload has not the length of the row of its number ([`crate::frame::Header::payload_length`] of
 //!    [`crate::frame::Frames::row`]): `damaged`. So is a super-packet.
 //! 4. A number [`WINDOW`] or more below the highest so far: `stale`.
@@ -21,10 +21,10 @@ use crate::histogram::Histogram;
 /// How far back a duplicate is recognised: frames of one trial.
 pub const WINDOW: u64 = 1 << 20;
 
-/// What came in since the books were opened. Every frame that the port saw is in exactly one of `unique`, `duplicates`,
+/// Frames that came in since the trial started. Every frame that the port saw is in exactly one of `unique`, `duplicates`,
 /// `stale`, `other_trial`, `damaged` and `foreign`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Books {
+pub struct FrameCounters {
     /// Frames of this trial, each number once.
     pub unique: u64,
     /// Frames of this trial that had come before.
@@ -71,13 +71,13 @@ pub struct Sample {
 /// So much of a sampled frame is kept, bytes: all headers, the stamp, and some of what follows.
 pub const SAMPLE_BYTES: usize = 128;
 
-/// Keeps the books of a trial in user space.
+/// Counts the frames of a trial in user space.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     frames: Frames,
     trial: u16,
     sample: usize,
-    books: Books,
+    counters: FrameCounters,
     sizes: BTreeMap<u32, u64>,
     latency: Histogram,
     window: Window,
@@ -86,13 +86,13 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Empty books: `frames` of trial `trial` are expected; the first `sample` test frames are kept.
+    /// Counters at zero: `frames` of trial `trial` are expected; the first `sample` test frames are kept.
     #[must_use]
     pub fn new(frames: &Frames, trial: u16, sample: u32) -> Self {
         Self {
             trial,
             sample: sample as usize,
-            books: Books::default(),
+            counters: FrameCounters::default(),
             sizes: BTreeMap::new(),
             latency: Histogram::default(),
             window: Window::default(),
@@ -109,19 +109,19 @@ impl Accounts {
     /// Never: 4 is short.
     pub fn see(&mut self, bytes: &[u8], length: u32, now_ns: u64) {
         let Some(seen) = read(bytes) else {
-            self.books.foreign += 1;
+            self.counters.foreign += 1;
             return;
         };
         if seen.stamp.trial != self.trial {
-            self.books.other_trial += 1;
+            self.counters.other_trial += 1;
             return;
         }
         let size = length + u32::try_from(FCS_BYTES).expect("4");
         *self.sizes.entry(size).or_default() += 1;
-        self.books.first_ns.get_or_insert(now_ns);
-        self.books.last_ns = Some(now_ns);
-        if self.books.sample.len() < self.sample {
-            self.books.sample.push(Sample {
+        self.counters.first_ns.get_or_insert(now_ns);
+        self.counters.last_ns = Some(now_ns);
+        if self.counters.sample.len() < self.sample {
+            self.counters.sample.push(Sample {
                 time_ns: now_ns,
                 length,
                 hex: hexadecimal(&bytes[..bytes.len().min(SAMPLE_BYTES)]),
@@ -131,24 +131,24 @@ impl Accounts {
             number, time_ns, ..
         } = seen.stamp;
         if seen.payload_length != self.frames.row(number).payload_length() {
-            self.books.damaged += 1;
+            self.counters.damaged += 1;
             return;
         }
         match self.window.enter(number) {
             Entry::New => self.new_frame(number, now_ns.saturating_sub(time_ns)),
-            Entry::Again => self.books.duplicates += 1,
-            Entry::TooOld => self.books.stale += 1,
+            Entry::Again => self.counters.duplicates += 1,
+            Entry::TooOld => self.counters.stale += 1,
         }
     }
 
     fn new_frame(&mut self, number: u64, delay_ns: u64) {
-        self.books.unique += 1;
+        self.counters.unique += 1;
         self.latency.add(delay_ns);
         let flow = number % self.ahead.len() as u64;
         #[expect(clippy::cast_possible_truncation, reason = "below a number of flows")]
         let ahead = &mut self.ahead[flow as usize];
         if number < *ahead {
-            self.books.reordered += 1;
+            self.counters.reordered += 1;
         } else {
             *ahead = number + 1;
         }
@@ -156,19 +156,19 @@ impl Accounts {
 
     /// Counts frames that the receiver knows it has lost.
     pub fn lose(&mut self, frames: u64) {
-        self.books.receiver_lost += frames;
+        self.counters.receiver_lost += frames;
     }
 
-    /// The books so far.
+    /// The counters so far.
     #[must_use]
-    pub fn books(&self) -> Books {
+    pub fn counters(&self) -> FrameCounters {
         let range = self.latency.range();
-        Books {
+        FrameCounters {
             sizes: self.sizes.clone(),
             latency: self.latency.counts(),
             latency_min_ns: range.map(|(least, _)| least),
             latency_max_ns: range.map(|(_, greatest)| greatest),
-            ..self.books.clone()
+            ..self.counters.clone()
         }
     }
 }

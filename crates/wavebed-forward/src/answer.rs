@@ -101,9 +101,9 @@ pub enum NotFound {
     /// The addresses cannot belong together.
     #[error("address: {0} and the source {1} are of different families")]
     Families(IpAddr, IpAddr),
-    /// Nobody said anything.
+    /// Nobody answered.
     #[error("address: nobody at {interface} answers for {address} within {waited_ms} ms")]
-    Silence {
+    NoAnswer {
         /// Where it was asked.
         interface: String,
         /// For whom.
@@ -148,7 +148,7 @@ impl Search<'_> {
         loop {
             let now = clock::monotonic_ns();
             if now >= end {
-                return Err(NotFound::Silence {
+                return Err(NotFound::NoAnswer {
                     interface: self.interface.to_owned(),
                     address: self.address,
                     waited_ms: self.timeout_ns / 1_000_000,
@@ -233,7 +233,7 @@ mod tests {
             let nobody = search("198.18.1.18", "198.18.1.1", None, 20_000_000).run();
             assert!(matches!(
                 nobody,
-                Err(NotFound::Silence { waited_ms: 20, .. })
+                Err(NotFound::NoAnswer { waited_ms: 20, .. })
             ));
             drop(answerer);
             let gone = search("198.18.1.17", "198.18.1.1", None, 20_000_000).run();

@@ -1,4 +1,4 @@
-//! The tester of `wavebed forward`: frames, who sends them, who counts them, and the books of both.
+//! The tester of `wavebed forward`: frames, who sends them, who counts them, and the counters of both.
 //!
 //! A frame carries its number, the time it left and the number of its trial in 18 bytes, so that the receiving
 //! port can tell loss, duplicates, reordering and delay without knowing anything else.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::account::Books;
+use crate::account::FrameCounters;
 use crate::frame::Frames;
 
 /// The ways to receive, best first.
@@ -22,15 +22,15 @@ pub trait Receiver {
     /// Which way it is.
     fn kind(&self) -> ReceiverKind;
 
-    /// Opens new books: `frames` of trial `trial` are expected; the first `sample` of them are kept.
+    /// Starts the counters of a trial at zero: `frames` of trial `trial` are expected; the first `sample` of them are kept.
     ///
     /// # Errors
     /// The interface went away, or the kernel refuses.
-    fn open_books(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()>;
+    fn start_trial(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()>;
 
-    /// The books so far. Frames that come later are still counted.
+    /// The counters so far. Frames that come later are still counted.
     ///
     /// # Errors
     /// The interface went away.
-    fn books(&mut self) -> wavebed_os::Result<Books>;
+    fn counters(&mut self) -> wavebed_os::Result<FrameCounters>;
 }

@@ -13,7 +13,7 @@ use wavebed_os::clock::realtime_offset_ns;
 use wavebed_os::netlink::interface_index;
 use wavebed_os::packet_ring::{BlockRing, Captured, VlanTag};
 
-use crate::account::{Accounts, Books};
+use crate::account::{Accounts, FrameCounters};
 use crate::frame::Frames;
 use crate::receiver::{Receiver, ReceiverKind};
 
@@ -56,7 +56,7 @@ struct State {
     seen: u64,
     /// Frames that must have been seen, when the owner waits for that.
     awaited: Awaited,
-    /// Of `dropped`: those that are in the books, or were before them.
+    /// Of `dropped`: those that are counted, or came before the trial.
     booked: u64,
     fault: Option<(&'static str, Option<i32>)>,
     stop: bool,
@@ -133,7 +133,7 @@ impl Receiver for RxRing {
         ReceiverKind::RxRing
     }
 
-    fn open_books(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()> {
+    fn start_trial(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()> {
         if interface_index(&self.interface)? != self.index {
             return Err(self.error(
                 "find again",
@@ -147,16 +147,16 @@ impl Receiver for RxRing {
         Ok(())
     }
 
-    fn books(&mut self) -> wavebed_os::Result<Books> {
+    fn counters(&mut self) -> wavebed_os::Result<FrameCounters> {
         let mut state = self.settle()?;
         let lost = state.dropped - state.booked;
         state.booked = state.dropped;
         Ok(state
             .accounts
             .as_mut()
-            .map_or_else(Books::default, |accounts| {
+            .map_or_else(FrameCounters::default, |accounts| {
                 accounts.lose(lost);
-                accounts.books()
+                accounts.counters()
             }))
     }
 }

@@ -1,4 +1,4 @@
-//! A device made for the purpose: it forwards in the driver, by a BPF program.
+//! An emulated device that forwards in the driver, by a BPF program.
 //!
 //! An interface takes what is redirected to it only if its driver can; a veth only while its peer polls (see
 //! [`crate::live_frames`]).

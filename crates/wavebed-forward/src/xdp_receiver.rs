@@ -1,6 +1,6 @@
 //! Counts frames in the kernel, with a BPF program at the interface.
 //!
-//! Each trial has a program and maps of its own, and takes the place of the one before in one step, so that books are never
+//! Each trial has a program and maps of its own, and takes the place of the one before in one step, so that counters are never
 //! seen half empty.
 //!
 //! What cannot be seen here is what the driver drops before the program runs, and a VLAN tag that the interface takes out
@@ -15,7 +15,7 @@ use wavebed_os::bpf::{Link, Program, XdpMode, possible_processors};
 use wavebed_os::error::Context;
 use wavebed_os::netlink::{Netlink, interface_index};
 
-use crate::account::{Books, SAMPLE_BYTES, Sample, hexadecimal};
+use crate::account::{FrameCounters, SAMPLE_BYTES, Sample, hexadecimal};
 use crate::bpf::count::{
     self, Count, CountMaps, FIRST_SAMPLE_WORD, LATENCY_WORD, PROCESSOR_WORDS, SAMPLE_WORDS,
     SIZES_WORD, SMALL_SIZES,
@@ -37,7 +37,7 @@ pub struct XdpReceiver {
 }
 
 impl XdpReceiver {
-    /// Attaches to `interface` of the calling thread's network namespace. Until books are opened everything passes.
+    /// Attaches to `interface` of the calling thread's network namespace. Until a trial starts every frame passes.
     ///
     /// # Errors
     /// There is no such interface, another program is attached, or the driver has no hook.
@@ -63,7 +63,7 @@ impl Receiver for XdpReceiver {
         }
     }
 
-    fn open_books(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()> {
+    fn start_trial(&mut self, frames: &Frames, trial: u16, sample: u32) -> wavebed_os::Result<()> {
         let maps = CountMaps::new(frames, sample, self.processors)?;
         let program: Program = count::load(frames, trial, &maps)?;
         self.link.replace(&program)?;
@@ -71,57 +71,62 @@ impl Receiver for XdpReceiver {
         Ok(())
     }
 
-    fn books(&mut self) -> wavebed_os::Result<Books> {
+    fn counters(&mut self) -> wavebed_os::Result<FrameCounters> {
         self.netlink
             .counters(self.index)
             .during("count at interface", self.interface.clone())?;
-        Ok(self.trial.as_ref().map_or_else(Books::default, read))
+        Ok(self
+            .trial
+            .as_ref()
+            .map_or_else(FrameCounters::default, read))
     }
 }
 
-/// The books of all processors together.
-fn read(maps: &CountMaps) -> Books {
-    let mut books = Books::default();
+/// The counters of all processors together.
+fn read(maps: &CountMaps) -> FrameCounters {
+    let mut counters = FrameCounters::default();
     for processor in maps
-        .books
+        .counters
         .words()
         .chunks_exact(PROCESSOR_WORDS)
         .take(maps.processors)
     {
-        add(&mut books, processor);
+        add(&mut counters, processor);
     }
     for (size, counter) in maps.sizes.words().iter().enumerate() {
-        enter(&mut books.sizes, size, counter);
+        enter(&mut counters.sizes, size, counter);
     }
-    books.sample = samples(maps);
-    books
+    counters.sample = samples(maps);
+    counters
 }
 
-fn add(books: &mut Books, words: &[AtomicU64]) {
+fn add(counters: &mut FrameCounters, words: &[AtomicU64]) {
     let get = |count: Count| words[count as usize].load(Ordering::Relaxed);
     let some = |count| Some(get(count)).filter(|&value| value != 0);
     let unique = get(Count::Unique);
-    books.unique += unique;
-    books.duplicates += get(Count::Duplicates);
-    books.reordered += get(Count::Reordered);
-    books.stale += get(Count::Stale);
-    books.other_trial += get(Count::OtherTrial);
-    books.damaged += get(Count::Damaged);
-    books.foreign += get(Count::Foreign);
-    books.first_ns = least(books.first_ns, some(Count::First));
-    books.last_ns = books.last_ns.max(some(Count::Last));
+    counters.unique += unique;
+    counters.duplicates += get(Count::Duplicates);
+    counters.reordered += get(Count::Reordered);
+    counters.stale += get(Count::Stale);
+    counters.other_trial += get(Count::OtherTrial);
+    counters.damaged += get(Count::Damaged);
+    counters.foreign += get(Count::Foreign);
+    counters.first_ns = least(counters.first_ns, some(Count::First));
+    counters.last_ns = counters.last_ns.max(some(Count::Last));
     if unique > 0 {
         let shortest = some(Count::LatencyLeast).map(|turned| !turned);
-        books.latency_min_ns = least(books.latency_min_ns, shortest);
-        books.latency_max_ns = books.latency_max_ns.max(Some(get(Count::LatencyGreatest)));
+        counters.latency_min_ns = least(counters.latency_min_ns, shortest);
+        counters.latency_max_ns = counters
+            .latency_max_ns
+            .max(Some(get(Count::LatencyGreatest)));
     }
     let latency = &words[LATENCY_WORD..LATENCY_WORD + BUCKETS];
     for (bucket, counter) in latency.iter().enumerate() {
-        enter(&mut books.latency, bucket, counter);
+        enter(&mut counters.latency, bucket, counter);
     }
     let sizes = &words[SIZES_WORD..SIZES_WORD + SMALL_SIZES];
     for (size, counter) in sizes.iter().enumerate() {
-        enter(&mut books.sizes, size, counter);
+        enter(&mut counters.sizes, size, counter);
     }
 }
 

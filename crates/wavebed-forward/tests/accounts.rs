@@ -1,9 +1,9 @@
-//! The books: whatever a network does to frames, each is in exactly one class, and sent = received + lost.
+//! The counters: whatever a network does to frames, each is in exactly one class, and sent = received + lost.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use wavebed_forward::account::{Accounts, Books, WINDOW};
+use wavebed_forward::account::{Accounts, FrameCounters, WINDOW};
 use wavebed_forward::frame::{FrameSpec, Frames, Range};
 
 const TRIAL: u16 = 7;
@@ -54,21 +54,21 @@ impl Port {
             .see(&self.buffer[..length], length.try_into().unwrap(), now_ns);
     }
 
-    fn all(&mut self, numbers: impl IntoIterator<Item = u64>) -> Books {
+    fn all(&mut self, numbers: impl IntoIterator<Item = u64>) -> FrameCounters {
         for number in numbers {
             self.come(number, TRIAL, 0, 0);
         }
-        self.accounts.books()
+        self.accounts.counters()
     }
 }
 
-fn classes(books: &Books) -> u64 {
-    books.unique
-        + books.duplicates
-        + books.stale
-        + books.other_trial
-        + books.damaged
-        + books.foreign
+fn classes(counters: &FrameCounters) -> u64 {
+    counters.unique
+        + counters.duplicates
+        + counters.stale
+        + counters.other_trial
+        + counters.damaged
+        + counters.foreign
 }
 
 proptest! {
@@ -102,14 +102,14 @@ proptest! {
                 }
             }
         }
-        let books = port.accounts.books();
+        let counters = port.accounts.counters();
         let lost = (0..2000).filter(|number| !unique.contains(number)).count() as u64;
-        prop_assert_eq!(books.unique + lost, 2000);
-        prop_assert_eq!(classes(&books), arrivals.len() as u64);
-        prop_assert_eq!((books.damaged, books.other_trial, books.foreign), (damaged, others, foreign));
-        prop_assert_eq!(books.stale, 0);
-        prop_assert_eq!(books.sizes.values().sum::<u64>(), books.unique + books.duplicates + damaged);
-        prop_assert_eq!(books.latency.values().sum::<u64>(), books.unique);
+        prop_assert_eq!(counters.unique + lost, 2000);
+        prop_assert_eq!(classes(&counters), arrivals.len() as u64);
+        prop_assert_eq!((counters.damaged, counters.other_trial, counters.foreign), (damaged, others, foreign));
+        prop_assert_eq!(counters.stale, 0);
+        prop_assert_eq!(counters.sizes.values().sum::<u64>(), counters.unique + counters.duplicates + damaged);
+        prop_assert_eq!(counters.latency.values().sum::<u64>(), counters.unique);
     }
 
     #[test]
@@ -121,26 +121,35 @@ proptest! {
                 if number >= next { next = number + 1; } else { expected += 1; }
             }
         }
-        let books = Port::new(frames(flows, &[64]), 0).all(order);
-        prop_assert_eq!((books.unique, books.reordered, books.duplicates), (200, expected, 0));
+        let counters = Port::new(frames(flows, &[64]), 0).all(order);
+        prop_assert_eq!((counters.unique, counters.reordered, counters.duplicates), (200, expected, 0));
     }
 }
 
 #[test]
 fn frames_of_different_flows_may_overtake_each_other() {
-    let books = Port::new(frames(2, &[64]), 0).all([1, 0, 3, 2]);
-    assert_eq!((books.unique, books.reordered), (4, 0));
+    let counters = Port::new(frames(2, &[64]), 0).all([1, 0, 3, 2]);
+    assert_eq!((counters.unique, counters.reordered), (4, 0));
 }
 
 #[test]
 fn a_duplicate_is_recognised_within_the_window_and_not_beyond() {
     let mut port = Port::new(frames(1, &[64]), 0);
-    let books = port.all([0, 5, WINDOW - 1, 0]);
-    assert_eq!((books.unique, books.duplicates, books.stale), (3, 1, 0));
-    let books = port.all([WINDOW, 0]);
-    assert_eq!((books.unique, books.duplicates, books.stale), (4, 1, 1));
-    let books = port.all([5, 1]);
-    assert_eq!((books.unique, books.duplicates, books.stale), (5, 2, 1));
+    let counters = port.all([0, 5, WINDOW - 1, 0]);
+    assert_eq!(
+        (counters.unique, counters.duplicates, counters.stale),
+        (3, 1, 0)
+    );
+    let counters = port.all([WINDOW, 0]);
+    assert_eq!(
+        (counters.unique, counters.duplicates, counters.stale),
+        (4, 1, 1)
+    );
+    let counters = port.all([5, 1]);
+    assert_eq!(
+        (counters.unique, counters.duplicates, counters.stale),
+        (5, 2, 1)
+    );
 }
 
 #[test]
@@ -161,45 +170,48 @@ fn places_are_used_again_after_any_jump() {
     let mut seen = port.all([0]).unique;
     for jump in jumps.into_iter().cycle().take(60) {
         number += jump;
-        let books = port.all([number, number - 1, number]);
+        let counters = port.all([number, number - 1, number]);
         // The one before is new unless the jump was a single step.
         seen += if jump == 1 { 1 } else { 2 };
-        assert_eq!(books.unique, seen, "after a jump of {jump}");
+        assert_eq!(counters.unique, seen, "after a jump of {jump}");
     }
-    assert_eq!(classes(&port.accounts.books()), 181);
+    assert_eq!(classes(&port.accounts.counters()), 181);
 }
 
 #[test]
 fn delays_and_times_are_those_of_the_frames() {
     let mut port = Port::new(frames(1, &[64, 1518]), 1);
-    assert_eq!(port.accounts.books(), Books::default());
+    assert_eq!(port.accounts.counters(), FrameCounters::default());
     port.come(0, TRIAL, 1000, 1100);
     port.come(1, TRIAL, 1000, 6000);
-    let books = port.accounts.books();
-    assert_eq!((books.first_ns, books.last_ns), (Some(1100), Some(6000)));
+    let counters = port.accounts.counters();
     assert_eq!(
-        (books.latency_min_ns, books.latency_max_ns),
+        (counters.first_ns, counters.last_ns),
+        (Some(1100), Some(6000))
+    );
+    assert_eq!(
+        (counters.latency_min_ns, counters.latency_max_ns),
         (Some(100), Some(5000))
     );
     assert_eq!(
-        books.latency.into_iter().collect::<Vec<_>>(),
+        counters.latency.into_iter().collect::<Vec<_>>(),
         [(100, 1), (462, 1)]
     );
     assert_eq!(
-        books.sizes.into_iter().collect::<Vec<_>>(),
+        counters.sizes.into_iter().collect::<Vec<_>>(),
         [(64, 1), (1518, 1)]
     );
-    assert_eq!(books.sample.len(), 1);
+    assert_eq!(counters.sample.len(), 1);
     assert_eq!(
-        (books.sample[0].time_ns, books.sample[0].length),
+        (counters.sample[0].time_ns, counters.sample[0].length),
         (1100, 60)
     );
     assert!(
-        books.sample[0]
+        counters.sample[0]
             .hex
             .starts_with("020000000002020000000001080045")
     );
-    assert_eq!(books.sample[0].hex.len(), 120);
+    assert_eq!(counters.sample[0].hex.len(), 120);
 }
 
 #[test]
@@ -208,7 +220,7 @@ fn a_super_packet_is_damaged_and_shows_its_size() {
     let length = port.frames.write(0, TRIAL, 0, &mut port.buffer);
     port.buffer[38..40].copy_from_slice(&(8_u16 + 18 * 64).to_be_bytes());
     port.accounts.see(&port.buffer[..length], 42 + 18 * 64, 0);
-    let books = port.accounts.books();
-    assert_eq!((books.unique, books.damaged), (0, 1));
-    assert_eq!(books.sizes.keys().collect::<Vec<_>>(), [&(46 + 18 * 64)]);
+    let counters = port.accounts.counters();
+    assert_eq!((counters.unique, counters.damaged), (0, 1));
+    assert_eq!(counters.sizes.keys().collect::<Vec<_>>(), [&(46 + 18 * 64)]);
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pair::{books_of, frames, spec, spec_v6, with_pair};
+use pair::{counters_of, frames, spec, spec_v6, with_pair};
 use wavebed_forward::account::hexadecimal;
 use wavebed_forward::bpf::assembler::Register::{R0, R6, R7};
 use wavebed_forward::bpf::assembler::{Assembler, Helper, Test};
@@ -52,16 +52,16 @@ fn every_frame_comes_once_and_in_order() {
         let spec = spec(256, &[64]);
         let mut receiver = attach();
         receiver
-            .open_books(&frames(&spec), TRIAL, 0)
-            .expect("books");
+            .start_trial(&frames(&spec), TRIAL, 0)
+            .expect("counters");
         let sent = send(&spec, &job(300_000, None, 8)).expect("send");
         assert_eq!((sent.frames, sent.refused), (300_000, 0));
-        let books = books_of(&mut receiver, 300_000);
+        let counters = counters_of(&mut receiver, 300_000);
         assert_eq!(
-            (books.unique, books.reordered, books.foreign),
+            (counters.unique, counters.reordered, counters.foreign),
             (300_000, 0, 0)
         );
-        assert_eq!(books.sizes, BTreeMap::from([(64, 300_000)]));
+        assert_eq!(counters.sizes, BTreeMap::from([(64, 300_000)]));
         assert!(sent.took_ns > 0 && sent.batches >= 300_000 / 64);
     });
 }
@@ -89,11 +89,11 @@ fn frames_are_those_of_the_table_to_the_byte() {
                 };
                 let frames = frames(&spec);
                 let mut receiver = attach();
-                receiver.open_books(&frames, TRIAL, 100).expect("books");
+                receiver.start_trial(&frames, TRIAL, 100).expect("counters");
                 send(&spec, &job(100, None, 8)).expect("send");
-                let books = books_of(&mut receiver, 100);
-                assert_eq!(books.sample.len(), 100);
-                for (number, sample) in (0..).zip(&books.sample) {
+                let counters = counters_of(&mut receiver, 100);
+                assert_eq!(counters.sample.len(), 100);
+                for (number, sample) in (0..).zip(&counters.sample) {
                     let at = (frames.header_length() + 8) * 2;
                     let text = &sample.hex[at..at + 16];
                     let time = u64::from_str_radix(text, 16).expect("a time");
@@ -114,12 +114,12 @@ fn the_checksum_of_ipv6_is_valid() {
         let spec = spec_v6(64, &[84]);
         let mut receiver = attach();
         receiver
-            .open_books(&frames(&spec), TRIAL, 500)
-            .expect("books");
+            .start_trial(&frames(&spec), TRIAL, 500)
+            .expect("counters");
         send(&spec, &job(500, None, 8)).expect("send");
-        let books = books_of(&mut receiver, 500);
-        assert_eq!((books.sample.len(), books.unique), (500, 500));
-        for sample in &books.sample {
+        let counters = counters_of(&mut receiver, 500);
+        assert_eq!((counters.sample.len(), counters.unique), (500, 500));
+        for sample in &counters.sample {
             let bytes: Vec<u8> = (0..sample.hex.len())
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&sample.hex[at..at + 2], 16).expect("hexadecimal"))
@@ -141,14 +141,14 @@ fn a_mix_of_sizes_is_sent_as_it_was_asked_for() {
         let spec = spec(16, &mix);
         let mut receiver = attach();
         receiver
-            .open_books(&frames(&spec), TRIAL, 0)
-            .expect("books");
+            .start_trial(&frames(&spec), TRIAL, 0)
+            .expect("counters");
         let sent = send(&spec, &job(12_000, None, 8)).expect("send");
-        let books = books_of(&mut receiver, 12_000);
-        assert_eq!(books.unique, 12_000 - sent.refused);
+        let counters = counters_of(&mut receiver, 12_000);
+        assert_eq!(counters.unique, 12_000 - sent.refused);
         if sent.refused == 0 {
             let expected = BTreeMap::from([(64, 7_000), (594, 4_000), (1518, 1_000)]);
-            assert_eq!(books.sizes, expected);
+            assert_eq!(counters.sizes, expected);
         }
     });
 }
@@ -164,14 +164,14 @@ fn a_pace_is_kept_and_no_frame_is_early() {
             (2_000.0, 300, 2),
         ] {
             receiver
-                .open_books(&frames(&spec), TRIAL, 5_000)
-                .expect("books");
+                .start_trial(&frames(&spec), TRIAL, 5_000)
+                .expect("counters");
             let job = job(count, Some(rate), batch);
             let sent = send(&spec, &job).expect("send");
             assert_eq!(sent.frames, count);
             let taken = count - sent.refused;
-            let books = books_of(&mut receiver, taken);
-            assert_eq!(books.unique, taken);
+            let counters = counters_of(&mut receiver, taken);
+            assert_eq!(counters.unique, taken);
             // The whole takes as long as it should, but for how late its last batch was.
             let due = job.due_ns(count - u64::from(batch)) - job.start_ns;
             assert!(sent.took_ns >= due, "{} {due}", sent.took_ns);
@@ -181,7 +181,7 @@ fn a_pace_is_kept_and_no_frame_is_early() {
                 "{late} {due} {}",
                 sent.late_max_ns
             );
-            for sample in &books.sample {
+            for sample in &counters.sample {
                 // After 42 bytes of header comes the number.
                 let number = u64::from_str_radix(&sample.hex[84..100], 16).expect("a number");
                 let first = number - number % u64::from(batch);
@@ -201,14 +201,14 @@ fn a_slow_pace_leaves_the_processor_to_others() {
         let spec = spec(1, &[64]);
         let mut receiver = attach();
         receiver
-            .open_books(&frames(&spec), TRIAL, 0)
-            .expect("books");
+            .start_trial(&frames(&spec), TRIAL, 0)
+            .expect("counters");
         let before = thread_cpu_ns();
         let sent = send(&spec, &job(200, Some(400.0), 1)).expect("send");
         let used = thread_cpu_ns() - before;
         assert_eq!(sent.frames, 200);
         assert!(used < sent.took_ns / 2, "{used} of {}", sent.took_ns);
-        assert_eq!(books_of(&mut receiver, 200).unique, 200);
+        assert_eq!(counters_of(&mut receiver, 200).unique, 200);
     });
 }
 
@@ -219,8 +219,8 @@ fn a_job_ends_when_it_is_stopped_or_its_deadline_passes() {
         let mut receiver = attach();
         for rate in [None, Some(100_000.0), Some(1.0)] {
             receiver
-                .open_books(&frames(&spec), TRIAL, 0)
-                .expect("books");
+                .start_trial(&frames(&spec), TRIAL, 0)
+                .expect("counters");
             let stop = Arc::new(AtomicBool::new(false));
             let later = Arc::clone(&stop);
             let waker = thread::spawn(move || {
@@ -234,8 +234,8 @@ fn a_job_ends_when_it_is_stopped_or_its_deadline_passes() {
                 .expect("send");
             assert!(begin.elapsed() < Duration::from_secs(3));
             waker.join().expect("the waker");
-            let books = books_of(&mut receiver, sent.frames - sent.refused);
-            assert_eq!(books.unique, sent.frames - sent.refused);
+            let counters = counters_of(&mut receiver, sent.frames - sent.refused);
+            assert_eq!(counters.unique, sent.frames - sent.refused);
 
             let mut hasty = job(1 << 39, rate, 8);
             hasty.deadline_ns = hasty.start_ns + 50_000_000;

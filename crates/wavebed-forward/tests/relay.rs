@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cable::{in_namespace, ip, job, mac, make_pair, spec};
-use wavebed_forward::account::Books;
+use wavebed_forward::account::FrameCounters;
 use wavebed_forward::frame::{FrameSpec, Frames};
 use wavebed_forward::histogram::bounds;
 use wavebed_forward::receiver::Receiver;
@@ -73,10 +73,10 @@ impl Drop for StopAtEnd<'_> {
 
 /// Sends from one end to the other, with a pace, and waits for what is still on the way: on a loaded machine the relay may
 /// be late, but it loses nothing. Waits 50 ms where no frame shall come.
-fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job, coming: u64) -> (Sent, Books) {
+fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job, coming: u64) -> (Sent, FrameCounters) {
     let frames = Frames::new(spec).expect("a good specification");
     let mut receiver = RxRing::open(to).expect("receiver");
-    receiver.open_books(&frames, job.trial, 3).expect("open");
+    receiver.start_trial(&frames, job.trial, 3).expect("open");
     let later_ns = monotonic_ns() - job.start_ns;
     let job = Job {
         start_ns: job.start_ns + later_ns,
@@ -89,9 +89,9 @@ fn cross(from: &str, to: &str, spec: &FrameSpec, job: &Job, coming: u64) -> (Sen
     let end = Instant::now() + Duration::from_secs(5);
     loop {
         thread::sleep(Duration::from_millis(50));
-        let books = receiver.books().expect("books");
-        if books.unique >= coming || Instant::now() > end {
-            return (sent, books);
+        let counters = receiver.counters().expect("counters");
+        if counters.unique >= coming || Instant::now() > end {
+            return (sent, counters);
         }
     }
 }
@@ -106,22 +106,24 @@ fn frames_cross_both_ways_with_new_addresses_and_one_hop_less() {
             for v6 in [false, true] {
                 let mut spec = spec(v6, &[84, 1518]);
                 spec.destination_mac = mac(via);
-                let (sent, books) = cross(from, to, &spec, &job(1, 2000, Some(20_000.0), 4), 2000);
+                let (sent, counters) =
+                    cross(from, to, &spec, &job(1, 2000, Some(20_000.0), 4), 2000);
                 assert_eq!(
-                    (sent.frames, books.unique, books.reordered),
+                    (sent.frames, counters.unique, counters.reordered),
                     (2000, 2000, 0),
-                    "{books:?}"
+                    "{counters:?}"
                 );
-                let others = books.duplicates + books.damaged + books.stale + books.foreign;
-                assert_eq!(others, 0, "{books:?}");
+                let others =
+                    counters.duplicates + counters.damaged + counters.stale + counters.foreign;
+                assert_eq!(others, 0, "{counters:?}");
                 assert_eq!(
-                    books.sizes.into_iter().collect::<Vec<_>>(),
+                    counters.sizes.into_iter().collect::<Vec<_>>(),
                     [(84, 1000), (1518, 1000)]
                 );
                 let leaving = if via == "in" { mac("out") } else { mac("in") };
                 // As it was written, but for the addresses, the hop and, in IPv4, the checksum of the header.
                 let mut expected = [0; 1514];
-                let seen = bytes(&books.sample[0].hex);
+                let seen = bytes(&counters.sample[0].hex);
                 let stamp = wavebed_forward::frame::read(&seen)
                     .expect("a test frame")
                     .stamp;
@@ -149,8 +151,8 @@ fn what_is_addressed_to_others_stays_and_is_counted() {
         let counts = beside(relay(Duration::ZERO), false, || {
             let mut spec = spec(false, &[64]);
             spec.destination_mac = [2, 9, 9, 9, 9, 9];
-            let (_, books) = cross("left", "right", &spec, &job(1, 50, Some(5000.0), 1), 0);
-            assert_eq!((books.unique, books.foreign), (0, 0));
+            let (_, counters) = cross("left", "right", &spec, &job(1, 50, Some(5000.0), 1), 0);
+            assert_eq!((counters.unique, counters.foreign), (0, 0));
         });
         assert_eq!((counts.forwarded, counts.ignored), (0, 50));
     });
@@ -165,7 +167,7 @@ fn a_delay_is_kept() {
         spec.destination_mac = mac("in");
         let medians: Vec<u64> = (0..5)
             .map(|trial| {
-                let (sent, books) = cross(
+                let (sent, counters) = cross(
                     "left",
                     "right",
                     &spec,
@@ -173,14 +175,14 @@ fn a_delay_is_kept() {
                     1000,
                 );
                 assert_eq!(
-                    (sent.frames, books.unique, books.reordered),
+                    (sent.frames, counters.unique, counters.reordered),
                     (1000, 1000, 0)
                 );
                 assert!(
-                    books.latency_min_ns.expect("frames") >= 3_000_000,
+                    counters.latency_min_ns.expect("frames") >= 3_000_000,
                     "never too early"
                 );
-                median(&books)
+                median(&counters)
             })
             .collect();
         let best = medians
@@ -192,16 +194,16 @@ fn a_delay_is_kept() {
 }
 
 /// The middle of the bucket in which the median is, nanoseconds.
-fn median(books: &Books) -> u64 {
-    let mut left = books.unique / 2;
-    for (bucket, count) in &books.latency {
+fn median(counters: &FrameCounters) -> u64 {
+    let mut left = counters.unique / 2;
+    for (bucket, count) in &counters.latency {
         if *count > left {
             let (low, high) = bounds(*bucket as usize);
             return u64::midpoint(low, high);
         }
         left -= count;
     }
-    panic!("no median: {books:?}")
+    panic!("no median: {counters:?}")
 }
 
 /// A connection brings checksums that the interface is to complete, and super-packets.

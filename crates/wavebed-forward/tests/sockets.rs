@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cable::{frames, in_namespace, ip, job, make_pair, spec, with_pair};
-use wavebed_forward::account::Books;
+use wavebed_forward::account::FrameCounters;
 use wavebed_forward::af_xdp::AfXdp;
 use wavebed_forward::frame::Frames;
 use wavebed_forward::receiver::{Receiver, ReceiverKind};
@@ -38,14 +38,14 @@ fn open(kind: SenderKind, interface: &str) -> Box<dyn Sender> {
     sender
 }
 
-/// Opens books, does the job from then on, and answers the books of both.
+/// Starts the counters, does the job, and returns what was sent and counted.
 fn run(
     sender: &mut dyn Sender,
     receiver: &mut dyn Receiver,
     frames: &Frames,
     job: &Job,
-) -> (Sent, Books) {
-    receiver.open_books(frames, job.trial, 4).expect("open");
+) -> (Sent, FrameCounters) {
+    receiver.start_trial(frames, job.trial, 4).expect("open");
     let later_ns = monotonic_ns() - job.start_ns;
     let job = Job {
         start_ns: job.start_ns + later_ns,
@@ -55,21 +55,21 @@ fn run(
     let sent = sender
         .send(frames, &job, &AtomicBool::new(false))
         .expect("send");
-    (sent, receiver.books().expect("books"))
+    (sent, receiver.counters().expect("counters"))
 }
 
 /// Every frame came once, in order, and nothing else did.
-fn assert_all_came(kind: SenderKind, sent: &Sent, books: &Books) {
-    assert_eq!(books.unique, sent.frames, "{kind:?}: {books:?}");
+fn assert_all_came(kind: SenderKind, sent: &Sent, counters: &FrameCounters) {
+    assert_eq!(counters.unique, sent.frames, "{kind:?}: {counters:?}");
     let others = [
-        books.duplicates,
-        books.reordered,
-        books.stale,
-        books.damaged,
-        books.foreign,
-        books.receiver_lost,
+        counters.duplicates,
+        counters.reordered,
+        counters.stale,
+        counters.damaged,
+        counters.foreign,
+        counters.receiver_lost,
     ];
-    assert_eq!(others, [0; 6], "{kind:?}: {books:?}");
+    assert_eq!(others, [0; 6], "{kind:?}: {counters:?}");
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn all_that_was_sent_is_received_once_and_in_order_with_its_size() {
                 let frames = frames(v6, &[84, 1518, 84, 594]);
                 // Not a multiple of the batch, nor of the table.
                 let job = job(trial, 5003, None, 7);
-                let (sent, books) = run(&mut *sender, &mut receiver, &frames, &job);
+                let (sent, counters) = run(&mut *sender, &mut receiver, &frames, &job);
                 assert_eq!((sent.frames, sent.refused), (5003, 0), "{kind:?}");
-                assert_all_came(kind, &sent, &books);
-                let sizes: Vec<_> = books.sizes.into_iter().collect();
+                assert_all_came(kind, &sent, &counters);
+                let sizes: Vec<_> = counters.sizes.into_iter().collect();
                 assert_eq!(sizes, [(84, 2502), (594, 1250), (1518, 1251)], "{kind:?}");
             }
         });
@@ -99,14 +99,14 @@ fn a_sample_is_what_was_written() {
         with_pair("left", "right", move || {
             let mut receiver = RxRing::open("right").expect("receiver");
             let frames = frames(false, &[64]);
-            let (_, books) = run(
+            let (_, counters) = run(
                 &mut *open(kind, "left"),
                 &mut receiver,
                 &frames,
                 &job(3, 9, None, 4),
             );
-            assert_eq!(books.sample.len(), 4);
-            for (number, sample) in (0..).zip(&books.sample) {
+            assert_eq!(counters.sample.len(), 4);
+            for (number, sample) in (0..).zip(&counters.sample) {
                 let bytes: Vec<u8> = (0..sample.hex.len() / 2)
                     .map(|at| u8::from_str_radix(&sample.hex[2 * at..2 * at + 2], 16).expect("hex"))
                     .collect();
@@ -129,15 +129,15 @@ fn a_vlan_tag_is_seen_and_counted() {
             let mut spec = spec(false, &[68]);
             spec.vlan = Some(77);
             let frames = Frames::new(&spec).expect("a good specification");
-            let (sent, books) = run(
+            let (sent, counters) = run(
                 &mut *open(kind, "left"),
                 &mut receiver,
                 &frames,
                 &job(3, 100, None, 8),
             );
-            assert_all_came(kind, &sent, &books);
-            assert_eq!(books.sizes.into_iter().collect::<Vec<_>>(), [(68, 100)]);
-            assert_eq!(&books.sample[0].hex[24..32], "8100004d");
+            assert_all_came(kind, &sent, &counters);
+            assert_eq!(counters.sizes.into_iter().collect::<Vec<_>>(), [(68, 100)]);
+            assert_eq!(&counters.sample[0].hex[24..32], "8100004d");
         });
     }
 }
@@ -154,9 +154,9 @@ fn a_pace_is_kept() {
             let mut best = f64::INFINITY;
             for trial in 0..5 {
                 let job = job(trial, 10_000, Some(20_000.0), 4);
-                let (sent, books) = run(&mut *sender, &mut receiver, &frames, &job);
-                assert_all_came(kind, &sent, &books);
-                let took = books.last_ns.expect("frames") - books.first_ns.expect("frames");
+                let (sent, counters) = run(&mut *sender, &mut receiver, &frames, &job);
+                assert_all_came(kind, &sent, &counters);
+                let took = counters.last_ns.expect("frames") - counters.first_ns.expect("frames");
                 // From the first frame of the first batch to the last, just behind the first, of the last batch.
                 let took_s = Duration::from_nanos(took).as_secs_f64();
                 best = best.min((took_s / (9996.0 / 20_000.0) - 1.0).abs());
@@ -183,7 +183,7 @@ fn an_interface_that_has_no_room_makes_the_sender_wait_and_loses_nothing() {
             let mut receiver = RxRing::open(&right).expect("receiver");
             sched::place_thread(0, 0, None).expect("pin");
             let frames = frames(false, &[64]);
-            let (sent, books) = run(
+            let (sent, counters) = run(
                 &mut *open(kind, "left"),
                 &mut receiver,
                 &frames,
@@ -195,7 +195,7 @@ fn an_interface_that_has_no_room_makes_the_sender_wait_and_loses_nothing() {
                 .expect("netlink");
             assert!(dropped > 0, "{kind:?} never met a full queue");
             assert_eq!(sent.frames, 100_001, "{kind:?}");
-            assert_all_came(kind, &sent, &books);
+            assert_all_came(kind, &sent, &counters);
         });
     }
 }
@@ -248,7 +248,7 @@ fn a_deadline_ends_a_job_and_what_was_counted_has_come() {
             let mut receiver = RxRing::open("right").expect("receiver");
             let mut job = job(1, 1_000_000_000, None, 64);
             job.deadline_ns = job.start_ns + 100_000_000;
-            let (sent, books) = run(
+            let (sent, counters) = run(
                 &mut *open(kind, "left"),
                 &mut receiver,
                 &frames(false, &[64]),
@@ -256,7 +256,11 @@ fn a_deadline_ends_a_job_and_what_was_counted_has_come() {
             );
             assert!(monotonic_ns() < job.deadline_ns + 2_000_000_000);
             assert!(sent.frames > 0 && sent.took_ns >= 90_000_000, "{sent:?}");
-            assert_eq!(books.unique + books.receiver_lost, sent.frames, "{kind:?}");
+            assert_eq!(
+                counters.unique + counters.receiver_lost,
+                sent.frames,
+                "{kind:?}"
+            );
         });
     }
 }
@@ -267,7 +271,7 @@ fn frames_of_another_trial_and_of_others_are_told_apart() {
         let mut receiver = RxRing::open("right").expect("receiver");
         let frames = frames(false, &[64]);
         let mut sender = open(SenderKind::Sendmmsg, "left");
-        receiver.open_books(&frames, 2, 0).expect("open");
+        receiver.start_trial(&frames, 2, 0).expect("open");
         let go = AtomicBool::new(false);
         sender
             .send(&frames, &job(1, 10, None, 4), &go)
@@ -279,20 +283,20 @@ fn frames_of_another_trial_and_of_others_are_told_apart() {
         open(SenderKind::Sendmmsg, "right")
             .send(&frames, &job(2, 30, None, 4), &go)
             .expect("send");
-        let books = receiver.books().expect("books");
+        let counters = receiver.counters().expect("counters");
         assert_eq!(
-            (books.unique, books.other_trial, books.duplicates),
+            (counters.unique, counters.other_trial, counters.duplicates),
             (20, 10, 0)
         );
-        // New books are empty, and the old trial is not in them.
+        // The counters of a new trial are at zero, without the old trial.
         sender
             .send(&frames, &job(2, 5, None, 4), &go)
             .expect("send");
-        receiver.open_books(&frames, 2, 0).expect("open");
+        receiver.start_trial(&frames, 2, 0).expect("open");
         sender
             .send(&frames, &job(2, 7, None, 4), &go)
             .expect("send");
-        assert_eq!(receiver.books().expect("books").unique, 7);
+        assert_eq!(receiver.counters().expect("counters").unique, 7);
     });
 }
 
@@ -303,7 +307,7 @@ fn an_interface_that_goes_down_or_away_is_an_error() {
             with_pair("left", "right", move || {
                 let frames = frames(false, &[64]);
                 let mut receiver = RxRing::open("right").expect("receiver");
-                receiver.open_books(&frames, 1, 0).expect("open");
+                receiver.start_trial(&frames, 1, 0).expect("open");
                 let mut sender = open(kind, "left");
                 let error = thread::scope(|scope| {
                     let stop = AtomicBool::new(false);
@@ -319,9 +323,9 @@ fn an_interface_that_goes_down_or_away_is_an_error() {
                 let text = error.expect_err("the interface is not there").to_string();
                 assert!(text.contains("left"), "{kind:?}, {end}: {text}");
                 if end.contains("delete") {
-                    let text = receiver.books().expect_err("it is gone").to_string();
+                    let text = receiver.counters().expect_err("it is gone").to_string();
                     assert!(text.contains("right"), "{text}");
-                    assert!(receiver.open_books(&frames, 2, 0).is_err());
+                    assert!(receiver.start_trial(&frames, 2, 0).is_err());
                 }
             });
         }
@@ -371,14 +375,14 @@ fn a_delay_is_never_negative_nor_absurd() {
     with_pair("left", "right", || {
         let mut receiver = RxRing::open("right").expect("receiver");
         let job = job(1, 500, Some(5000.0), 1);
-        let (sent, books) = run(
+        let (sent, counters) = run(
             &mut *open(SenderKind::Sendmmsg, "left"),
             &mut receiver,
             &frames(false, &[64]),
             &job,
         );
-        assert_all_came(SenderKind::Sendmmsg, &sent, &books);
-        let least = books.latency_min_ns.expect("frames came");
+        assert_all_came(SenderKind::Sendmmsg, &sent, &counters);
+        let least = counters.latency_min_ns.expect("frames came");
         assert!((1..5_000_000).contains(&least), "{least} ns");
     });
 }

@@ -4,7 +4,7 @@ mod pair;
 
 use std::sync::atomic::AtomicBool;
 
-use pair::{add_pair, books_of, frames, spec, spec_v6, with_pair};
+use pair::{add_pair, counters_of, frames, spec, spec_v6, with_pair};
 use wavebed_forward::frame::{FrameSpec, sum_words};
 use wavebed_forward::live_frames::LiveFrames;
 use wavebed_forward::receiver::Receiver;
@@ -56,7 +56,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 fn through(spec: &FrameSpec, from: &str, to: &str, count: u64) -> Vec<Vec<u8>> {
     let frames = frames(spec);
     let mut receiver = XdpReceiver::attach(to, XdpMode::Native).expect("attach");
-    receiver.open_books(&frames, TRIAL, 600).expect("books");
+    receiver.start_trial(&frames, TRIAL, 600).expect("counters");
     let now = monotonic_ns();
     let job = Job {
         trial: TRIAL,
@@ -71,14 +71,18 @@ fn through(spec: &FrameSpec, from: &str, to: &str, count: u64) -> Vec<Vec<u8>> {
         .send(&frames, &job, &AtomicBool::new(false))
         .expect("send");
     assert_eq!(sent.frames, count);
-    let books = books_of(&mut receiver, count);
+    let counters = counters_of(&mut receiver, count);
     // A ring between two ends may overflow on a busy machine; nothing else may go wrong.
-    assert!(books.unique > count / 2, "{books:?}");
+    assert!(counters.unique > count / 2, "{counters:?}");
     assert_eq!(
-        (books.damaged, books.duplicates, books.reordered),
+        (counters.damaged, counters.duplicates, counters.reordered),
         (0, 0, 0)
     );
-    books.sample.iter().map(|one| bytes_of(&one.hex)).collect()
+    counters
+        .sample
+        .iter()
+        .map(|one| bytes_of(&one.hex))
+        .collect()
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn frames_that_are_sent_again_and_again_have_fresh_headers() {
         let mut receiver = XdpReceiver::attach("far", XdpMode::Native).expect("attach");
         let mut sender = LiveFrames::open("left").expect("open");
         // Each job has far more frames than pages; were the TTL not written again, it would be spent after 63 turns.
-        receiver.open_books(&frames, TRIAL, 0).expect("books");
+        receiver.start_trial(&frames, TRIAL, 0).expect("counters");
         let now = monotonic_ns();
         let job = Job {
             trial: TRIAL,
@@ -128,8 +132,8 @@ fn frames_that_are_sent_again_and_again_have_fresh_headers() {
         let sent = sender
             .send(&frames, &job, &AtomicBool::new(false))
             .expect("send");
-        let books = books_of(&mut receiver, 200_000 - sent.refused);
-        assert!(books.unique > 150_000, "{books:?}");
+        let counters = counters_of(&mut receiver, 200_000 - sent.refused);
+        assert!(counters.unique > 150_000, "{counters:?}");
     });
 }
 
@@ -142,7 +146,7 @@ fn the_checksum_is_right_for_every_value_that_it_can_have() {
         // The identification makes the checksum what we like; near 0 and 0xffff it is folded.
         let identifications: Vec<u16> = (0..=0xffff).step_by(257).chain(0xb900..0xbc00).collect();
         for (trial, some) in (0..).zip(identifications.chunks(200)) {
-            receiver.open_books(&frames, trial, 200).expect("books");
+            receiver.start_trial(&frames, trial, 200).expect("counters");
             for (number, identification) in (0..).zip(some) {
                 let mut frame = vec![0; 60];
                 frames.write(number, trial, monotonic_ns(), &mut frame);
@@ -153,9 +157,9 @@ fn the_checksum_is_right_for_every_value_that_it_can_have() {
                 frame[24..26].copy_from_slice(&(!folded).to_be_bytes());
                 assert_eq!(socket.send_batch(&[&frame]).expect("send"), 1);
             }
-            let books = books_of(&mut receiver, some.len() as u64);
-            assert_eq!(books.sample.len(), some.len());
-            for sample in &books.sample {
+            let counters = counters_of(&mut receiver, some.len() as u64);
+            assert_eq!(counters.sample.len(), some.len());
+            for sample in &counters.sample {
                 let frame = bytes_of(&sample.hex);
                 let sum = sum_words(&frame[14..34]);
                 assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
@@ -170,7 +174,7 @@ fn what_is_spent_is_dropped_and_what_is_not_routed_stays() {
     with_device(|| {
         let frames = frames(&spec(1, &[64]));
         let mut receiver = XdpReceiver::attach("far", XdpMode::Native).expect("attach");
-        receiver.open_books(&frames, TRIAL, 8).expect("books");
+        receiver.start_trial(&frames, TRIAL, 8).expect("counters");
         let socket = PacketSocket::open("left").expect("a socket");
         let mut good = vec![0; 60];
         frames.write(0, TRIAL, monotonic_ns(), &mut good);
@@ -189,8 +193,8 @@ fn what_is_spent_is_dropped_and_what_is_not_routed_stays() {
         ] {
             assert_eq!(socket.send_batch(&[&frame]).expect("send"), 1);
         }
-        let books = books_of(&mut receiver, 1);
-        assert_eq!((books.unique, books.foreign), (1, 0));
-        assert_eq!(bytes_of(&books.sample[0].hex)[22], 1);
+        let counters = counters_of(&mut receiver, 1);
+        assert_eq!((counters.unique, counters.foreign), (1, 0));
+        assert_eq!(bytes_of(&counters.sample[0].hex)[22], 1);
     });
 }

@@ -4,8 +4,8 @@ mod pair;
 
 use std::collections::BTreeMap;
 
-use pair::{books_of, frames, spec, spec_v6, with_pair};
-use wavebed_forward::account::{Accounts, Books, WINDOW};
+use pair::{counters_of, frames, spec, spec_v6, with_pair};
+use wavebed_forward::account::{Accounts, FrameCounters, WINDOW};
 use wavebed_forward::frame::{FrameSpec, Frames};
 use wavebed_forward::receiver::Receiver;
 use wavebed_forward::xdp_receiver::XdpReceiver;
@@ -37,16 +37,16 @@ fn send(socket: &PacketSocket, all: &[Vec<u8>]) {
     }
 }
 
-/// The books without what depends on when frames came.
-fn timeless(books: Books) -> Books {
-    Books {
+/// The counters without what depends on when frames came.
+fn timeless(counters: FrameCounters) -> FrameCounters {
+    FrameCounters {
         first_ns: None,
         last_ns: None,
         latency: BTreeMap::new(),
         latency_min_ns: None,
         latency_max_ns: None,
         sample: Vec::new(),
-        ..books
+        ..counters
     }
 }
 
@@ -62,25 +62,25 @@ fn compare(spec: &FrameSpec, make: impl Fn(&Frames) -> Vec<Vec<u8>> + Send + Cop
                 accounts.see(one, u32::try_from(one.len()).unwrap(), monotonic_ns());
             }
             let mut receiver = XdpReceiver::attach("right", mode).expect("attach");
-            receiver.open_books(&frames, TRIAL, 3).expect("books");
+            receiver.start_trial(&frames, TRIAL, 3).expect("counters");
             let socket = PacketSocket::open("left").expect("a socket");
             let before = monotonic_ns();
             send(&socket, &input);
-            let books = books_of(&mut receiver, input.len() as u64);
-            let expected = accounts.books();
+            let counters = counters_of(&mut receiver, input.len() as u64);
+            let expected = accounts.counters();
             assert_eq!(
-                timeless(books.clone()),
+                timeless(counters.clone()),
                 timeless(expected.clone()),
                 "{mode:?}"
             );
-            let samples = |books: &Books| -> Vec<(u32, String)> {
-                let all = books.sample.iter();
+            let samples = |counters: &FrameCounters| -> Vec<(u32, String)> {
+                let all = counters.sample.iter();
                 all.map(|one| (one.length, one.hex.clone())).collect()
             };
-            assert_eq!(samples(&books), samples(&expected), "{mode:?}");
-            assert_eq!(books.latency.values().sum::<u64>(), books.unique);
-            assert_eq!(books.first_ns.is_some(), !books.sizes.is_empty());
-            let times = books.first_ns.into_iter().chain(books.last_ns);
+            assert_eq!(samples(&counters), samples(&expected), "{mode:?}");
+            assert_eq!(counters.latency.values().sum::<u64>(), counters.unique);
+            assert_eq!(counters.first_ns.is_some(), !counters.sizes.is_empty());
+            let times = counters.first_ns.into_iter().chain(counters.last_ns);
             assert!(
                 times
                     .into_iter()
@@ -213,19 +213,27 @@ fn new_books_are_empty_and_late_frames_of_the_trial_before_are_named() {
     with_pair(|| {
         let frames = frames(&spec(4, &[64]));
         let mut receiver = XdpReceiver::attach("right", XdpMode::Native).expect("attach");
-        assert_eq!(receiver.books().expect("books"), Books::default());
+        assert_eq!(
+            receiver.counters().expect("counters"),
+            FrameCounters::default()
+        );
         let socket = PacketSocket::open("left").expect("a socket");
-        receiver.open_books(&frames, TRIAL, 0).expect("books");
+        receiver.start_trial(&frames, TRIAL, 0).expect("counters");
         send(&socket, &[frame(&frames, 0, TRIAL)]);
-        assert_eq!(books_of(&mut receiver, 1).unique, 1);
-        receiver.open_books(&frames, TRIAL + 1, 0).expect("books");
-        assert_eq!(receiver.books().expect("books"), Books::default());
+        assert_eq!(counters_of(&mut receiver, 1).unique, 1);
+        receiver
+            .start_trial(&frames, TRIAL + 1, 0)
+            .expect("counters");
+        assert_eq!(
+            receiver.counters().expect("counters"),
+            FrameCounters::default()
+        );
         send(
             &socket,
             &[frame(&frames, 0, TRIAL), frame(&frames, 0, TRIAL + 1)],
         );
-        let books = books_of(&mut receiver, 2);
-        assert_eq!((books.unique, books.other_trial), (1, 1));
+        let counters = counters_of(&mut receiver, 2);
+        assert_eq!((counters.unique, counters.other_trial), (1, 1));
     });
 }
 
@@ -234,19 +242,19 @@ fn the_delay_is_the_time_since_the_stamp() {
     with_pair(|| {
         let frames = frames(&spec(4, &[64]));
         let mut receiver = XdpReceiver::attach("right", XdpMode::Native).expect("attach");
-        receiver.open_books(&frames, TRIAL, 0).expect("books");
+        receiver.start_trial(&frames, TRIAL, 0).expect("counters");
         let socket = PacketSocket::open("left").expect("a socket");
         let mut old = vec![0; 60];
         let stamped = monotonic_ns();
         frames.write(0, TRIAL, stamped - 3_000_000_000, &mut old);
         send(&socket, &[old]);
-        let books = books_of(&mut receiver, 1);
-        let delay = books.last_ns.expect("a time") - stamped + 3_000_000_000;
-        assert_eq!(books.latency_min_ns, Some(delay));
-        assert_eq!(books.latency_max_ns, Some(delay));
+        let counters = counters_of(&mut receiver, 1);
+        let delay = counters.last_ns.expect("a time") - stamped + 3_000_000_000;
+        assert_eq!(counters.latency_min_ns, Some(delay));
+        assert_eq!(counters.latency_max_ns, Some(delay));
         let bucket = wavebed_forward::histogram::bucket(delay);
         assert_eq!(
-            books.latency,
+            counters.latency,
             BTreeMap::from([(u32::try_from(bucket).unwrap(), 1)])
         );
     });
@@ -268,7 +276,7 @@ fn a_super_packet_is_one_large_frame() {
         with_pair(move || {
             let frames = frames(&spec(1, &[64]));
             let mut receiver = XdpReceiver::attach("right", XdpMode::Generic).expect("attach");
-            receiver.open_books(&frames, TRIAL, 1).expect("books");
+            receiver.start_trial(&frames, TRIAL, 1).expect("counters");
             let mut large = vec![0; length];
             frames.write_head(0, TRIAL, monotonic_ns(), &mut large);
             let bytes = u16::try_from(length - 34).unwrap();
@@ -279,11 +287,11 @@ fn a_super_packet_is_one_large_frame() {
                 .with_virtio_header()
                 .expect("the header");
             send(&socket, &[super_packet(&large, piece)]);
-            let books = books_of(&mut receiver, 1);
+            let counters = counters_of(&mut receiver, 1);
             let size = u32::try_from(length).unwrap() + 4;
-            assert_eq!(books.sizes, BTreeMap::from([(size, 1)]));
-            assert_eq!((books.damaged, books.unique), (1, 0));
-            assert_eq!(books.sample[0].length, size - 4);
+            assert_eq!(counters.sizes, BTreeMap::from([(size, 1)]));
+            assert_eq!((counters.damaged, counters.unique), (1, 0));
+            assert_eq!(counters.sample[0].length, size - 4);
         });
     }
 }
@@ -312,12 +320,12 @@ fn a_frame_of_several_pages_is_one_frame() {
             }
             let frames = frames(&spec(1, &[9018]));
             let mut receiver = XdpReceiver::attach("right", mode).expect("attach");
-            receiver.open_books(&frames, TRIAL, 1).expect("books");
+            receiver.start_trial(&frames, TRIAL, 1).expect("counters");
             let socket = PacketSocket::open("left").expect("a socket");
             send(&socket, &[frame(&frames, 0, TRIAL)]);
-            let books = books_of(&mut receiver, 1);
-            assert_eq!(books.sizes, BTreeMap::from([(9018, 1)]));
-            assert_eq!(books.unique, 1);
+            let counters = counters_of(&mut receiver, 1);
+            assert_eq!(counters.sizes, BTreeMap::from([(9018, 1)]));
+            assert_eq!(counters.unique, 1);
         });
     }
 }
@@ -327,15 +335,15 @@ fn an_interface_that_went_away_is_an_error() {
     with_pair(|| {
         let mut receiver = XdpReceiver::attach("right", XdpMode::Native).expect("attach");
         let frames = frames(&spec(1, &[64]));
-        receiver.open_books(&frames, TRIAL, 0).expect("books");
+        receiver.start_trial(&frames, TRIAL, 0).expect("counters");
         let done = std::process::Command::new("ip")
             .args(["link", "delete", "left"])
             .status()
             .expect("ip");
         assert!(done.success());
-        let error = receiver.books().expect_err("it is gone").to_string();
+        let error = receiver.counters().expect_err("it is gone").to_string();
         assert!(error.contains("right"), "{error}");
-        assert!(receiver.open_books(&frames, TRIAL, 0).is_err());
+        assert!(receiver.start_trial(&frames, TRIAL, 0).is_err());
     });
 }
 

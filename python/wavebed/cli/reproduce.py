@@ -25,15 +25,17 @@ STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
 _READY = ("small-packets",)
 
 _DESCRIPTION = (
-    "Repeat a published study. small-packets: five datapaths of this machine (bridge, routing, NAT, XDP, a relay in"
-    " user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests, the loss-free"
-    " rate, in six rounds in a drawn order; its tables beside the published ones."
+    "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
+    " XDP, a relay in user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests,"
+    " the loss-free rate, in six rounds in a drawn order; its tables beside the published ones."
 )
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
-    parser = subparsers.add_parser("reproduce", help="do a published study again", description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "reproduce", help="reproduce the method of a published study", description=_DESCRIPTION
+    )
     parser.add_argument("study", metavar="STUDY", help="small-packets")
     parser.add_argument("--quick", action="store_true", help="short trials: minutes, for a first look")
     parser.add_argument("--seed", metavar="N", help="of the order in each round (default: 1)")
@@ -44,9 +46,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Go where devices can be made, test them all, say what came out."""
+    """Enter the sandbox, test all devices, and print the results."""
     from wavebed.config.problems import choose
-    from wavebed.forward.cell import enter
+    from wavebed.forward.sandbox import enter
 
     study = at("STUDY", lambda given: choose(given, STUDIES), args.study)
     if study not in _READY:
@@ -62,28 +64,28 @@ def run(args: argparse.Namespace) -> int:
     with Progress("wavebed reproduce") as progress:
         progress.note(said_plan(quick=args.quick))
         command_line = ["wavebed", *sys.argv[1:]]
-        made = repeat(quick=args.quick, seed=seed, speaker=progress, folder=folder, command_line=command_line)
-    return _tell(args, made, folder, seed)
+        reproduction = repeat(quick=args.quick, seed=seed, progress=progress, folder=folder, command_line=command_line)
+    return _tell(args, reproduction, folder, seed)
 
 
-def _tell(args: argparse.Namespace, made: Reproduction, folder: Path, seed: int) -> int:
+def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, seed: int) -> int:
     from wavebed.forward.tables import compare
     from wavebed.forward.verdicts import verdict_of
     from wavebed.reproduce.small_packets_text import tables_text
     from wavebed.reproduce.small_packets_write import tables_json, write_reproduction
 
-    if not made.results:
+    if not reproduction.results:
         raise KeyboardInterrupt
-    comparison = compare(made.results)
-    page = write_reproduction(folder, made, comparison, seed, ["wavebed", *sys.argv[1:]])
+    comparison = compare(reproduction.results)
+    page = write_reproduction(folder, reproduction, comparison, seed, ["wavebed", *sys.argv[1:]])
     if args.json:
-        told = {**tables_json(comparison, made), "seed": seed, "folder": str(folder), "report": str(page)}
+        told = {**tables_json(comparison, reproduction), "seed": seed, "folder": str(folder), "report": str(page)}
         print(json.dumps(told, allow_nan=False, ensure_ascii=False))
     else:
         print(f"{tables_text(comparison)}\n\nresults: {folder}\nreport: {page}")
-    if made.interrupted:
+    if reproduction.interrupted:
         raise KeyboardInterrupt
-    measured = [verdict_of(result) != "refused" for result in made.results]
+    measured = [verdict_of(result) != "invalid" for result in reproduction.results]
     return 0 if all(measured) else WavebedError.exit_status
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Lend what this machine has to a test that runs on another."
+_DESCRIPTION = "Lend interfaces of this machine to a test that runs on another."
 _FORWARD = (
     "Lend the interfaces of this machine to wavebed forward --peer on another, until Ctrl-C. It prints a token, which"
     " the other side must give. Whoever has it can send frames through every interface here, and the conversation is"
@@ -25,7 +25,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     forward = verbs.add_parser("forward", help="lend interfaces to wavebed forward --peer", description=_FORWARD)
     forward.add_argument("--listen", metavar="ADDR:PORT", help="where to listen (default: 127.0.0.1:5544)")
-    forward.add_argument("--token", metavar="T", help="what the other side must know (default: a new one each time)")
+    forward.add_argument(
+        "--token", metavar="T", help="the token that the other side must know (default: a new one each time)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ __all__ = ["Estimate"]
 
 
 class Estimate:
-    """The time that is left, by the trials that have ended.
+    """The time that is left, by the trials that have ended; they are known by their numbers, from 1.
 
     Parameters
     ----------
@@ -21,16 +21,15 @@ class Estimate:
 
     def __init__(self, expected_s: Sequence[float]) -> None:
         self._expected_s = list(expected_s)
-        self._measured_s: list[float] = []
+        self._measured_s: dict[int, float] = {}
 
-    def done(self, wall_s: float) -> None:
-        """Take note of how long the next trial took."""
-        self._measured_s.append(wall_s)
+    def done(self, number: int, wall_s: float) -> None:
+        """Take note of how long a trial took."""
+        self._measured_s[number] = wall_s
 
     @property
     def left_s(self) -> float:
-        """Seconds left when the next trial begins."""
-        finished = len(self._measured_s)
-        expected = sum(self._expected_s[:finished])
-        scale = sum(self._measured_s) / expected if expected else 1.0
-        return sum(self._expected_s[finished:]) * scale
+        """Seconds left when the next trial begins; one that was left out takes no time."""
+        expected = sum(self._expected_s[number - 1] for number in self._measured_s)
+        scale = sum(self._measured_s.values()) / expected if expected else 1.0
+        return sum(self._expected_s[max(self._measured_s, default=0) :]) * scale

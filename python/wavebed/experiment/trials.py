@@ -13,42 +13,80 @@ from wavebed.experiment.guard import guarded
 from wavebed.experiment.store import new_partial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.experiment.events import Part
+    from wavebed.experiment.events import Event, Part
     from wavebed.experiment.journal import Journal
     from wavebed.result.model import Verdict
 
-__all__ = ["Trials"]
+__all__ = ["PlannedTrials", "Trials"]
 
 
-class Trials:
-    """The trials of one folder of results; they are known by their numbers, from 1.
+class PlannedTrials:
+    """The trials of an experiment in their order, as its journal tells them; they are known by their numbers, from 1.
+
+    Parameters
+    ----------
+    emit : callable
+        Takes the events; the plan is the first.
+    parts : sequence of Part
+        Every trial, in order: its name, and the time it takes.
+    """
+
+    def __init__(self, emit: Callable[[Event], None], parts: Sequence[Part]) -> None:
+        self.emit = emit
+        self.parts = tuple(parts)
+        expected_s = [part.expected_s for part in parts]
+        most_s = [part.at_most_s for part in parts if part.at_most_s is not None]
+        at_most_s = sum(most_s) if len(most_s) == len(parts) else None
+        self._estimate = Estimate(expected_s)
+        emit(RunPlanned(trials=len(parts), expected_s=sum(expected_s), at_most_s=at_most_s, parts=self.parts))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left when the next trial begins."""
+        return self._estimate.left_s
+
+    def begin(
+        self, number: int, treatment: str | None = None, block: int | None = None, seed: int | None = None
+    ) -> None:
+        """Say that a trial begins."""
+        self.emit(
+            TrialBegun(
+                trial=self.parts[number - 1].trial,
+                number=number,
+                trials=len(self.parts),
+                left_s=self.left_s,
+                treatment=treatment,
+                block=block,
+                seed=seed,
+            )
+        )
+
+    def stored(self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = ()) -> None:
+        """Say that a trial is on the disk."""
+        name = self.parts[number - 1].trial
+        self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons)))
+        self._estimate.done(number, wall_s)
+
+
+class Trials(PlannedTrials):
+    """Trials that are folders of one folder of results, each named after its part.
 
     Parameters
     ----------
     folder : pathlib.Path
         Of the results; it has a folder for trials.
     journal : Journal
-        Of this folder; the plan is told at once.
-    parts : sequence of Part
-        Every trial, in order: the name of its folder, and the time it takes.
+        Of this folder.
     """
 
     def __init__(self, folder: Path, journal: Journal, parts: Sequence[Part]) -> None:
+        super().__init__(journal.emit, parts)
         self.folder = folder
         self.journal = journal
-        self._parts = tuple(parts)
         self._mark = secrets.token_hex(4)
-        expected_s = [part.expected_s for part in parts]
-        self._estimate = Estimate(expected_s)
-        journal.emit(RunPlanned(trials=len(parts), expected_s=sum(expected_s), parts=self._parts))
-
-    @property
-    def left_s(self) -> float:
-        """Seconds left when the next trial begins."""
-        return self._estimate.left_s
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -72,29 +110,12 @@ class Trials:
         WavebedError
             If the folder cannot be made.
         """
-        name = self._parts[number - 1].trial
+        name = self.parts[number - 1].trial
         partial = new_partial(self.folder, name, self._mark, inside)
-        self.journal.emit(
-            TrialBegun(
-                trial=name,
-                number=number,
-                trials=len(self._parts),
-                left_s=self.left_s,
-                treatment=treatment,
-                block=block,
-                seed=seed,
-            )
-        )
+        self.begin(number, treatment, block, seed)
         try:
             yield partial
         except BaseException as error:
             with suppress(WavebedError):  # on a full disk
                 self.journal.emit(TrialFailed(trial=name, number=number, reason=str(error) or type(error).__name__))
             raise
-
-    def stored(self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = ()) -> None:
-        """Say that a trial is on the disk under its name."""
-        name = self._parts[number - 1].trial
-        stored = TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons))
-        self.journal.emit(stored)
-        self._estimate.done(wall_s)

@@ -1,4 +1,4 @@
-"""Sizes and rates of Ethernet frames, each by a name that says what it counts.
+"""Sizes and rates of Ethernet frames; each name says which bytes it counts.
 
 A *frame* is counted with its frame check sequence (FCS), as RFC 2544 counts: an 18-byte UDP payload over IPv4 is a
 frame of 64 bytes, and a capture shows 60. On the wire each frame takes 20 bytes more (IEEE 802.3: preamble 7, start
@@ -7,11 +7,11 @@ delimiter 1, gap 12); the rate with those is the rate at *L1*, and at line rate 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,9 +26,7 @@ __all__ = [
     "StudyConversion",
     "check_sizes",
     "line_rate_pps",
-    "printed_line_rate_pps",
     "study_conversion",
-    "study_payload_mbps",
 ]
 
 L1_BYTES = 20
@@ -43,15 +41,14 @@ PPPOE_BYTES = 8
 IPV4_BYTES, IPV6_BYTES, UDP_BYTES = 20, 40, 8
 SMALLEST_FRAME_BYTES = 64
 LARGEST_PAYLOAD_BYTES = 1500
-"""What an Ethernet frame carries after its header and tag without being a jumbo frame."""
+"""The largest payload of an Ethernet frame that is not a jumbo frame, after header and tag."""
 
 RFC2544_SIZES_BYTES = (64, 128, 256, 512, 1024, 1280, 1518)
 """RFC 2544, section 9.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
-    """What stands before the payload of a test frame.
+class Headers(Value, frozen=True):
+    """The headers of a test frame.
 
     Parameters
     ----------
@@ -70,11 +67,6 @@ class Headers:
         return ETHERNET_BYTES + self.vlan * VLAN_BYTES + self.pppoe * PPPOE_BYTES + ip + UDP_BYTES + FCS_BYTES
 
     @property
-    def smallest_bytes(self) -> int:
-        """The smallest frame that such headers allow, without a stamp: 64 over IPv4, 66 over IPv6."""
-        return max(SMALLEST_FRAME_BYTES, self.overhead_bytes)
-
-    @property
     def smallest_stamped_bytes(self) -> int:
         """The smallest test frame, with its stamp: 64 over IPv4, 68 with a tag, 72 with PPPoE, 84 over IPv6."""
         return max(SMALLEST_FRAME_BYTES, self.overhead_bytes + STAMP_BYTES)
@@ -88,21 +80,8 @@ class Headers:
         """Return the size of the frame around a UDP payload; Ethernet pads small ones to 64."""
         return max(SMALLEST_FRAME_BYTES, self.overhead_bytes + payload_bytes)
 
-    def payload_bytes(self, frame_bytes: int) -> int:
-        """Return the UDP payload of a frame.
 
-        Raises
-        ------
-        UserError
-            If the headers alone are larger than the frame.
-        """
-        if frame_bytes < self.overhead_bytes:
-            raise UserError(f"{frame_bytes} B is less than the headers take: at least {self.smallest_bytes} B")
-        return frame_bytes - self.overhead_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Value, frozen=True):
     """One rate in all its units.
 
     Parameters
@@ -114,7 +93,7 @@ class Rates:
     frame_mbps : float
         Mbit/s of frames with FCS.
     payload_mbps : float
-        Mbit/s of UDP payload: what iperf3 prints.
+        Mbit/s of UDP payload, as iperf3 prints.
     """
 
     pps: float
@@ -124,49 +103,17 @@ class Rates:
 
     @classmethod
     def of_pps(cls, pps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of frames of these sizes, in equal shares, by their number per second."""
+        """Return the rates of frames of these sizes, in equal parts, by their number per second."""
         frame = fmean(sizes_bytes)
         per_byte = pps * 8 / 1e6
         return cls(
             pps, per_byte * (frame + L1_BYTES), per_byte * frame, per_byte * max(frame - headers.overhead_bytes, 0)
         )
 
-    @classmethod
-    def of_l1_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream that takes `mbps` on the wire."""
-        return cls.of_pps(mbps * 1e6 / 8 / (fmean(sizes_bytes) + L1_BYTES), sizes_bytes, headers)
-
-    @classmethod
-    def of_frame_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream of `mbps` of frames with FCS."""
-        return cls.of_pps(mbps * 1e6 / 8 / fmean(sizes_bytes), sizes_bytes, headers)
-
-    @classmethod
-    def of_payload_mbps(cls, mbps: float, sizes_bytes: Sequence[int], headers: Headers) -> Rates:
-        """Return the rates of a stream of `mbps` of UDP payload.
-
-        Raises
-        ------
-        UserError
-            If the frames have no payload.
-        """
-        payload = fmean(sizes_bytes) - headers.overhead_bytes
-        if payload <= 0:
-            raise UserError(f"frames of {fmean(sizes_bytes):g} B carry no payload: the rate is unknown")
-        return cls.of_pps(mbps * 1e6 / 8 / payload, sizes_bytes, headers)
-
 
 def line_rate_pps(link_mbps: float, sizes_bytes: Sequence[int]) -> float:
     """Return the frames per second that a link carries at most: link / (8 · (frame + 20)); for a mix, its mean."""
     return link_mbps * 1e6 / (8 * (fmean(sizes_bytes) + L1_BYTES))
-
-
-def printed_line_rate_pps(link_mbps: float, sizes_bytes: Sequence[int]) -> int:
-    """Return the line rate as it is printed everywhere: rounded to the nearest whole frame.
-
-    The figures of 1 Gbit/s (844,595; 452,899; 119,732; 96,154) are rounded, not cut off.
-    """
-    return round(line_rate_pps(link_mbps, sizes_bytes))
 
 
 def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST_PAYLOAD_BYTES) -> None:
@@ -186,9 +133,8 @@ def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST
             raise UserError(f"size {size}: an MTU of {mtu} carries at most {largest} B")
 
 
-@dataclass(frozen=True, slots=True)
-class StudyConversion:
-    """What the study's formula makes of a payload rate, beside what is right.
+class StudyConversion(Value, frozen=True):
+    """A payload rate converted by the study's formula and by the right one.
 
     Parameters
     ----------
@@ -205,7 +151,7 @@ class StudyConversion:
     corrected : Rates
         The same rate in all units.
     line_rate_mpps : float
-        What the link carries at most.
+        The line rate of the link.
     possible : bool
         Whether the corrected rate is not above it, but for the rounding of printed figures (0.1 %).
     """
@@ -239,8 +185,3 @@ def study_conversion(payload_mbps: float, payload_bytes: int = 18, link_mbps: fl
         line_rate_mpps=line / 1e6,
         possible=corrected * 1e6 <= line * 1.001,
     )
-
-
-def study_payload_mbps(mpps: float, frame_bytes: int = 64) -> float:
-    """Return the Mbit/s that the study's formula must have been given to print `mpps`: 994.6 for 1.48."""
-    return mpps * 8 * (frame_bytes + L1_BYTES)

@@ -23,7 +23,7 @@ RESOLUTION = 0.01
 BRACKET = 1.15
 """A repeat looks this far around the last one first."""
 REPEATS = 20
-"""So many times a trial in which the tester was disturbed is made again, in all."""
+"""Trials in which the tester was disturbed are repeated so many times in all."""
 
 
 class _EndedError(Exception):
@@ -38,7 +38,7 @@ class _NoTimeError(Exception):
 
 @dataclass(slots=True)
 class _Bursts:
-    """Sends bursts and counts what is lost of them."""
+    """Sends bursts and counts lost frames."""
 
     trials: TrialLog
     name: str
@@ -154,10 +154,10 @@ def find_bursts(
 
 
 def _emptying_pps(arrived_pps: float, offered_pps: float, burst: float, longest: int) -> float:
-    """Return the rate F at which the buffer empties, from what arrived of the longest burst.
+    """Return the rate F at which the buffer empties, from the frames that arrived of the longest burst.
 
-    What was still held when that burst of L frames ended arrived too: burst · (1 - F / offered) frames, in the time
-    L / offered. Solved for F.
+    The buffer still held burst · (1 - F / offered) frames when that burst of L frames ended, and they arrived too, in
+    the time L / offered. Solved for F.
     """
     held = burst / longest
     return (arrived_pps - held * offered_pps) / (1 - held) if held < 1 else arrived_pps

@@ -1,24 +1,26 @@
-"""What speaks against a trial: every check looks at what was counted and says what it saw, and what to do about it.
+"""The checks of a trial: each compares counters, and refuses the trial with a reason and a remedy.
 
-A trial counts only when no check has anything to say. A refusal is not an error of the device: it says that
-the numbers of this trial would not be true.
+A trial counts only when no check refuses it. A refusal is not an error of the device: the numbers of this trial would
+not be true.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wavebed.forward.model import Counters, Refusal
+from msgspec.structs import replace
+
+from wavebed.forward.model import InterfaceCounters, Refusal
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wavebed.forward.layout import Layout
-    from wavebed.forward.model import Books, Ceiling, PortInfo, Sent
+    from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
 
 __all__ = [
-    "CEILING_SHARE",
+    "CEILING_FRACTION",
     "Evidence",
     "Totals",
     "check_mtu",
@@ -31,63 +33,62 @@ __all__ = [
 
 NS = 1_000_000_000
 
-CEILING_SHARE = 0.9
-"""Above this share of what the tester can do by itself, a figure may be the tester's."""
+CEILING_FRACTION = 0.9
+"""Above this fraction of the tester's own rate, a figure may be the tester's."""
 OVERLOAD_LOSS = 0.01
 """A device that loses or refuses less of all that the tester can send was not overloaded, whatever the ceiling was."""
-RATE_KEPT_SHARE = 0.995
-"""A sender that stays below has not offered what was asked: half of the 1 % within which a found rate must be."""
+RATE_KEPT_FRACTION = 0.995
+"""A sender that stays below has not offered the asked rate: half of the 1 % within which a found rate must be."""
 LATE_SLACK_NS = 2_000_000
-LATE_SLACK_SHARE = 0.05
+LATE_SLACK_FRACTION = 0.05
 LATE_SLACK_LEAST_NS = 100_000
 """The last frame of a short trial may be late by one time slice of another process, but by no more than the twentieth
 part of the trial: a burst that takes longer is none. Less than a tenth of a millisecond is not late."""
-LATE_BATCHES_SHARE = 0.1
+LATE_BATCHES_FRACTION = 0.1
 """More batches than these late by over 100 us: the rate was kept on average only, by pauses and bursts. A device loses
 of bursts what it would have carried, and cannot make up for pauses. Where nothing was lost it had a harder task than
 was asked, and the trial counts."""
-FOREIGN_SHARE = 0.001
+FOREIGN_FRACTION = 0.001
 FOREIGN_FLOOR = 100
 FOREIGN_PER_S = 20
 """Frames that are not the test's: address resolution of some hundred neighbours, spanning tree, a chatty device."""
 OWN_PER_S = 10
 OWN_FLOOR = 20
 """Frames that this machine's kernel sends of itself: router solicitation, multicast listeners, its own neighbours."""
-SILENCE_S = 0.1
-SILENCE_FRAMES = 20
+NO_FRAMES_S = 0.1
+NO_FRAMES_GAPS = 20
 """A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
-LIVELOCK_LOSS = 0.9
-LIVELOCK_SHARE = 0.5
+COLLAPSE_LOSS = 0.9
+COLLAPSE_FRACTION = 0.5
 """A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
-what comes in (receive livelock; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
+frames that come in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Value, frozen=True):
     """Counters of a port around a trial.
 
-    The books cannot be opened at the very moment at which the counters are read, so these are read on both sides.
+    The frame counters of a trial do not start at the very moment at which those of the interface are read, so these are
+    read before and after.
 
     Parameters
     ----------
     outer : (Counters, Counters)
-        Before the books were opened, after they were read.
+        Before the trial started, after its frame counters were read.
     inner : (Counters, Counters)
-        After the books were opened, before they were read.
+        After the trial started, before its frame counters were read.
     """
 
-    outer: tuple[Counters, Counters]
-    inner: tuple[Counters, Counters]
+    outer: tuple[InterfaceCounters, InterfaceCounters]
+    inner: tuple[InterfaceCounters, InterfaceCounters]
 
-    def grown(self, read: Callable[[Counters], int]) -> tuple[int, int]:
-        """Return by how much a counter grew while the books were open: at least, at most."""
+    def grown(self, read: Callable[[InterfaceCounters], int]) -> tuple[int, int]:
+        """Return by how much a counter grew during the trial: at least, at most."""
         return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Value, frozen=True):
     """All that is known of a trial once its traffic has stopped.
 
     Parameters
@@ -99,9 +100,9 @@ class Evidence:
     planned : int or None
         Frames that should have been sent; ``None``: as many as possible.
     looks : sequence of (int, int)
-        Time and frames in the books so far, before the first was sent and every half second since.
+        Time and frames counted so far, before the first was sent and every half second since.
     tx_is_veth : bool
-        The far end of the sending port is the device itself, so that what is dropped between them the device lost.
+        The far end of the sending port is the device itself, so that the device loses frames dropped between.
     """
 
     names: tuple[str, str]
@@ -109,7 +110,7 @@ class Evidence:
     offered_pps: float | None
     planned: int | None
     sent: Sent
-    books: Books
+    counters: FrameCounters
     tx: Totals
     rx: Totals
     ceiling: Ceiling
@@ -119,7 +120,7 @@ class Evidence:
 
     @property
     def blocked(self) -> int:
-        """Frames that never left this machine; what is dropped at the door of the device itself has left."""
+        """Frames that never left this machine; frames that the device's own port drops have left."""
         if self.tx_is_veth:
             return 0
         _, taken = self.tx.grown(lambda c: c.tx_packets)
@@ -127,7 +128,7 @@ class Evidence:
 
     @property
     def pushed_back(self) -> int:
-        """How often a frame found no room at the sending port; some senders try it again then, so that none is lost."""
+        """Frames that found no room at the sending port; some senders try them again, so that none is lost."""
         _, dropped = self.tx.grown(lambda c: c.tx_dropped + c.tx_errors)
         return max(self.sent.refused, dropped)
 
@@ -139,38 +140,27 @@ class Evidence:
     @property
     def lost(self) -> int:
         """Frames that left and did not arrive."""
-        return max(0, self.left - self.books.unique)
+        return max(0, self.left - self.counters.unique)
 
     @property
     def test_frames(self) -> int:
-        """Frames of this trial in the books, however often they came."""
-        books = self.books
-        return books.unique + books.duplicates + books.stale + books.damaged
+        """Frames of this trial that were counted, however often they came."""
+        counters = self.counters
+        return counters.unique + counters.duplicates + counters.stale + counters.damaged
 
     @property
-    def booked(self) -> int:
-        """All frames in the books, and those that the receiver knows to have lost."""
-        books = self.books
-        return self.test_frames + books.other_trial + books.foreign + books.receiver_lost
+    def counted(self) -> int:
+        """All frames that were counted, and those that the receiver knows to have lost."""
+        counters = self.counters
+        return self.test_frames + counters.other_trial + counters.foreign + counters.receiver_lost
 
 
-def difference(before: Counters, after: Counters) -> Counters:
+def difference(before: InterfaceCounters, after: InterfaceCounters) -> InterfaceCounters:
     """Return by how much every counter grew; ``up`` is that of `after`."""
-    return Counters(
-        time_ns=after.time_ns - before.time_ns,
-        rx_packets=after.rx_packets - before.rx_packets,
-        rx_bytes=after.rx_bytes - before.rx_bytes,
-        rx_dropped=after.rx_dropped - before.rx_dropped,
-        rx_errors=after.rx_errors - before.rx_errors,
-        rx_missed=after.rx_missed - before.rx_missed,
-        tx_packets=after.tx_packets - before.tx_packets,
-        tx_bytes=after.tx_bytes - before.tx_bytes,
-        tx_dropped=after.tx_dropped - before.tx_dropped,
-        tx_errors=after.tx_errors - before.tx_errors,
-        carrier_changes=after.carrier_changes - before.carrier_changes,
-        up=after.up,
-        driver={key: count - before.driver.get(key, 0) for key, count in after.driver.items()},
-    )
+    counted = [name for name in InterfaceCounters.__struct_fields__ if name not in ("up", "driver")]
+    grown = {name: getattr(after, name) - getattr(before, name) for name in counted}
+    driver = {key: count - before.driver.get(key, 0) for key, count in after.driver.items()}
+    return replace(after, **grown, driver=driver)
 
 
 # Before a run ---------------------------------------------------------------------------------------------------------
@@ -257,8 +247,8 @@ def gap_s(looks: Sequence[tuple[int, int]]) -> float:
     Parameters
     ----------
     looks : sequence of (int, int)
-        Time in nanoseconds and frames so far, beginning before the first frame was sent. The silence before the first
-        and after the last frame is not looked at.
+        Time in nanoseconds and frames so far, beginning before the first frame was sent. The time before the
+        first and after the last frame is left out.
     """
     longest = 0
     since_ns, count = looks[0] if looks else (0, 0)
@@ -272,268 +262,192 @@ def gap_s(looks: Sequence[tuple[int, int]]) -> float:
     return longest / NS
 
 
-def _ports_stayed(e: Evidence) -> list[Refusal]:
+def _ports_stayed(e: Evidence) -> Iterator[Refusal]:
     ports = list(zip(e.names, (e.tx.outer, e.rx.outer), strict=True))
-    down = [
-        Refusal("port_down", f"{name} went down during the trial", f"ip link set {name} up")
-        for name, (_, after) in ports
-        if not after.up
-    ]
+    down = [name for name, (_, after) in ports if not after.up]
+    for name in down:
+        yield Refusal("port_down", f"{name} went down during the trial", f"ip link set {name} up")
     if down:  # which takes the carrier of the other port along
-        return down
-    remedy = "look whether the device restarted or a cable is loose"
-    return [
-        Refusal(
-            "reboot",
-            f"the carrier of {name} changed {after.carrier_changes - before.carrier_changes} times during the trial",
-            remedy,
-        )
-        for name, (before, after) in ports
-        if after.carrier_changes != before.carrier_changes
-    ]
+        return
+    for name, (before, after) in ports:
+        changes = after.carrier_changes - before.carrier_changes
+        if changes:
+            reason = f"the carrier of {name} changed {changes} times during the trial"
+            yield Refusal("reboot", reason, "look whether the device restarted or a cable is loose")
 
 
-def _stayed_alive(e: Evidence) -> list[Refusal]:
-    if not e.books.unique or e.books.first_ns is None or e.books.last_ns is None:
-        return []
+def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
+    if not e.counters.unique or e.counters.first_ns is None or e.counters.last_ns is None:
+        return
     remedy = "look whether the device restarted, or whether something stopped it"
-    cut_s = e.took_s - (e.books.last_ns - e.books.first_ns) / NS
-    allowed_s = max(SILENCE_S, SILENCE_FRAMES * e.took_s / e.books.unique)
-    if e.books.unique < (1 - LIVELOCK_LOSS) * e.sent.frames:
-        allowed_s = max(allowed_s, LIVELOCK_SHARE * e.took_s)
-    if cut_s > allowed_s:
-        return [
-            Refusal(
-                "reboot", f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s", remedy
-            )
-        ]
+    cut_s = e.took_s - (e.counters.last_ns - e.counters.first_ns) / NS
+    allowed_s = max(NO_FRAMES_S, NO_FRAMES_GAPS * e.took_s / e.counters.unique)
+    if e.counters.unique < (1 - COLLAPSE_LOSS) * e.sent.frames:
+        allowed_s = max(allowed_s, COLLAPSE_FRACTION * e.took_s)
     gap = gap_s(e.looks)
-    if gap > max(GAP_S, allowed_s):
-        return [Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)]
-    return []
+    if cut_s > allowed_s:
+        reason = f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s"
+        yield Refusal("reboot", reason, remedy)
+    elif gap > max(GAP_S, allowed_s):
+        yield Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)
 
 
-def _arrived(e: Evidence) -> list[Refusal]:
+def _arrived(e: Evidence) -> Iterator[Refusal]:
     if e.sent.frames == 0:
-        return [Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")]
-    if e.test_frames:
-        return []
-    return [
-        Refusal(
+        yield Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")
+    elif not e.test_frames:
+        yield Refusal(
             "no_frames",
             f"none of {e.sent.frames} frames arrived at {e.names[1]}",
             "check the device's addresses, routes and packet filter, and that the ports are not exchanged",
         )
-    ]
 
 
-def _sizes(e: Evidence) -> list[Refusal]:
+def _sizes(e: Evidence) -> Iterator[Refusal]:
     expected = set(e.arriving_sizes)
-    longer = {size: count for size, count in e.books.sizes.items() if size > max(expected)}
-    other = {size: count for size, count in e.books.sizes.items() if size not in expected and size not in longer}
+    longer = {size: count for size, count in e.counters.sizes.items() if size > max(expected)}
+    other = {size: count for size, count in e.counters.sizes.items() if size not in expected and size not in longer}
     sent = ", ".join(str(size) for size in sorted(expected))
-    refusals = []
     if longer:
         size, count = max(longer.items())
-        refusals.append(
-            Refusal(
-                "super_packets",
-                f"{sum(longer.values())} frames larger than any that was sent ({sent} bytes) arrived, {count} of them"
-                f" with {size} bytes: frames were joined on the way",
-                f"ethtool -K {e.names[1]} rx-udp-gro-forwarding off rx-gro-list off; the same at the device's ports",
-            )
+        yield Refusal(
+            "super_packets",
+            f"{sum(longer.values())} frames larger than any that was sent ({sent} bytes) arrived, {count} of them"
+            f" with {size} bytes: frames were joined on the way",
+            f"ethtool -K {e.names[1]} rx-udp-gro-forwarding off rx-gro-list off; the same at the device's ports",
         )
     if other:
         size, count = max(other.items(), key=lambda item: item[1])
-        refusals.append(
-            Refusal(
-                "mtu" if size < max(expected) else "super_packets",
-                f"{sum(other.values())} frames of sizes that were never sent ({sent} bytes) arrived, {count} of them"
-                f" with {size} bytes: frames were cut on the way",
-                "check the MTU of the device's ports",
-            )
+        yield Refusal(
+            "mtu" if size < max(expected) else "super_packets",
+            f"{sum(other.values())} frames of sizes that were never sent ({sent} bytes) arrived, {count} of them"
+            f" with {size} bytes: frames were cut on the way",
+            "check the MTU of the device's ports",
         )
-    if e.books.damaged and not refusals:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.books.damaged} frames arrived with a number that was never sent",
-                "look for a second tester, or a device that changes payloads",
-            )
+    if e.counters.damaged and not longer and not other:
+        yield Refusal(
+            "unaccounted",
+            f"{e.counters.damaged} frames arrived with a number that was never sent",
+            "look for a second tester, or a device that changes payloads",
         )
-    return refusals
 
 
-def _once(e: Evidence) -> list[Refusal]:
-    if not e.books.duplicates:
-        return []
-    return [
-        Refusal(
+def _once(e: Evidence) -> Iterator[Refusal]:
+    if e.counters.duplicates:
+        yield Refusal(
             "duplicates",
-            f"{e.books.duplicates} of {e.sent.frames} frames arrived more than once",
+            f"{e.counters.duplicates} of {e.sent.frames} frames arrived more than once",
             "look for a loop, a mirror port or two paths between the ports",
         )
-    ]
 
 
-def _flood(e: Evidence) -> list[Refusal]:
-    foreign = e.books.foreign + e.books.other_trial
-    allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_SHARE * e.sent.frames)
+def _flood(e: Evidence) -> Iterator[Refusal]:
+    foreign = e.counters.foreign + e.counters.other_trial
+    allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_FRACTION * e.sent.frames)
     if foreign > allowed:
-        return [
-            Refusal(
-                "flood",
-                f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
-                "take everything but the tester off the device, and look what it sends of itself",
-            )
-        ]
-    if e.test_frames > e.sent.frames and not e.books.duplicates:
-        return [
-            Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop"),
-        ]
-    return []
+        yield Refusal(
+            "flood",
+            f"{foreign} frames arrived at {e.names[1]} that are not of this trial; {allowed:.0f} are allowed",
+            "take everything but the tester off the device, and look which frames it sends of itself",
+        )
+    elif e.test_frames > e.sent.frames and not e.counters.duplicates:
+        yield Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop")
 
 
-def _kept_rate(e: Evidence) -> list[Refusal]:
+def _kept_rate(e: Evidence) -> Iterator[Refusal]:
     if e.offered_pps is None or e.planned is None or not e.sent.frames:
-        return []
+        return
     remedy = "offer less, or give the tester a processor of its own"
-    if e.sent.frames < e.planned:
-        return [Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)]
     intended_ns = (e.planned - 1) / e.offered_pps * NS
-    slack_ns = max(LATE_SLACK_LEAST_NS, min(LATE_SLACK_NS, LATE_SLACK_SHARE * intended_ns))
-    if e.sent.took_ns > intended_ns / RATE_KEPT_SHARE + slack_ns:
+    slack_ns = max(LATE_SLACK_LEAST_NS, min(LATE_SLACK_NS, LATE_SLACK_FRACTION * intended_ns))
+    fraction = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
+    if e.sent.frames < e.planned:
+        yield Refusal("late", f"only {e.sent.frames} of {e.planned} frames could be sent in time", remedy)
+    elif e.sent.took_ns > intended_ns / RATE_KEPT_FRACTION + slack_ns:
         real = (e.planned - 1) / e.sent.took_ns * NS
-        return [Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)]
-    share = e.sent.late_batches / e.sent.batches if e.sent.batches else 0.0
-    if e.lost and share > LATE_BATCHES_SHARE:
-        return [
-            Refusal(
-                "late",
-                f"{share:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
-                f" the rate was kept by bursts, which may be why {e.lost} were lost",
-                remedy,
-            )
-        ]
-    return []
+        yield Refusal("late", f"{real:.0f} frames/s were sent instead of {e.offered_pps:.0f}", remedy)
+    elif e.lost and fraction > LATE_BATCHES_FRACTION:
+        yield Refusal(
+            "late",
+            f"{fraction:.0%} of the frames left more than 0.1 ms late, at worst {e.sent.late_max_ns / 1e6:.1f} ms:"
+            f" the rate was kept by bursts, which may be why {e.lost} were lost",
+            remedy,
+        )
 
 
-def _tester_limit(e: Evidence) -> list[Refusal]:
-    refusals = []
-    limit = CEILING_SHARE * e.ceiling.pps
-    received = e.books.unique / e.took_s if e.took_s > 0 else 0.0
-    rates = [("received", received)]
-    if e.offered_pps is not None:
-        rates.append(("offered", e.offered_pps))
-    name, rate = max(rates, key=lambda item: item[1])
-    if rate > limit:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: {rate:.0f} frames/s {name} is above 90 % of the"
-                f" {e.ceiling.pps:.0f} that the tester reaches by itself",
-                "offer less, or use a faster tester",
-            )
+def _tester_limit(e: Evidence) -> Iterator[Refusal]:
+    limited = "the tester, not the device, was the limit:"
+    received = e.counters.unique / e.took_s if e.took_s > 0 else 0.0
+    name, rate = max(("received", received), ("offered", e.offered_pps or 0.0), key=lambda item: item[1])
+    if rate > CEILING_FRACTION * e.ceiling.pps:
+        yield Refusal(
+            "tester_limit",
+            f"{limited} {rate:.0f} frames/s {name} is above 90 % of the {e.ceiling.pps:.0f} that the tester reaches by"
+            " itself",
+            "offer less, or use a faster tester",
         )
     elif e.offered_pps is None and e.sent.frames and e.lost + e.pushed_back < OVERLOAD_LOSS * e.sent.frames:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: of the {received:.0f} frames/s that it could send,"
-                f" {e.lost / e.sent.frames:.2%} were lost",
-                "use a faster tester, or give the ports a processor of their own",
-            )
+        yield Refusal(
+            "tester_limit",
+            f"{limited} of the {received:.0f} frames/s that it could send, {e.lost / e.sent.frames:.2%} were lost",
+            "use a faster tester, or give the ports a processor of their own",
         )
-    if e.books.receiver_lost:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: its receiver lost {e.books.receiver_lost} frames",
-                "offer less, or give the receiving port a processor of its own",
-            )
-        )
+    remedy = "offer less, or give the receiving port a processor of its own"
+    if e.counters.receiver_lost:
+        yield Refusal("tester_limit", f"{limited} its receiver lost {e.counters.receiver_lost} frames", remedy)
     dropped = _dropped_at_receiver(e)
     if dropped and e.lost:
-        refusals.append(
-            Refusal(
-                "tester_limit",
-                f"the tester, not the device, was the limit: {dropped} frames were dropped at {e.names[1]} itself",
-                "offer less, or give the receiving port a processor of its own",
-            )
-        )
-    return refusals
+        yield Refusal("tester_limit", f"{limited} {dropped} frames were dropped at {e.names[1]} itself", remedy)
+    if e.blocked and e.offered_pps is not None:  # as fast as it goes: the interface says when
+        reason = f"{limited} {e.names[0]} refused {e.blocked} of {e.sent.frames} frames"
+        yield Refusal("tester_limit", reason, "offer less than the link carries")
 
 
 def _dropped_at_receiver(e: Evidence) -> int:
-    """Return the frames that the receiving interface dropped; what it dropped of foreign frames is no matter."""
+    """Return the test frames that the receiving interface dropped."""
     _, dropped = e.rx.grown(lambda c: c.rx_dropped + c.rx_errors + c.rx_missed)
-    return max(0, dropped - e.books.foreign)
+    return max(0, dropped - e.counters.foreign)
 
 
-def _blocked(e: Evidence) -> list[Refusal]:
-    if not e.blocked or e.offered_pps is None:  # as fast as it goes: the interface says when
-        return []
-    return [
-        Refusal(
-            "tester_limit",
-            f"the tester, not the device, was the limit: {e.names[0]} refused {e.blocked} of {e.sent.frames} frames",
-            "offer less than the link carries",
-        )
-    ]
+def _accounted(e: Evidence) -> Iterator[Refusal]:
+    """Compare the frame counters with those of the interfaces.
 
-
-def _accounted(e: Evidence) -> list[Refusal]:
-    """Hold books and interfaces against each other.
-
-    What a veth pair counts (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
+    Counters of a veth pair (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
     ``rx_packets`` of the other once the receiving end has taken it, also when an XDP program then drops it. A frame
     that the ring between them has no room for is in ``tx_dropped`` of the sending end; if it was redirected there
     (live frames), it is in ``rx_dropped`` of the receiving end as well, and its sender is not told; a packet socket is
     told. Live frames to an end without NAPI are in no counter at all, which is found here.
     """
-    refusals = []
     left_least, left_most = e.tx.grown(lambda c: c.tx_packets)
     _, dropped = e.tx.grown(lambda c: c.tx_dropped + c.tx_errors)  # again for each try, with AF_XDP
     known = left_most + max(dropped, e.sent.refused)
     answered, _ = e.tx.grown(lambda c: c.rx_packets)
     own = OWN_FLOOR + round(OWN_PER_S * e.took_s) + max(0, answered)
+    sent = f"{e.sent.frames} frames were sent and {e.names[0]} counted"
     if known < e.sent.frames:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.sent.frames} frames were sent and {e.names[0]} counted {known}",
-                "choose another way to send (--sender)",
-            )
-        )
+        yield Refusal("unaccounted", f"{sent} {known}", "choose another way to send (--sender)")
     elif left_least > e.sent.frames + own:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.sent.frames} frames were sent and {e.names[0]} counted {left_least}: something else sends there",
-                "end what else uses the port",
-            )
+        yield Refusal(
+            "unaccounted",
+            f"{sent} {left_least}: something else sends there",
+            "end the other program that uses the port",
         )
     came_least, came_most = e.rx.grown(lambda c: c.rx_packets)
-    if not came_least <= e.booked <= came_most:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.names[1]} counted {came_most} frames and the books have {e.booked}",
-                "choose another way to receive (--receiver): not every driver counts what XDP takes",
-            )
+    if not came_least <= e.counted <= came_most:
+        yield Refusal(
+            "unaccounted",
+            f"{e.names[1]} counted {came_most} frames and its receiver {e.counted}",
+            "choose another way to receive (--receiver): not every driver counts frames that XDP takes",
         )
-    if e.books.stale:
-        refusals.append(
-            Refusal(
-                "unaccounted",
-                f"{e.books.stale} frames came so late that nobody knows whether they had come before",
-                "look what reorders frames so much",
-            )
+    if e.counters.stale:
+        yield Refusal(
+            "unaccounted",
+            f"{e.counters.stale} frames came so late that nobody knows whether they had come before",
+            "look for the cause of so much reordering",
         )
-    return refusals
 
 
-CHECKS: tuple[Callable[[Evidence], list[Refusal]], ...] = (
+CHECKS: tuple[Callable[[Evidence], Iterator[Refusal]], ...] = (
     _ports_stayed,
     _arrived,
     _sizes,
@@ -541,13 +455,12 @@ CHECKS: tuple[Callable[[Evidence], list[Refusal]], ...] = (
     _flood,
     _stayed_alive,
     _tester_limit,
-    _blocked,
     _kept_rate,
     _accounted,
 )
-"""What explains most comes first: a port that went down also leaves frames unaccounted."""
+"""The check that explains most comes first: a port that went down also leaves frames unaccounted."""
 
 
 def check_trial(evidence: Evidence) -> tuple[Refusal, ...]:
-    """Return all that speaks against a trial; nothing: it counts."""
+    """Return the refusals of a trial; it counts if there are none."""
     return tuple(refusal for check in CHECKS for refusal in check(evidence))

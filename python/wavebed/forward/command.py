@@ -1,11 +1,13 @@
-"""What a user asks of ``wavebed forward``: the options as text in, a checked order out."""
+"""The options of ``wavebed forward`` as text, and the test specification that they give."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.units import parse_rate
@@ -13,26 +15,27 @@ from wavebed.config.values import number
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, check_sizes
 from wavebed.forward.cpu.source import CpuSource, parse_source
 from wavebed.forward.model import Span
+from wavebed.forward.plain import Value
 from wavebed.forward.settings import PARTS, ForwardSettings, GoalName, Part
 from wavebed.secret import Secret
 
 __all__ = [
     "DEFAULT_PEER_PORT",
     "SENDER_KINDS",
-    "MadeDevice",
-    "Order",
+    "EmulatedDevice",
+    "ForwardOptions",
+    "ForwardSpec",
     "PeerPorts",
     "RealPorts",
     "Target",
-    "Wish",
-    "parse_wish",
+    "parse_options",
 ]
 
 DEFAULT_PEER_PORT = 5544
 """Of ``wavebed serve forward``."""
 
 SENDER_KINDS = ("live_frames", "af_xdp_zero_copy", "af_xdp_copy", "tx_ring", "sendmmsg")
-TESTS: tuple[Part, ...] = ("search", "overload", "latency", "ladder", "burst")
+TESTS: tuple[Part, ...] = ("search", "overload", "latency", "loss-rate", "burst")
 GOALS: tuple[GoalName, ...] = ("rfc2544", "ndr", "pdr")
 
 MAX_FLOWS = 16_384
@@ -64,19 +67,18 @@ class PeerPorts:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeDevice:
-    """A device made for the purpose, in namespaces; `text` is what `read_device` reads."""
+class EmulatedDevice:
+    """An emulated device, in namespaces; `text` is read by `read_device`."""
 
     kind: str
     text: str
 
 
-Target: TypeAlias = RealPorts | PeerPorts | MadeDevice
+Target: TypeAlias = RealPorts | PeerPorts | EmulatedDevice
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """The options as they were typed; what was not given is missing."""
+class ForwardOptions(Value, frozen=True):
+    """The options as they were typed; ``None`` where one was not given."""
 
     tx: str | None = None
     rx: str | None = None
@@ -104,9 +106,8 @@ class Wish:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What shall be done, checked.
+class ForwardSpec(Value, frozen=True):
+    """The specification of a test.
 
     Parameters
     ----------
@@ -134,74 +135,73 @@ class Order:
     beside: tuple[str, ...] = ()
 
 
-def parse_wish(wish: Wish) -> Order:
+def parse_options(options: ForwardOptions) -> ForwardSpec:
     """Check the options.
 
     Raises
     ------
     Problem
-        With one line: the option, what is wrong, what would be right.
+        With one line: the option, the error, the remedy.
     """
-    target = _target(wish)
-    vlan = None if wish.vlan is None else at("--vlan", number(1, 4094), wish.vlan)
-    session = None if wish.pppoe is None else at("--pppoe", number(1, 65_535), wish.pppoe)
-    cpu = at("--cpu", parse_source, wish.cpu) if wish.cpu is not None else None
-    made = isinstance(target, MadeDevice)
-    if made:
-        _only_for_real(wish, vlan, session, cpu)
+    target = _target(options)
+    vlan = None if options.vlan is None else at("--vlan", number(1, 4094), options.vlan)
+    session = None if options.pppoe is None else at("--pppoe", number(1, 65_535), options.pppoe)
+    cpu = at("--cpu", parse_source, options.cpu) if options.cpu is not None else None
+    if isinstance(target, EmulatedDevice):
+        _only_for_real(options, vlan, session, cpu)
         cpu = cpu or CpuSource("local")
-    elif wish.beside:
+    elif options.beside:
         raise Problem("iperf3 needs a host on each side of the device: it runs with --dut only", "--with")
-    return Order(
+    return ForwardSpec(
         target,
-        _settings(wish, Headers(ipv6=wish.ipv6, vlan=vlan is not None, pppoe=session is not None)),
-        at("--name", _name, wish.name) if wish.name is not None else _default_name(target),
-        256 if wish.flows is None else at("--flows", number(1, MAX_FLOWS), wish.flows),
+        _settings(options, Headers(ipv6=options.ipv6, vlan=vlan is not None, pppoe=session is not None)),
+        at("--name", _name, options.name) if options.name is not None else _default_name(target),
+        256 if options.flows is None else at("--flows", number(1, MAX_FLOWS), options.flows),
         vlan,
         session,
-        _address("--gateway", wish.gateway, ipv6=wish.ipv6),
-        _span("--sources", wish.sources, ipv6=wish.ipv6),
-        _span("--destinations", wish.destinations, ipv6=wish.ipv6),
+        _address("--gateway", options.gateway, ipv6=options.ipv6),
+        _span("--sources", options.sources, ipv6=options.ipv6),
+        _span("--destinations", options.destinations, ipv6=options.ipv6),
         cpu,
-        at("--sender", lambda kind: choose(kind, SENDER_KINDS), wish.sender) if wish.sender is not None else None,
-        tuple(dict.fromkeys(at("--with", lambda tool: choose(tool, ["iperf3"]), tool) for tool in wish.beside)),
+        at("--sender", lambda kind: choose(kind, SENDER_KINDS), options.sender) if options.sender is not None else None,
+        tuple(dict.fromkeys(at("--with", lambda tool: choose(tool, ["iperf3"]), tool) for tool in options.beside)),
     )
 
 
-def _target(wish: Wish) -> Target:
-    if wish.dut is not None:
-        for option, given in (("--tx", wish.tx), ("--rx", wish.rx), ("--peer", wish.peer)):
+def _target(options: ForwardOptions) -> Target:
+    if options.dut is not None:
+        for option, given in (("--tx", options.tx), ("--rx", options.rx), ("--peer", options.peer)):
             if given is not None:
                 raise Problem("goes with real ports; --dut makes its own: leave one of them out", option)
-        return at("--dut", _made, wish.dut)
-    if wish.peer is not None:
-        if wish.rx is not None:
+        return at("--dut", _emulated, options.dut)
+    if options.peer is not None:
+        if options.rx is not None:
             raise Problem("the receiving port is the peer's: leave --rx or --peer out", "--rx")
-        if wish.tx is None:
+        if options.tx is None:
             raise Problem("is missing: name the port of this machine that sends", "--tx")
-        tx = at("--tx", _interface, wish.tx)
-        peer = at("--peer", lambda text: _peer(text, tx, wish.token or ""), wish.peer)
-        if not wish.token:
+        tx = at("--tx", _interface, options.tx)
+        peer = at("--peer", lambda text: _peer(text, tx, options.token or ""), options.peer)
+        if not options.token:
             raise Problem("is missing: write the one that wavebed serve forward printed there", "--token")
         return peer
-    if wish.token is not None:
+    if options.token is not None:
         raise Problem("goes with --peer", "--token")
-    if wish.tx is None and wish.rx is None:
-        return MadeDevice("routing", "routing")
-    if wish.tx is None or wish.rx is None:
-        missing, other = ("--tx", "--rx") if wish.tx is None else ("--rx", "--tx")
+    if options.tx is None and options.rx is None:
+        return EmulatedDevice("routing", "routing")
+    if options.tx is None or options.rx is None:
+        missing, other = ("--tx", "--rx") if options.tx is None else ("--rx", "--tx")
         raise Problem(f"is missing: {other} needs the other port too, or --peer HOST/IFACE", missing)
-    tx, rx = at("--tx", _interface, wish.tx), at("--rx", _interface, wish.rx)
+    tx, rx = at("--tx", _interface, options.tx), at("--rx", _interface, options.rx)
     if tx == rx:
         raise Problem("is the sending port as well: the device stands between two ports", "--rx")
     return RealPorts(tx, rx)
 
 
-def _only_for_real(wish: Wish, vlan: int | None, session: int | None, cpu: CpuSource | None) -> None:
+def _only_for_real(options: ForwardOptions, vlan: int | None, session: int | None, cpu: CpuSource | None) -> None:
     for option, given in (
-        ("--gateway", wish.gateway),
-        ("--sources", wish.sources),
-        ("--destinations", wish.destinations),
+        ("--gateway", options.gateway),
+        ("--sources", options.sources),
+        ("--destinations", options.destinations),
     ):
         if given is not None:
             raise Problem("goes with real ports; a device of --dut has its own addresses", option)
@@ -218,12 +218,12 @@ def _interface(text: str) -> str:
     return text
 
 
-def _made(text: str) -> MadeDevice:
+def _emulated(text: str) -> EmulatedDevice:
     from wavebed.forward.device import read_device
 
     kind, colon, options = text.partition(":")
     described_as = f"routing{colon}{options}" if kind == "netns" else text
-    return MadeDevice(read_device(described_as).name, described_as)
+    return EmulatedDevice(read_device(described_as).name, described_as)
 
 
 def _peer(text: str, tx: str, token: str) -> PeerPorts:
@@ -247,7 +247,7 @@ def _name(text: str) -> str:
 
 
 def _default_name(target: Target) -> str:
-    if isinstance(target, MadeDevice):
+    if isinstance(target, EmulatedDevice):
         return target.kind
     if isinstance(target, PeerPorts):
         return f"device between {target.tx} and {target.host}/{target.rx}"
@@ -286,37 +286,39 @@ def _span(option: str, text: str | None, *, ipv6: bool) -> Span | None:
     return at(option, read, text)
 
 
-def _settings(wish: Wish, headers: Headers) -> ForwardSettings:
-    if wish.quick and wish.thorough:
+def _settings(options: ForwardOptions, headers: Headers) -> ForwardSettings:
+    if options.quick and options.thorough:
         raise Problem("contradicts --quick: leave one of them out", "--thorough")
     settings = ForwardSettings(headers=headers, mixes={})
-    parts: tuple[Part, ...] = ("overload", "search", "ladder", "latency", "burst")
-    if not wish.thorough:
+    parts: tuple[Part, ...] = ("overload", "search", "loss-rate", "latency", "burst")
+    if not options.thorough:
         settings = settings.quick()
-        parts = ("overload", "search") if wish.quick else ("overload", "search", "latency")
-    if wish.quick:
+        parts = ("overload", "search") if options.quick else ("overload", "search", "latency")
+    if options.quick:
         settings = replace(settings, overload_repeats=3)
-    sizes: tuple[int, ...] = RFC2544_SIZES_BYTES if wish.thorough else _QUICK_SIZES if wish.quick else _DEFAULT_SIZES
-    if wish.sizes is not None:
-        sizes = at("--sizes", _sizes, wish.sizes)
+    sizes: tuple[int, ...] = (
+        RFC2544_SIZES_BYTES if options.thorough else _QUICK_SIZES if options.quick else _DEFAULT_SIZES
+    )
+    if options.sizes is not None:
+        sizes = at("--sizes", _sizes, options.sizes)
     else:
         sizes = tuple(sorted({min(max(size, headers.smallest_stamped_bytes), headers.largest_bytes) for size in sizes}))
     at("--sizes", lambda given: check_sizes(given, headers), sizes)
-    if wish.tests is not None:
-        asked = at("--tests", lambda text: _words(text, TESTS), wish.tests)
+    if options.tests is not None:
+        asked = at("--tests", lambda text: _words(text, TESTS), options.tests)
         parts = tuple(part for part in PARTS if part in asked)
         if "latency" in parts and "search" not in parts:
-            raise Problem("latency is measured at shares of the rate that search finds: add search", "--tests")
-    if wish.imix:
+            raise Problem("latency is measured at fractions of the rate that search finds: add search", "--tests")
+    if options.imix:
         parts = tuple(part for part in PARTS if part in parts or part == "imix")
         settings = replace(settings, mixes=ForwardSettings().mixes)
-    if wish.goals is not None:
-        names = at("--goals", lambda text: _words(text, GOALS), wish.goals)
+    if options.goals is not None:
+        names = at("--goals", lambda text: _words(text, GOALS), options.goals)
         if "latency" in parts and "ndr" not in names:
-            raise Problem("latency is measured at shares of the rate of ndr: add ndr, or choose --tests", "--goals")
+            raise Problem("latency is measured at fractions of the rate of ndr: add ndr, or choose --tests", "--goals")
         settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal.name in names))
-    link = None if wish.link_speed is None else at("--link-speed", _link_mbps, wish.link_speed)
-    seed = 1 if wish.seed is None else at("--seed", number(0, 2**32 - 1), wish.seed)
+    link = None if options.link_speed is None else at("--link-speed", _link_mbps, options.link_speed)
+    seed = 1 if options.seed is None else at("--seed", number(0, 2**32 - 1), options.seed)
     return replace(settings, parts=parts, sizes_bytes=sizes, link_mbps=link, seed=seed)
 
 

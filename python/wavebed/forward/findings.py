@@ -1,49 +1,54 @@
-"""What a forwarding test found about one device: the record that pages, tables and comparisons are made from.
+"""The findings of a forwarding test about one device, from which pages, tables and comparisons are made.
 
 A number stands only where it was measured and nothing spoke against it. Where something did, there is a `Refusal` in
 its place and the number is ``None``. Trials are kept once, in `DeviceResult.trials`; findings name them by their
 place there.
 """
 
-# ruff: noqa: TC001 - `from_plain` reads the types of the fields while the program runs
-
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial
-from wavebed.forward.plain import Plain, from_plain, to_plain
+from wavebed.forward.plain import Value, from_plain, to_plain
 from wavebed.forward.settings import ForwardSettings, GoalSettings
 from wavebed.stats.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from wavebed.config.data import Json
 
 __all__ = [
-    "FINDINGS_VERSION",
+    "SCHEMA",
+    "SCHEMAS_READ",
     "Bound",
     "BurstFinding",
     "DeviceResult",
     "GoalFinding",
     "GoalOutcome",
-    "LadderFinding",
-    "LadderStep",
     "LatencyFinding",
+    "LossRateFinding",
+    "LossRateStep",
     "OverloadFinding",
+    "OverloadName",
     "PartTime",
     "SizeFinding",
 ]
 
-FINDINGS_VERSION = 1
+SCHEMA = 2
+"""Version of the record and of its tables."""
+SCHEMAS_READ = (1, SCHEMA)
 
+OverloadName: TypeAlias = Literal["throughput", "overload"]
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Value, frozen=True):
     """A load that the search decided on.
 
     Parameters
@@ -69,14 +74,13 @@ class Bound:
     worst_loss_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
-class GoalFinding:
-    """What the search found for one goal at one size.
+class GoalFinding(Value, frozen=True):
+    """The result of the search for one goal at one size.
 
     Parameters
     ----------
     goal : GoalSettings
-        What was asked.
+        The settings.
     outcome : str
         ``found``: `lower` is within the goal's width of `upper`. ``line_rate``: the link can carry no more, and
         nothing was lost beyond the goal. ``at_least``: the tester can send no more (`refusal` ``tester_limit``);
@@ -87,7 +91,7 @@ class GoalFinding:
     upper : Bound or None
         The lowest load that does not.
     conditional_throughput : Rates or None
-        What is forwarded at `lower`: its load less its loss (MLRsearch).
+        The rate forwarded at `lower`: its load less its loss (MLRsearch).
     refusal : Refusal or None
         Set with ``at_least`` and ``refused``.
     """
@@ -106,14 +110,13 @@ class GoalFinding:
 
     @property
     def width(self) -> float | None:
-        """How far apart the bounds are, relative to the upper one."""
+        """The distance of the bounds, relative to the upper one."""
         if self.lower is None or self.upper is None:
             return None
         return 1 - self.lower.offered.pps / self.upper.offered.pps
 
 
-@dataclass(frozen=True, slots=True)
-class SizeFinding:
+class SizeFinding(Value, frozen=True):
     """The loss-free search at one frame size, or of one mix.
 
     Parameters
@@ -125,9 +128,9 @@ class SizeFinding:
     genome : str or None
         The mix as RFC 6985 writes it.
     line_rate : Rates or None
-        What the link carries at most; ``None`` where its speed is not known.
+        Line rate of the link; ``None`` where its speed is not known.
     max_load : Rates
-        The highest load tried: line rate, or what the tester can offer and count (below 90 % of its ceiling).
+        The highest load tried: line rate, or the most that the tester can offer and count (below 90 % of its ceiling).
     limited_by : str
         Which of them: ``line_rate`` or ``tester``.
     ceiling : Ceiling
@@ -153,13 +156,12 @@ class SizeFinding:
     trials: tuple[int, ...] = ()
 
     def goal(self, name: str) -> GoalFinding | None:
-        """Return what was found for the goal of this name, if it was asked."""
+        """Return the finding for the goal of this name, if it was asked."""
         return next((one for one in self.goals if one.goal.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class OverloadFinding:
-    """What gets through when more is offered than a device need carry: the study's two tests. No loss-free rate.
+class OverloadFinding(Value, frozen=True):
+    """The rate that is forwarded under overload: the study's two tests. It is not a loss-free rate.
 
     Parameters
     ----------
@@ -178,12 +180,12 @@ class OverloadFinding:
     cpu_busy_max : Interval
         The device's busiest core (0 to 1), where it is known.
     refusals : tuple of Refusal
-        What spoke against repeats, each kind once. If every repeat was refused, there is no number.
+        The refusals of repeats, each kind once. If every repeat was refused, there is no number.
     trials : tuple of int
         Places in `DeviceResult.trials`, refused ones too.
     """
 
-    name: Literal["throughput", "overload"]
+    name: OverloadName
     sizes_bytes: tuple[int, ...]
     asked: Rates | None
     sent_pps: Interval
@@ -196,18 +198,17 @@ class OverloadFinding:
     trials: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyFinding:
+class LatencyFinding(Value, frozen=True):
     """Delays of all test frames under a part of the found rate; seconds.
 
     Parameters
     ----------
     name : str
         The size's name.
-    share : float
+    fraction : float
         Of `base`, 0 to 1.
     base : str
-        The goal whose rate it is a share of: ``ndr``.
+        The goal whose rate it is a fraction of: ``ndr``.
     offered : Rates
         The load.
     frames : int
@@ -229,7 +230,7 @@ class LatencyFinding:
     """
 
     name: str
-    share: float
+    fraction: float
     base: str
     offered: Rates
     frames: int
@@ -248,19 +249,18 @@ class LatencyFinding:
     refusal: Refusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LadderStep:
-    """One step of the frame-loss ladder.
+class LossRateStep(Value, frozen=True):
+    """One step of the frame loss rate test.
 
     Parameters
     ----------
-    share : float
-        Of the ladder's maximum, 0 to 1.
+    fraction : float
+        Of the highest load, 0 to 1.
     loss_ratio : float or None
         ``None`` if the trial was refused.
     """
 
-    share: float
+    fraction: float
     offered: Rates
     received_pps: float | None
     loss_ratio: float | None
@@ -268,14 +268,13 @@ class LadderStep:
     refusal: Refusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LadderFinding:
+class LossRateFinding(Value, frozen=True):
     """Frame loss by load (RFC 2544, section 26.3).
 
     Parameters
     ----------
     maximum : Rates
-        100 %: line rate, or what the tester can offer.
+        100 %: line rate, or the most that the tester can offer.
     limited_by : str
         Which of them.
     steps : tuple of LadderStep
@@ -288,18 +287,17 @@ class LadderFinding:
     sizes_bytes: tuple[int, ...]
     maximum: Rates
     limited_by: Literal["line_rate", "tester"]
-    steps: tuple[LadderStep, ...]
+    steps: tuple[LossRateStep, ...]
     clean: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BurstFinding:
+class BurstFinding(Value, frozen=True):
     """The longest burst without loss (RFC 2544, section 26.4; RFC 9004).
 
     Parameters
     ----------
     offered : Rates
-        The rate of the burst: line rate, or what the tester can offer.
+        The rate of the burst: line rate, or the most that the tester can offer.
     limited_by : str
         Which of them.
     longest_frames : int
@@ -312,11 +310,11 @@ class BurstFinding:
         Whether bursts of `longest_frames` passed in every repeat: the device shows no buffer, as it forwards the
         offered rate. Buffer figures are ``None`` then.
     forwarding_pps : float or None
-        What the device forwards under this load for long.
+        The rate that the device forwards under this load for long.
     implied_buffer_s : float or None
         Average burst over its rate (RFC 9004).
     corrected_buffer_s : float or None
-        The same without what was forwarded meanwhile: implied · (1 - forwarded rate / offered rate).
+        The same without the frames forwarded meanwhile: implied · (1 - forwarded rate / offered rate).
     corrected_buffer_frames : float or None
         Frames the buffer holds: corrected time at the offered rate.
     trials : tuple of int
@@ -340,9 +338,8 @@ class BurstFinding:
     trials: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PartTime:
-    """How long a part was planned to take, and took; seconds.
+class PartTime(Value, frozen=True):
+    """Planned and actual time of a part; seconds.
 
     Parameters
     ----------
@@ -363,23 +360,22 @@ class PartTime:
     trials: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceResult:
-    """Everything that a forwarding test found about one device.
+class DeviceResult(Value, frozen=True):
+    """All findings of a forwarding test about one device.
 
     Parameters
     ----------
     device : str
         Its name, as the user gave it.
     kind : str
-        What it is: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for one made for the purpose, or
+        Its kind: ``bridge``, ``routing``, ``nat``, ``xdp``, ``relay``, … for an emulated one, or
         ``external``.
     started : str
         ISO 8601 with zone.
     took_s : float
         Of the whole test.
     settings : ForwardSettings
-        What was asked.
+        The settings.
     frames : FrameSpec or None
         Addresses, ports and flows of the test frames; sizes are those of each trial.
     link_mbps : float or None
@@ -394,20 +390,20 @@ class DeviceResult:
         How fast the tester is by itself.
     sizes : tuple of SizeFinding
         Loss-free searches, mixes last.
-    overload, latency, ladders, bursts
+    overload, latency, loss_rates, bursts
         The other parts.
     trials : tuple of Trial
         Every trial in order, refused ones too.
     refusals : tuple of Refusal
-        What ended the test, or a part of it, before its time.
+        The refusals that ended the test, or a part of it, before its time.
     doubts : tuple of str
-        What to keep in mind when reading the numbers, a line each.
+        Doubts about the numbers, a line each.
     plan : tuple of PartTime
         Planned against actual time.
     machine : mapping
         The machine of the tester: words for a record, as ``{"kernel": "6.18"}``.
     beside : mapping
-        What other tools found on the same device, by their name, as they report it.
+        The findings of other tools on the same device, by their name, as they report them.
     """
 
     device: str
@@ -426,28 +422,26 @@ class DeviceResult:
     sizes: tuple[SizeFinding, ...] = ()
     overload: tuple[OverloadFinding, ...] = ()
     latency: tuple[LatencyFinding, ...] = ()
-    ladders: tuple[LadderFinding, ...] = ()
+    loss_rates: tuple[LossRateFinding, ...] = ()
     bursts: tuple[BurstFinding, ...] = ()
     trials: tuple[Trial, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     doubts: tuple[str, ...] = ()
     plan: tuple[PartTime, ...] = ()
-    machine: Mapping[str, object] = field(default_factory=dict)
-    beside: Mapping[str, object] = field(default_factory=dict)
+    machine: Mapping[str, object] = msgspec.field(default_factory=dict)
+    beside: Mapping[str, object] = msgspec.field(default_factory=dict)
 
-    def to_plain(self) -> dict[str, Plain]:
+    def to_plain(self) -> dict[str, Json]:
         """Return the record as JSON can write it, with its version.
 
         Sampled frames (written as a capture) and the histograms of single trials are left out; those of
         `latency` are kept.
         """
         slim = replace(self, trials=tuple(_slim(trial) for trial in self.trials))
-        plain = to_plain(slim)
-        assert isinstance(plain, dict)
-        return {"version": FINDINGS_VERSION, **plain}
+        return {"version": SCHEMA, **to_plain(slim)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Plain]) -> DeviceResult:
+    def from_plain(cls, plain: Mapping[str, Json]) -> DeviceResult:
         """Return the record that `to_plain` wrote.
 
         Raises
@@ -456,14 +450,39 @@ class DeviceResult:
             If it is of another version, or not such a record.
         """
         version = plain.get("version")
-        if version != FINDINGS_VERSION:
-            raise UserError(f"version: {version!r} is not {FINDINGS_VERSION}: read it with the wavebed that wrote it")
-        return from_plain(cls, {key: value for key, value in plain.items() if key != "version"})
+        if version not in SCHEMAS_READ:
+            raise UserError(f"version: {version!r} is not {SCHEMA}: read it with the wavebed that wrote it")
+        record: Json = {key: value for key, value in plain.items() if key != "version"}
+        return from_plain(cls, record if version == SCHEMA else _of_now(record))
+
+
+_EARLIER = {
+    "ladders": "loss_rates",
+    "ladder_trial_s": "loss_rate_trial_s",
+    "ladder_step": "loss_rate_step",
+    "ladder_sizes_bytes": "loss_rate_sizes_bytes",
+    "latency_shares": "latency_fractions",
+    "share": "fraction",
+}
+"""Keys of schema 1, and their names now; the frame loss rate test was the part ``ladder``."""
+_NAMED_BY_OTHERS = ("machine", "beside", "mixes")
+
+
+def _of_now(value: Json) -> Json:
+    """Return a record of an earlier schema with the names of this one."""
+    if isinstance(value, list):
+        return [_of_now(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    now = {_EARLIER.get(key, key): one if key in _NAMED_BY_OTHERS else _of_now(one) for key, one in value.items()}
+    if isinstance(parts := now.get("parts"), list):
+        now["parts"] = ["loss-rate" if part == "ladder" else part for part in parts]
+    return now
 
 
 def _slim(trial: Trial) -> Trial:
-    books = trial.books
-    if books is None:
+    counters = trial.counters
+    if counters is None:
         return trial
-    latency = replace(books.latency, counts=()) if books.latency else None
-    return replace(trial, books=replace(books, latency=latency, sample=()))
+    latency = replace(counters.latency, counts=()) if counters.latency else None
+    return replace(trial, counters=replace(counters, latency=latency, sample=()))

@@ -15,18 +15,18 @@ LETTERS = {64: "a", 128: "b", 256: "c", 512: "d", 1024: "e", 1280: "f", 1518: "g
 """RFC 6985, section 3; other sizes get a capital letter, which is explained (section 5)."""
 
 
-def spread(shares: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Return a row of frame sizes with these shares, each size spread evenly over the row.
+def spread(counts: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Return a row of frame sizes with these counts, each size spread evenly over the row.
 
     A row that sends all its large frames at once would be a burst of its own. The k-th of n frames of a size
     belongs at (k + 1/2) / n of the row; frames are sorted by that place, the rarer size first where two agree.
 
     Parameters
     ----------
-    shares : iterable of (int, int)
+    counts : iterable of (int, int)
         Size in bytes, and how many of them.
     """
-    places = [((k + 0.5) / count, count, size) for size, count in shares for k in range(count)]
+    places = [((k + 0.5) / count, count, size) for size, count in counts for k in range(count)]
     return tuple(size for _, _, size in sorted(places))
 
 

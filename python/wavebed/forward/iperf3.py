@@ -1,8 +1,8 @@
-"""Run the study's iperf3 commands through the same device, and count what really arrived.
+"""Run the study's iperf3 commands through the same device, and count the frames that arrive.
 
 The study (small-packets) ran ``iperf3 -u -c SERVER -b 1000M -P 10 -i 1`` with a payload of 1472 B, and the same with
 ``-l 18``. iperf3 needs a host with an address on each side of the device; here they are network namespaces of this
-machine. What it prints is payload; the frames are counted at the interface of the receiving port.
+machine. It prints payload; the frames are counted at the interface of the receiving port.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ import os
 import selectors
 import subprocess
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
+from wavebed.forward.plain import Value, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wavebed.forward.model import Counters
+    from wavebed.config.data import Json
+    from wavebed.forward.findings import OverloadName
+    from wavebed.forward.model import InterfaceCounters
 
 __all__ = ["STUDY_TESTS", "Host", "Iperf3Run", "run_study_command", "study_command"]
 
-TestName: TypeAlias = Literal["throughput", "overload"]
-STUDY_TESTS: Mapping[TestName, int] = {"throughput": 1472, "overload": 18}
+STUDY_TESTS: Mapping[OverloadName, int] = {"throughput": 1472, "overload": 18}
 """Payload in bytes of either test: frames of 1518 and 64 B."""
 
 _READY_S = 5.0
 _BEYOND_S = 15.0
 """iperf3 ends within this after the time that it was given, or it is ended."""
 _SIZE_WITHIN = 0.05
-"""iperf3's own TCP connection carries a few kB: the mean size may be off by this share."""
+"""iperf3's own TCP connection carries a few kB: the mean size may be off by this fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,8 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *pinned, *program]
 
 
-@dataclass(frozen=True, slots=True)
-class Iperf3Run:
-    """What came of one command.
+class Iperf3Run(Value, frozen=True):
+    """The outcome of one command.
 
     Parameters
     ----------
@@ -76,16 +77,16 @@ class Iperf3Run:
     frame_bytes_mean : float or None
         Mean size with FCS at the interface.
     claimed_mbps : float
-        What iperf3 prints: payload received.
+        The rate that iperf3 prints: payload received.
     claimed_pps : float
         Its own count of datagrams received, per second.
     conversion : StudyConversion
         The study's formula on `claimed_mbps`, and the right one.
     doubt : str
-        What speaks against it; empty if nothing does.
+        The reason to doubt it; empty if there is none.
     """
 
-    test: TestName
+    test: OverloadName
     command: tuple[str, ...]
     version: str
     payload_bytes: int
@@ -99,9 +100,9 @@ class Iperf3Run:
     doubt: str
     output: str
 
-    def for_record(self) -> dict[str, object]:
-        """Return what a record keeps beside the device's own result; the output is kept as a file."""
-        plain = asdict(self)
+    def for_record(self) -> dict[str, Json]:
+        """Return the run for the record; the output is kept as a file."""
+        plain = to_plain(self)
         del plain["output"]
         return {**plain, "command": " ".join(self.command)}
 
@@ -115,7 +116,7 @@ def study_command(server: str, payload_bytes: int, seconds: int) -> list[str]:
 
 
 def run_study_command(
-    test: TestName, client: Host, server: Host, counters: Callable[[], Counters], seconds: int = 10
+    test: OverloadName, client: Host, server: Host, counters: Callable[[], InterfaceCounters], seconds: int = 10
 ) -> Iperf3Run:
     """Run one of the study's two commands.
 
@@ -161,7 +162,7 @@ def run_study_command(
 
 
 def _size(counted: float, payload: int) -> float:
-    """Return the size of a frame with FCS from what an interface counts: without FCS.
+    """Return the size of a frame with FCS from the interface's count, which has none.
 
     A veth interface with NAPI counts without the Ethernet header, too.
     """
@@ -236,7 +237,7 @@ def _run_client(command: list[str], limit_s: float) -> str:
     return done.stdout
 
 
-def _settled(counters: Callable[[], Counters], within_s: float = 2.0) -> Counters:
+def _settled(counters: Callable[[], InterfaceCounters], within_s: float = 2.0) -> InterfaceCounters:
     """Read the counters when nothing comes any more."""
     end_s = time.monotonic() + within_s
     last = counters()
@@ -258,7 +259,7 @@ class _Told:
 
 
 def _told(output: str) -> _Told:
-    """Read what iperf3 says was received."""
+    """Read the figures of iperf3's receiver."""
     try:
         told = json.loads(output)
         if "error" in told:

@@ -43,25 +43,25 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
 
 
 def _value_ns(index: int, least_ns: int, most_ns: int) -> float:
-    """Return what a value of a bucket is taken for: its middle, but nothing that lies outside what was seen."""
+    """Return the value that stands for a bucket: its middle, within the extremes."""
     start, end = bucket_bounds_ns(index)
     return min(max((start + end - 1) / 2, least_ns), most_ns)
 
 
-def percentile_ns(buckets: Sequence[tuple[int, int]], share: float, least_ns: int, most_ns: int) -> float:
-    """Return the value that `share` of all values do not exceed (nearest rank), within the width of its bucket.
+def percentile_ns(buckets: Sequence[tuple[int, int]], fraction: float, least_ns: int, most_ns: int) -> float:
+    """Return the value that `fraction` of all values do not exceed (nearest rank), within the width of its bucket.
 
     Parameters
     ----------
     buckets : sequence of (int, int)
         Bucket and how many, in rising order, not empty.
-    share : float
+    fraction : float
         Above 0, at most 1.
     least_ns, most_ns : int
         The extremes that were seen.
     """
     total = sum(count for _, count in buckets)
-    rank = max(1, math.ceil(share * total - 1e-9))
+    rank = max(1, math.ceil(fraction * total - 1e-9))
     seen = 0
     for index, count in buckets:
         seen += count
@@ -86,8 +86,8 @@ def latency_of(counts: Mapping[int, int], least_ns: int, most_ns: int) -> Latenc
         return None
     mean_ns = sum(_value_ns(index, least_ns, most_ns) * count for index, count in buckets) / total
 
-    def percentile_s(share: float, at_least: int = 1) -> float | None:
-        return percentile_ns(buckets, share, least_ns, most_ns) / NS if total >= at_least else None
+    def percentile_s(fraction: float, at_least: int = 1) -> float | None:
+        return percentile_ns(buckets, fraction, least_ns, most_ns) / NS if total >= at_least else None
 
     p50_s, p90_s = percentile_s(0.5), percentile_s(0.9)
     assert p50_s is not None

@@ -1,24 +1,19 @@
-"""Where the device is: what the test frames say and who they are sent to."""
+"""The path through the device: addresses, tags and flows of the test frames."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, PPPOE_BYTES, SMALLEST_FRAME_BYTES, VLAN_BYTES
 from wavebed.forward.model import FrameSpec, Span
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["FCS_BYTES", "Layout", "Tags"]
+__all__ = ["FLOWS", "Layout", "Tags"]
 
-FCS_BYTES = 4
-ETHERNET_BYTES = 14
-VLAN_BYTES = 4
-PPPOE_BYTES = 8
-SMALLEST_BYTES = 64
-LAST_PORT = 65535
 
 FIRST_UDP_PORT = 49152
 """RFC 4814 section 4.2 wants ports of many values; these are nobody's (RFC 6335: the dynamic ones)."""
@@ -26,21 +21,19 @@ FLOWS = 256
 """Enough that a device with 64 queues gets some in each, few enough for the smallest connection table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """What lies between the Ethernet header and the IP header."""
+class Tags(Value, frozen=True):
+    """The tags between the Ethernet header and the IP header."""
 
     vlan: int | None = None
     pppoe_session: int | None = None
 
     @property
     def bytes(self) -> int:
-        """How much longer they make a frame."""
+        """The bytes that they add to a frame."""
         return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value, frozen=True):
     """One direction through the device.
 
     Parameters
@@ -62,8 +55,8 @@ class Layout:
     destinations: Span
     next_hop: str | None = None
     back_hop: str | None = None
-    source_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
-    destination_ports: Span = Span(FIRST_UDP_PORT, 64)  # noqa: RUF009 - frozen
+    source_ports: Span = Span(FIRST_UDP_PORT, 64)
+    destination_ports: Span = Span(FIRST_UDP_PORT, 64)
     flows: int = FLOWS
     tags: Tags = Tags()
     rx_tags: Tags | None = None
@@ -79,13 +72,13 @@ class Layout:
         Raises
         ------
         UserError
-            If a frame would be shorter than 64 bytes there: what pads it would change its size.
+            If a frame would be shorter than 64 bytes there: padding would change its size.
         """
         sizes = tuple(size - self.tags.bytes + self.arriving.bytes for size in sizes_bytes)
-        if min(sizes) < SMALLEST_BYTES <= min(sizes_bytes):
+        if min(sizes) < SMALLEST_FRAME_BYTES <= min(sizes_bytes):
             raise UserError(
                 f"a frame of {min(sizes_bytes)} bytes would leave the device with {min(sizes)}: the smallest that keeps"
-                f" its size is {SMALLEST_BYTES + self.tags.bytes - self.arriving.bytes}"
+                f" its size is {SMALLEST_FRAME_BYTES + self.tags.bytes - self.arriving.bytes}"
             )
         return sizes
 
@@ -112,6 +105,6 @@ class Layout:
         )
 
     def payload_of_link(self, size_bytes: int, tags: Tags) -> int:
-        """Return what a frame of this size asks of an interface's MTU: all behind the Ethernet header and VLAN tag."""
+        """Return the MTU that a frame of this size needs: all bytes behind the Ethernet header and VLAN tag."""
         vlan = VLAN_BYTES if tags.vlan is not None else 0
         return size_bytes - FCS_BYTES - ETHERNET_BYTES - vlan

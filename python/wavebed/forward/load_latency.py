@@ -18,8 +18,9 @@ __all__ = ["FEWEST_FRAMES", "base_rate", "measure_latency"]
 
 FEWEST_FRAMES = 500
 """RFC 8219, section 7.2: so many frames are needed."""
+_DELAYS = ("min_s", "mean_s", "p50_s", "p90_s", "p99_s", "p999_s", "max_s")
 BASES = ("ndr", "rfc2544")
-"""The goals whose rate loads are shares of; the first that was found."""
+"""The goals whose rate loads are fractions of; the first that was found."""
 
 
 def base_rate(size: SizeFinding) -> tuple[str, float] | None:
@@ -37,34 +38,28 @@ def base_rate(size: SizeFinding) -> tuple[str, float] | None:
 def measure_latency(
     log: TrialLog, size: SizeFinding, rates: Sequence[tuple[float, Rates]], base: str, duration_s: float
 ) -> list[LatencyFinding]:
-    """Measure delays under each of `rates`, given as share of the base and rate."""
+    """Measure delays under each of `rates`, given as fraction of the base and rate."""
     findings = []
-    for share, offered in rates:
+    for fraction, offered in rates:
         place = log.make(f"latency {size.name}", size.sizes_bytes, offered.pps, duration_s)
-        findings.append(_finding(size.name, share, base, offered, place, log.trials[place]))
+        findings.append(_finding(size.name, fraction, base, offered, place, log.trials[place]))
     return findings
 
 
-def _finding(name: str, share: float, base: str, offered: Rates, place: int, trial: Trial) -> LatencyFinding:
-    latency = trial.books.latency if trial.books and not trial.refusals else None
+def _finding(name: str, fraction: float, base: str, offered: Rates, place: int, trial: Trial) -> LatencyFinding:
+    latency = trial.counters.latency if trial.counters and not trial.refusals else None
     enough = latency is not None and latency.count >= FEWEST_FRAMES
     return LatencyFinding(
         name=name,
-        share=share,
+        fraction=fraction,
         base=base,
         offered=offered,
         frames=latency.count if latency else 0,
         loss_ratio=None if trial.refusals else trial.loss_ratio,
         typical_s=latency.p50_s if latency else None,
         worst_s=latency.p999_s if latency and enough else None,
-        min_s=latency.min_s if latency else None,
-        mean_s=latency.mean_s if latency else None,
-        p50_s=latency.p50_s if latency else None,
-        p90_s=latency.p90_s if latency else None,
-        p99_s=latency.p99_s if latency else None,
-        p999_s=latency.p999_s if latency else None,
-        max_s=latency.max_s if latency else None,
-        counts=tuple((low, high, count) for low, high, count in latency.counts) if latency else (),
+        **{name: getattr(latency, name, None) for name in _DELAYS},
+        counts=latency.counts if latency else (),
         trial=place,
         refusal=trial.refusals[0] if trial.refusals else None,
     )

@@ -1,19 +1,20 @@
-"""What the parts of the forwarding test hand to each other: ports, frames, trials, findings."""
+"""Types of the forwarding test: ports, frames, counters, trials."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+import msgspec
+
+from wavebed.forward.plain import Value
+from wavebed.result.model import Verdict
 
 __all__ = [
     "Binding",
-    "Books",
     "Ceiling",
-    "Counters",
+    "FrameCounters",
     "FrameSpec",
+    "InterfaceCounters",
     "Latency",
     "PortInfo",
     "Refusal",
@@ -21,23 +22,18 @@ __all__ = [
     "Sent",
     "Span",
     "Trial",
-    "TrialVerdict",
     "blank_trial",
 ]
 
-TrialVerdict: TypeAlias = Literal["measured", "refused"]
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Value, frozen=True):
     """A row of values: ``first``, the next one, ... ``count`` of them. ``first`` is an address or a port number."""
 
     first: str | int
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FrameSpec:
+class FrameSpec(Value, frozen=True):
     """The test frames of a trial; see docs/development/port-protocol.md.
 
     Parameters
@@ -58,8 +54,7 @@ class FrameSpec:
     pppoe_session: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Value, frozen=True):
     """One way to send or to receive, and whether it works here."""
 
     kind: str
@@ -67,9 +62,8 @@ class Binding:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class PortInfo:
-    """What a port says of its interface (request ``describe``)."""
+class PortInfo(Value, frozen=True):
+    """The interface of a port (request ``describe``)."""
 
     interface: str
     mac: str
@@ -81,14 +75,13 @@ class PortInfo:
     driver: str | None
     addresses: tuple[str, ...]
     offloads: Mapping[str, bool]
-    fixed: frozenset[str]
+    fixed: tuple[str, ...]
     machine: str
     cores: int
     xdp: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class InterfaceCounters(Value, frozen=True):
     """Counters of an interface since it was made (request ``counters``)."""
 
     time_ns: int
@@ -106,9 +99,8 @@ class Counters:
     driver: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What became of a request ``send``; ``took_ns`` from the moment the first frame was due."""
+class Sent(Value, frozen=True):
+    """The outcome of a request ``send``; ``took_ns`` counts from the moment the first frame was due."""
 
     frames: int
     refused: int
@@ -119,8 +111,7 @@ class Sent:
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Value, frozen=True):
     """A frame as it crossed the receiving port; ``length`` without FCS."""
 
     time_ns: int
@@ -128,9 +119,8 @@ class Sample:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Delays from the sender's stamp to the receiving port, both on one clock; seconds.
+class Latency(Value, frozen=True):
+    """Delays from the sender's time stamp to the receiving port, both on one clock; seconds.
 
     Parameters
     ----------
@@ -146,12 +136,11 @@ class Latency:
     p90_s: float
     p99_s: float | None
     p999_s: float | None
-    counts: Sequence[tuple[float, float, int]]
+    counts: tuple[tuple[float, float, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What a receiving port counted (request ``books``); every frame is in exactly one of the first six."""
+class FrameCounters(Value, frozen=True):
+    """Frames that a receiving port counted (request ``frame_counters``); each is in exactly one of the first six."""
 
     unique: int
     duplicates: int
@@ -165,12 +154,13 @@ class Books:
     last_ns: int | None
     latency: Latency | None
     receiver_lost: int
-    sample: Sequence[Sample] = ()
+    sample: tuple[Sample, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a trial gives no number.
+class Refusal(Value, frozen=True):
+    """The reason why a trial gives no number: a check that does not hold, and the remedy.
+
+    It stands in the place of the number; checks that hold leave nothing, unlike `wavebed.result.model.Check`.
 
     Parameters
     ----------
@@ -178,9 +168,9 @@ class Refusal:
         A word for programs: ``tester_limit``, ``super_packets``, ``offload``, ``duplicates``, ``flood``, ``reboot``,
         ``peer``, ``port_down``, ``mtu``, ``unaccounted``, ``late``, ``no_frames``, ``unsteady``, ``interrupted``.
     reason : str
-        One line: what was seen, with numbers.
+        One line: the evidence, with numbers.
     remedy : str
-        What to do about it, or nothing.
+        The remedy, or nothing.
     """
 
     code: str
@@ -188,8 +178,7 @@ class Refusal:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Value, frozen=True):
     """One trial: so many frames per second for so long.
 
     Parameters
@@ -203,7 +192,7 @@ class Trial:
     refusals : sequence of Refusal
         Empty: the trial counts.
     cpu : mapping
-        The device's processor during it: ``busy_max``, ``busy_mean``, ``softirq_max`` (shares 0 to 1), when known.
+        The device's processor during it: ``busy_max``, ``busy_mean``, ``softirq_max`` (fractions, 0 to 1), when known.
     """
 
     purpose: str
@@ -216,28 +205,27 @@ class Trial:
     sent_pps: float
     received_pps: float
     took_s: float
-    tx: Counters | None
-    rx: Counters | None
+    tx: InterfaceCounters | None
+    rx: InterfaceCounters | None
     """Counters' differences over the trial."""
     send: Sent | None
-    books: Books | None
-    refusals: Sequence[Refusal] = ()
-    cpu: Mapping[str, float] = field(default_factory=dict)
+    counters: FrameCounters | None
+    refusals: tuple[Refusal, ...] = ()
+    cpu: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     @property
-    def verdict(self) -> TrialVerdict:
-        """``refused`` if anything speaks against its numbers."""
-        return "refused" if self.refusals else "measured"
+    def verdict(self) -> Verdict:
+        """``invalid`` if anything speaks against its numbers."""
+        return "invalid" if self.refusals else "valid"
 
     @property
     def loss_ratio(self) -> float:
-        """Share of the frames sent that did not arrive; 0 when none was sent."""
+        """Fraction of the frames sent that did not arrive; 0 when none was sent."""
         return self.lost / self.sent if self.sent else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """How fast the tester is by itself, for one list of sizes (request ``ceiling``)."""
+class Ceiling(Value, frozen=True):
+    """The highest rate of the tester alone, for one list of sizes (request ``ceiling``)."""
 
     sizes_bytes: tuple[int, ...]
     pps: float
@@ -261,5 +249,5 @@ def blank_trial(purpose: str, sizes: tuple[int, ...], offered_pps: float | None,
         tx=None,
         rx=None,
         send=None,
-        books=None,
+        counters=None,
     )

@@ -1,4 +1,4 @@
-"""Network namespaces with a name: being in one for a moment."""
+"""Enter a named network namespace for a moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["within"]
 
 CLONE_NEWNET = 0x40000000
 NAMES = "/run/netns"
-"""Where iproute2 keeps them."""
+"""The folder in which iproute2 keeps them."""
 
 
 @contextmanager

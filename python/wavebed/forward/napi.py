@@ -27,7 +27,7 @@ ANSWER_WITHIN_S = 5.0
 
 
 def napi_instances(interface: str) -> list[int]:
-    """Return the numbers, unique on the machine, of what polls an interface of the caller's network namespace.
+    """Return the NAPI instances that poll an interface of the caller's network namespace; unique on the machine.
 
     Empty if nothing does: a veth interface is polled only with GRO, an XDP program, or threaded NAPI.
 
@@ -48,7 +48,7 @@ def napi_instances(interface: str) -> list[int]:
                 if NAPI_NUMBER in attributes
             ]
     except OSError as error:
-        raise MachineError(f"{interface}: what polls it: {error.strerror or error}") from None
+        raise MachineError(f"{interface}: its NAPI instances: {error.strerror or error}") from None
 
 
 def _family(asker: socket.socket) -> int:
@@ -56,7 +56,7 @@ def _family(asker: socket.socket) -> int:
     for attributes in _ask(asker, CONTROL, GET_FAMILY, REQUEST, name):
         number: int = struct.unpack("=H", attributes[FAMILY_ID])[0]
         return number
-    raise MachineError("this kernel does not tell what polls an interface (Linux 6.8 does)")
+    raise MachineError("this kernel does not list NAPI instances (Linux 6.8 does)")
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

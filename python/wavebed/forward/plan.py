@@ -1,4 +1,4 @@
-"""How long a forwarding test takes, said before it begins.
+"""The time that a forwarding test takes, known before it begins.
 
 The search's bound follows from MLRsearch's rules. A load is decided by the trials of one target: at most its duration
 sum, in whole trials. The first target of a goal starts from anywhere in the range of loads: it doubles its steps until
@@ -7,11 +7,10 @@ goals of one loss ratio share that, since its trials are single ones and decide 
 Each later target starts from an interval of twice its width: one load in the middle, one on the side that is left, one
 more where a bound does not hold; and where that happens it looks around, in doubled steps and back in halves: `LOOKS`
 times, or `LONG_LOOKS` times where its trials are longer than those before, from which a device's buffer may have hidden
-an overload. What a search wants beyond that, it does not get: the goal then ends without a number (`unsteady`), and
-the search in time.
+an overload. A search gets no more than that: its goal then ends without a number (`unsteady`), and the search in
+time.
 
-What a search is expected to take is found by rehearsal: the same search of simulated devices, of which some are sharp
-and some are noisy.
+Rehearsal gives the expected time of a search: the same search runs on simulated devices, some sharp, some noisy.
 """
 
 from __future__ import annotations
@@ -21,30 +20,27 @@ import random
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
+import msgspec
 from MLRsearch import MeasurementResult, MultipleLossRatioSearch
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
+from wavebed.experiment.events import Part
 from wavebed.forward.burst import most_steps
-from wavebed.forward.ladder import shares
+from wavebed.forward.loss_rate import fractions
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from wavebed.forward.findings import OverloadName
     from wavebed.forward.settings import ForwardSettings, GoalSettings
 
 __all__ = [
-    "OverloadName",
-    "Plan",
-    "PlanItem",
     "SearchPlan",
-    "Span",
     "burst_sizes",
-    "ladder_sizes",
     "latency_sizes",
+    "loss_rate_sizes",
     "overload_names",
     "plan",
     "plan_search",
@@ -52,21 +48,19 @@ __all__ = [
     "searched",
 ]
 
-OverloadName: TypeAlias = Literal["throughput", "overload"]
-
 LOOKS = 1
 LONG_LOOKS = 4
 """Steps of 1, 2, 4, 8 and 16 widths: 15 % of overload hidden."""
 FIRST_LOADS = 3
 LATER_LOADS = 3
 INITIAL_TRIALS = 2 + LOWERINGS * TRIES
-"""At the highest load, at what it forwarded, and beside that."""
+"""At the highest load, at the rate forwarded then, and beside it."""
 
 CARE = 1.5
-"""What trials take beside their traffic may be so many times what was measured, before a part runs out of time."""
+"""The time of a trial beside its traffic may grow to so many times the measured one before a part runs out of time."""
 BURST_STEPS = 7
 """Bursts of a repeat: two or three around the last length, and halvings down to one percent."""
-BURST_SHARE = 0.05
+BURST_FRACTION = 0.05
 """Length of an average burst of the search, of the longest."""
 
 REHEARSALS = 24
@@ -74,49 +68,6 @@ NOISES = (0.0, 0.002, 0.01)
 """Standard deviations of a simulated device's capacity from trial to trial."""
 NOMINAL_PPS = 1e6
 """Any rate: the search works in ratios of loads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A time, seconds: what is expected, and what is not exceeded."""
-
-    expected_s: float
-    at_most_s: float
-
-    def times(self, number: int) -> Span:
-        """Return the time of so many of it."""
-        return Span(number * self.expected_s, number * self.at_most_s)
-
-    def __add__(self, other: Span) -> Span:
-        return Span(self.expected_s + other.expected_s, self.at_most_s + other.at_most_s)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanItem:
-    """One part of the test at one size: its name, as ``search 64``, and its time."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All parts in their order."""
-
-    items: tuple[PlanItem, ...]
-
-    @property
-    def span(self) -> Span:
-        """The time of all parts together."""
-        return sum((item.span for item in self.items), Span(0.0, 0.0))
-
-    def rest(self, done: Sequence[str]) -> Span:
-        """Return the time of the parts that are not done yet."""
-        return sum((item.span for item in self.items if item.name not in done), Span(0.0, 0.0))
-
-    def of(self, name: str) -> Span:
-        """Return the time of one part; nothing if it is not planned."""
-        return sum((item.span for item in self.items if item.name == name), Span(0.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +88,7 @@ class SearchPlan:
 
     @property
     def most_trials(self) -> int:
-        """How many trials it makes at most, repeated ones included."""
+        """The highest number of trials, repeated ones included."""
         return sum(round(total / each) for each, total in self.traffic_s.items()) + REPEATS
 
     def budget(self, overhead_s: float) -> SearchBudget:
@@ -146,10 +97,10 @@ class SearchPlan:
         at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
         return SearchBudget(self.traffic_s, repeated, at_most, overhead_s)
 
-    def span(self, overhead_s: float) -> Span:
-        """Return the time it takes."""
-        expected = self.expected_s + self.expected_trials * overhead_s
-        return Span(expected, self.budget(overhead_s).at_most_s)
+    def part(self, name: str, overhead_s: float) -> Part:
+        """Return the search as a part of the plan."""
+        expected_s = self.expected_s + self.expected_trials * overhead_s
+        return Part(f"search {name}", expected_s, self.budget(overhead_s).at_most_s)
 
 
 @cache
@@ -182,7 +133,7 @@ def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
 
 
 class _Rehearsal:
-    """A simulated device: it loses what exceeds its capacity, which differs a little from trial to trial."""
+    """A simulated device: it loses all frames above its capacity, which differs a little from trial to trial."""
 
     def __init__(self, number: int) -> None:
         self.draw = random.Random(number)  # noqa: S311 - a simulation
@@ -208,28 +159,28 @@ def _rehearse(goals: tuple[GoalSettings, ...], number: int) -> tuple[float, int]
     return device.seconds, device.trials
 
 
-def plan(settings: ForwardSettings, overhead_s: float) -> Plan:
-    """Return the plan of a test, part by part, in the order of `wavebed.forward.suite`.
+def plan(settings: ForwardSettings, overhead_s: float) -> tuple[Part, ...]:
+    """Return the parts of a test with their times, in the order of `wavebed.forward.suite`.
 
     Parameters
     ----------
     overhead_s : float
-        What a trial takes beside its traffic, seconds; measured in the warm-up.
+        The time of a trial beside its traffic, seconds; measured in the warm-up.
     """
-    items: list[PlanItem] = []
-    if "overload" in settings.parts:
-        for name in overload_names(settings):
-            trial = Span(settings.overload_trial_s + overhead_s, settings.overload_trial_s + CARE * overhead_s)
-            items.append(PlanItem(name, trial.times(settings.overload_repeats)))
-    search = plan_search(settings.goals).span(overhead_s)
-    items += [PlanItem(f"search {name}", search) for name in searched(settings)]
-    if "ladder" in settings.parts:
-        items += [PlanItem(f"ladder {size}", _ladder(settings, overhead_s)) for size in ladder_sizes(settings)]
-    if "latency" in settings.parts:
-        items += [PlanItem(f"latency {size}", _latency(settings, overhead_s)) for size in latency_sizes(settings)]
-    if "burst" in settings.parts:
-        items += [PlanItem(f"burst {size}", _burst(settings, overhead_s)) for size in burst_sizes(settings)]
-    return Plan(tuple(items))
+    asked, parts = settings.parts, []
+    if "overload" in asked:
+        each = _trials("", settings.overload_repeats, settings.overload_trial_s, overhead_s)
+        parts += [msgspec.structs.replace(each, trial=name) for name in overload_names(settings)]
+    parts += [plan_search(settings.goals).part(name, overhead_s) for name in searched(settings)]
+    if "loss-rate" in asked:
+        parts += [_loss_rate(f"loss-rate {size}", settings, overhead_s) for size in loss_rate_sizes(settings)]
+    if "latency" in asked:
+        trials = len(settings.latency_fractions) * settings.latency_repeats
+        sizes = latency_sizes(settings)
+        parts += [_trials(f"latency {size}", trials, settings.latency_trial_s, overhead_s) for size in sizes]
+    if "burst" in asked:
+        parts += [_burst(f"burst {size}", settings, overhead_s) for size in burst_sizes(settings)]
+    return tuple(parts)
 
 
 def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
@@ -238,7 +189,7 @@ def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
 
 
 def searched(settings: ForwardSettings) -> dict[str, tuple[int, ...]]:
-    """Return what is searched, by name; without ``search`` only the sizes whose delays are measured."""
+    """Return the sizes to search, by name; without ``search`` only the sizes whose delays are measured."""
     sizes: tuple[int, ...] = ()
     if "search" in settings.parts:
         sizes = settings.sizes_bytes
@@ -248,9 +199,9 @@ def searched(settings: ForwardSettings) -> dict[str, tuple[int, ...]]:
     return {**named, **settings.mixes} if "imix" in settings.parts else named
 
 
-def ladder_sizes(settings: ForwardSettings) -> tuple[int, ...]:
-    """Return the sizes of the frame-loss ladder."""
-    return settings.ends_bytes if settings.ladder_sizes_bytes is None else settings.ladder_sizes_bytes
+def loss_rate_sizes(settings: ForwardSettings) -> tuple[int, ...]:
+    """Return the sizes of the frame loss rate test."""
+    return settings.ends_bytes if settings.loss_rate_sizes_bytes is None else settings.loss_rate_sizes_bytes
 
 
 def latency_sizes(settings: ForwardSettings) -> tuple[int, ...]:
@@ -263,27 +214,26 @@ def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
     return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
 
 
-def _ladder(settings: ForwardSettings, overhead_s: float) -> Span:
-    """Every step at most; half of them are expected, since where the ladder ends is not known."""
-    steps = len(shares(settings.ladder_step))
-    trial = settings.ladder_trial_s
-    return Span(max(steps / 2, 1) * (trial + overhead_s), steps * (trial + CARE * overhead_s))
+def _trials(name: str, count: int, trial_s: float, overhead_s: float) -> Part:
+    """Return a part of so many trials."""
+    return Part(name, count * (trial_s + overhead_s), count * (trial_s + CARE * overhead_s))
 
 
-def _latency(settings: ForwardSettings, overhead_s: float) -> Span:
-    trials = len(settings.latency_shares) * settings.latency_repeats
-    trial = settings.latency_trial_s
-    return Span(trials * (trial + overhead_s), trials * (trial + CARE * overhead_s))
+def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
+    """Every step at most; half of them are expected, since the load at which it ends is not known."""
+    steps = len(fractions(settings.loss_rate_step))
+    trial_s = settings.loss_rate_trial_s
+    return Part(name, max(steps / 2, 1) * (trial_s + overhead_s), steps * (trial_s + CARE * overhead_s))
 
 
-def _burst(settings: ForwardSettings, overhead_s: float) -> Span:
-    """One long burst, a first search, and shorter ones around what was found; twice the time at most."""
+def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
+    """One long burst, a first search, and shorter ones around its result; twice the time at most."""
     longest = settings.burst_longest_s
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
-    expected = longest + trials * (overhead_s + BURST_SHARE * longest)
-    return Span(expected, 2 * expected + longest)
+    expected = longest + trials * (overhead_s + BURST_FRACTION * longest)
+    return Part(name, expected, 2 * expected + longest)
 
 
 def said(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Speak with a port of the tester: one request, one answer, each within its time limit.
+"""Requests to a port of the tester: each has one answer within a time limit.
 
 The conversation is described in docs/development/port-protocol.md.
 """
@@ -6,123 +6,51 @@ The conversation is described in docs/development/port-protocol.md.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from wavebed.errors import UserError
 from wavebed.forward.answers import (
-    Fields,
+    CeilingAnswer,
+    Description,
+    FrameCountersAnswer,
+    Mac,
+    Nothing,
+    On,
+    Probe,
+    ReceiverKind,
     answer_of,
-    read_books,
-    read_ceiling,
-    read_counters,
-    read_info,
-    read_probe,
-    read_sent,
 )
+from wavebed.forward.model import InterfaceCounters, Sent
+from wavebed.forward.plain import to_plain
 from wavebed.forward.transport import Lines, LocalLines, PortGoneError, RemoteLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from wavebed.forward.model import Binding, Books, Ceiling, Counters, FrameSpec, PortInfo, Sent, Span
+    from wavebed.forward.model import (
+        Binding,
+        Ceiling,
+        FrameCounters,
+        FrameSpec,
+        PortInfo,
+        Span,
+    )
     from wavebed.secret import Secret
 
-__all__ = ["Port", "PortGoneError", "TesterPort", "frames_object"]
+__all__ = ["Port", "PortGoneError"]
 
 NS = 1_000_000_000
+_Answer = TypeVar("_Answer")
 
 QUICK_S = 10.0
 """Limit of a request that only asks the kernel. It takes milliseconds; the machine may be busy."""
 ATTACH_S = 30.0
 """Limit of a request that loads programs or makes interfaces."""
 SLACK_S = 10.0
-"""What a request may take beyond the time that it asks for."""
+"""A request may take so much longer than the time that it asks for."""
 TICK_S = 0.5
-"""How often the caller is called while frames are sent."""
-
-
-class TesterPort(Protocol):
-    """What the tester asks of a port; `Port` is the real one."""
-
-    @property
-    def name(self) -> str:
-        """The interface, and the machine if it is another."""
-
-    def describe(self) -> PortInfo:
-        """Return what the interface is."""
-
-    def counters(self) -> Counters:
-        """Return the interface's counters now."""
-
-    def set_offload(self, name: str, *, on: bool) -> bool:
-        """Set an offload feature and return what it is afterwards."""
-
-    def probe(self) -> tuple[Sequence[Binding], Sequence[Binding]]:
-        """Return the ways to send and to receive, best first."""
-
-    def answer(self, addresses: Span | None) -> None:
-        """Answer ARP and neighbour discovery for these addresses from now on; `None` ends it."""
-
-    def resolve(self, address: str, source: str, *, vlan: int | None = None, timeout_s: float = 3.0) -> str:
-        """Return the MAC address of `address`."""
-
-    def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
-        """Open the books of a trial and return the way to receive."""
-
-    def books(self) -> Books:
-        """Return the books so far."""
-
-    def send(
-        self,
-        frames: FrameSpec,
-        trial: int,
-        count: int,
-        *,
-        rate_pps: float | None,
-        batch: int,
-        deadline_s: float,
-        sender: str | None = None,
-        tick: Callable[[], None] | None = None,
-    ) -> Sent:
-        """Send `count` frames, or as many as the time allows; `tick` is called now and then meanwhile."""
-
-    def release(self) -> None:
-        """Detach the receiver."""
-
-    def ceiling(
-        self,
-        sizes_bytes: Sequence[int],
-        flows: int,
-        *,
-        seconds: float = 0.5,
-        sender: str | None = None,
-        receiver: str | None = None,
-    ) -> Ceiling:
-        """Return how fast this port is by itself."""
-
-    def close(self) -> None:
-        """End the conversation; the port stops whatever it does."""
-
-
-def _span(span: Span) -> dict[str, object]:
-    return {"first": span.first, "count": span.count}
-
-
-def frames_object(frames: FrameSpec) -> dict[str, object]:
-    """Return the object FRAMES of the protocol."""
-    return {
-        "sizes_bytes": list(frames.sizes_bytes),
-        "source_mac": frames.source_mac,
-        "destination_mac": frames.destination_mac,
-        "vlan": frames.vlan,
-        "pppoe_session": frames.pppoe_session,
-        "sources": _span(frames.sources),
-        "destinations": _span(frames.destinations),
-        "source_ports": _span(frames.source_ports),
-        "destination_ports": _span(frames.destination_ports),
-        "flows": frames.flows,
-    }
+"""The caller is called so often while frames are sent."""
 
 
 class Port:
@@ -131,7 +59,7 @@ class Port:
     Parameters
     ----------
     lines : Lines
-        What carries it.
+        Its transport.
 
     Raises
     ------
@@ -199,61 +127,53 @@ class Port:
         """End the conversation; the port stops whatever it does and ends."""
         self._lines.close()
 
-    def _ask(self, what: str, limit_s: float, tick: Callable[[], None] | None = None, /, **fields: object) -> Fields:
+    def _ask(
+        self,
+        what: str,
+        limit_s: float,
+        kind: type[_Answer],
+        tick: Callable[[], None] | None = None,
+        /,
+        **fields: object,
+    ) -> _Answer:
         line = json.dumps({"do": what, **fields}, allow_nan=False)
-        answer = self._lines.ask(line, limit_s, tick, TICK_S)
-        return answer_of(answer, what)
+        return answer_of(self._lines.ask(line, limit_s, tick, TICK_S), what, kind)
 
     def describe(self) -> PortInfo:
-        """Return what the interface is."""
-        return read_info(self._ask("describe", QUICK_S))
+        """Return the description of the interface."""
+        return self._ask("describe", QUICK_S, Description).info()
 
-    def counters(self) -> Counters:
+    def counters(self) -> InterfaceCounters:
         """Return the interface's counters now."""
-        return read_counters(self._ask("counters", QUICK_S))
+        return self._ask("counters", QUICK_S, InterfaceCounters)
 
     def set_offload(self, name: str, *, on: bool) -> bool:
-        """Set an offload feature by the kernel's name and return what it is afterwards."""
-        answer = self._ask("offload", QUICK_S, name=name, on=on)
-        now = answer.truth("on")
-        answer.end()
-        return now
+        """Set an offload feature by the kernel's name and return its state afterwards."""
+        return self._ask("offload", QUICK_S, On, name=name, on=on).on
 
     def probe(self) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
         """Return the ways to send and to receive, best first."""
-        return read_probe(self._ask("probe", ATTACH_S))
+        answer = self._ask("probe", ATTACH_S, Probe)
+        return answer.senders, answer.receivers
 
     def answer(self, addresses: Span | None) -> None:
         """Answer ARP and neighbour discovery for these addresses from now on; `None` ends it."""
-        rows: object = [] if addresses is None else _span(addresses)
-        self._ask("answer", QUICK_S, addresses=rows).end()
+        self._ask("answer", QUICK_S, Nothing, addresses=[] if addresses is None else to_plain(addresses))
 
     def resolve(self, address: str, source: str, *, vlan: int | None = None, timeout_s: float = 3.0) -> str:
         """Ask for the MAC address of `address` in the name of `source`."""
-        answer = self._ask(
-            "resolve",
-            timeout_s + SLACK_S,
-            address=address,
-            source=source,
-            timeout_ns=round(timeout_s * NS),
-            vlan=vlan,
-        )
-        mac = answer.text("mac")
-        answer.end()
-        return mac
+        timeout_ns = round(timeout_s * NS)
+        asked = {"address": address, "source": source, "timeout_ns": timeout_ns, "vlan": vlan}
+        return self._ask("resolve", timeout_s + SLACK_S, Mac, **asked).mac
 
     def receive(self, frames: FrameSpec, trial: int, *, sample: int = 0, receiver: str | None = None) -> str:
-        """Open the books of a trial and return the way to receive."""
-        answer = self._ask(
-            "receive", ATTACH_S, frames=frames_object(frames), trial=trial, sample=sample, receiver=receiver
-        )
-        kind = answer.text("receiver")
-        answer.end()
-        return kind
+        """Start the frame counters of a trial at zero and return the way to receive."""
+        asked = {"frames": to_plain(frames), "trial": trial, "sample": sample, "receiver": receiver}
+        return self._ask("receive", ATTACH_S, ReceiverKind, **asked).receiver
 
-    def books(self) -> Books:
-        """Return the books so far."""
-        return read_books(self._ask("books", QUICK_S))
+    def frame_counters(self) -> FrameCounters:
+        """Return the frame counters so far."""
+        return self._ask("frame_counters", QUICK_S, FrameCountersAnswer).frame_counters()
 
     def send(
         self,
@@ -278,28 +198,27 @@ class Port:
         deadline_s : float
             When to give up, from now on.
         tick : callable, optional
-            Called every half second meanwhile. What it raises ends the port, which stops sending.
+            Called every half second meanwhile. An exception of it ends the port, which stops sending.
         """
         if not 1 <= batch <= 64:
             raise UserError(f"a batch of {batch} frames: give 1 to 64")
-        return read_sent(
-            self._ask(
-                "send",
-                deadline_s + ATTACH_S,
-                tick,
-                frames=frames_object(frames),
-                trial=trial,
-                count=count,
-                rate_pps=rate_pps,
-                batch=batch,
-                deadline_ns=round(deadline_s * NS),
-                sender=sender,
-            )
+        return self._ask(
+            "send",
+            deadline_s + ATTACH_S,
+            Sent,
+            tick,
+            frames=to_plain(frames),
+            trial=trial,
+            count=count,
+            rate_pps=rate_pps,
+            batch=batch,
+            deadline_ns=round(deadline_s * NS),
+            sender=sender,
         )
 
     def release(self) -> None:
         """Detach the receiver's program and close its sockets."""
-        self._ask("release", QUICK_S).end()
+        self._ask("release", QUICK_S, Nothing)
 
     def ceiling(
         self,
@@ -312,13 +231,5 @@ class Port:
     ) -> Ceiling:
         """Return how fast this port is by itself, through a pair of interfaces of its own."""
         sizes = tuple(sizes_bytes)
-        answer = self._ask(
-            "ceiling",
-            seconds + ATTACH_S,
-            size_bytes=list(sizes),
-            flows=flows,
-            seconds=seconds,
-            sender=sender,
-            receiver=receiver,
-        )
-        return read_ceiling(answer, sizes)
+        asked = {"size_bytes": sizes, "flows": flows, "seconds": seconds, "sender": sender, "receiver": receiver}
+        return self._ask("ceiling", seconds + ATTACH_S, CeilingAnswer, **asked).ceiling(sizes)

@@ -1,44 +1,31 @@
-"""Reading a forwarding test from its folder. Only what is asked for is read."""
+"""Reading a forwarding test from its folder; each table is read when it is asked for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
-from wavebed.forward.findings import DeviceResult
-from wavebed.forward.model import Books, Counters, Latency, Refusal, Sent, Trial
-from wavebed.forward.record import (
-    BOOKS,
-    COUNTERS,
-    KIND,
-    LATENCY,
-    LATENCY_TABLE,
-    SCHEMA,
-    SCHEMAS,
-    SENT,
-    SERIES_FOLDER,
-    SIZES_TABLE,
-    TRIALS_TABLE,
-    ForwardRecord,
-)
+from wavebed.forward.findings import SCHEMA, SCHEMAS_READ, DeviceResult
+from wavebed.forward.record import KIND, SCHEMAS, SERIES_FOLDER, TRIALS_TABLE, ForwardRecord, trials_of
 from wavebed.result.names import RUN_FILE
 from wavebed.result.parquet import read_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import pandas as pd
     import pyarrow as pa
 
-    from wavebed.forward.plain import Plain
+    from wavebed.config.data import Json
 
 __all__ = ["ForwardRun", "read_forward"]
-
-_Part = TypeVar("_Part", Sent, Counters)
 
 
 @dataclass(frozen=True)
@@ -50,7 +37,7 @@ class ForwardRun:
     folder : pathlib.Path
         Where they are.
     record : ForwardRecord
-        What ``run.json`` says; its result has no trials, see `result`.
+        The content of ``run.json``; its result has no trials, see `result`.
     """
 
     folder: Path
@@ -58,8 +45,12 @@ class ForwardRun:
 
     @cached_property
     def result(self) -> DeviceResult:
-        """What was found, with every trial; sampled frames are in ``raw/sample.pcapng``."""
-        return replace(self.record.result, trials=tuple(self._trials()))
+        """The findings, with every trial; sampled frames are in ``raw/sample.pcapng``."""
+        tables = {name: self.arrow(name) for name in SCHEMAS}
+        try:
+            return replace(self.record.result, trials=trials_of(tables))
+        except UserError as error:
+            raise UserError(f"{self.folder}: trials: {error}: the results are not whole") from None
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -83,23 +74,11 @@ class ForwardRun:
             raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(SCHEMAS)}")
         file = self.folder / SERIES_FOLDER / f"{name}.parquet"
         table = read_parquet(file)
+        # In schema 1 the columns of the frame counters began with `books_`.
+        table = table.rename_columns([re.sub("^books_", "counters_", column) for column in table.column_names])
         if table.schema.names != SCHEMAS[name].names:
             raise UserError(f"{file}: has other columns than documented: the results are not whole")
         return table
-
-    def _trials(self) -> list[Trial]:
-        sizes: dict[int, dict[int, int]] = {}
-        for trial, size, frames in self._columns(SIZES_TABLE):
-            sizes.setdefault(int(trial), {})[int(size)] = int(frames)
-        counts: dict[int, list[tuple[float, float, int]]] = {}
-        for trial, low, high, frames in self._columns(LATENCY_TABLE):
-            counts.setdefault(int(trial), []).append((low, high, int(frames)))
-        rows = self.arrow(TRIALS_TABLE).to_pylist()
-        return [_trial(row, sizes.get(row["trial"], {}), counts.get(row["trial"], [])) for row in rows]
-
-    def _columns(self, name: str) -> Iterator[tuple[float, ...]]:
-        """Return the rows of a table of numbers; a histogram of every trial makes many."""
-        return zip(*(column.to_pylist() for column in self.arrow(name).columns), strict=True)
 
 
 def read_forward(folder: Path) -> ForwardRun:
@@ -116,8 +95,8 @@ def read_forward(folder: Path) -> ForwardRun:
     data = read_json(file, "the results are not whole")
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
-    if data.get("schema") != SCHEMA:
-        found = data.get("schema")
+    found = data.get("schema")
+    if found not in SCHEMAS_READ:
         raise UserError(
             f"{file}: is of schema {found}; this wavebed reads schema {SCHEMA}: use the version that wrote it"
         )
@@ -132,58 +111,8 @@ def read_forward(folder: Path) -> ForwardRun:
     return ForwardRun(folder, ForwardRecord(result, command_line, versions))
 
 
-def _object(data: Mapping[str, Plain], key: str) -> dict[str, Plain]:
+def _object(data: Mapping[str, Json], key: str) -> dict[str, Json]:
     value = data[key]
     if not isinstance(value, dict):
         raise TypeError(f"{key} is a {type(value).__name__}")
     return value
-
-
-Row = dict[str, object]
-
-
-def _trial(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> Trial:
-    cells = cast("dict[str, float]", row)
-    refusals = cast("list[dict[str, str]]", row["refusals"])
-    return Trial(
-        purpose=cast("str", row["purpose"]),
-        sizes_bytes=tuple(cast("list[int]", row["sizes_bytes"])),
-        offered_pps=cast("float | None", row["offered_pps"]),
-        duration_s=cells["duration_s"],
-        sent=int(cells["sent"]),
-        received=int(cells["received"]),
-        lost=int(cells["lost"]),
-        sent_pps=cells["sent_pps"],
-        received_pps=cells["received_pps"],
-        took_s=cells["took_s"],
-        tx=_port("tx_port", row),
-        rx=_port("rx_port", row),
-        send=_made(Sent, _cells("send", row, SENT)),
-        books=_books(row, sizes, counts),
-        refusals=tuple(Refusal(**refusal) for refusal in refusals),
-        cpu=dict(cast("list[tuple[str, float]]", row["cpu"])),
-    )
-
-
-def _books(row: Row, sizes: Mapping[int, int], counts: list[tuple[float, float, int]]) -> Books | None:
-    found = _cells("books", row, BOOKS)
-    if found["unique"] is None:
-        return None
-    told = _cells("latency", row, LATENCY)
-    latency = None if told["count"] is None else Latency(**told, counts=tuple(counts))  # type: ignore[arg-type]
-    return Books(**found, sizes=dict(sizes), latency=latency)  # type: ignore[arg-type]
-
-
-def _port(prefix: str, row: Row) -> Counters | None:
-    found = _cells(prefix, row, COUNTERS)
-    driver = dict(cast("list[tuple[str, int]]", row[f"{prefix}_driver"] or []))
-    return _made(Counters, {**found, "driver": driver})
-
-
-def _made(kind: type[_Part], cells: Row) -> _Part | None:
-    """Make a part of a trial; one that the trial has not is null in its columns."""
-    return None if next(iter(cells.values())) is None else kind(**cells)  # type: ignore[arg-type]
-
-
-def _cells(prefix: str, row: Row, names: Mapping[str, object]) -> Row:
-    return {name: row[f"{prefix}_{name}"] for name in names}

@@ -1,4 +1,4 @@
-"""A forwarding test from its order to its folder: plan said, parts run, other tools beside, record and page written."""
+"""A forwarding test from its specification to its folder: the plan, the parts, other tools, the record and the page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import shutil
 import signal
 import threading
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import check_new
@@ -16,7 +18,7 @@ from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBe
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.forward.cpu import open_meter
-from wavebed.forward.cpu.book import CpuBook
+from wavebed.forward.cpu.log import CpuLog
 from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.session import Setup, set_up
@@ -33,24 +35,25 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from wavebed.config.data import Json
     from wavebed.experiment.events import Event
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.forward.command import Order
+    from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Ceiling
-    from wavebed.forward.tell import Speaker
+    from wavebed.forward.tell import Progress
 
-__all__ = ["Outcome", "measure", "run_order"]
+__all__ = ["Outcome", "measure", "run_spec"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out, and where it is.
+    """The result of a test, and its folder.
 
     Parameters
     ----------
     interrupted : bool
-        By Ctrl-C: what was whole by then was kept.
+        By Ctrl-C; the trials that had ended were kept.
     """
 
     result: DeviceResult
@@ -61,7 +64,7 @@ class Outcome:
     @property
     def measured(self) -> bool:
         """Whether there is a number at all."""
-        return verdict_of(self.result) != "refused"
+        return verdict_of(self.result) != "invalid"
 
     def as_text(self) -> str:
         """Return tables for a terminal, and where the rest is."""
@@ -82,16 +85,16 @@ class Outcome:
 
 
 class Watched:
-    """A tester that ends the test at Ctrl-C instead of losing it, and tells the processor's book of each trial.
+    """A tester that ends the test at Ctrl-C instead of losing it, and hands each trial to the log of the processor.
 
     A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
-    nothing else, so that a second one does not lose what is being written.
+    nothing else, so that a second one does not lose the files that are being written.
     """
 
     def __init__(
-        self, tester: Tester, book: CpuBook | None, overruns: Callable[[], int] | None, neighbours: Neighbours
+        self, tester: Tester, cpu_log: CpuLog | None, overruns: Callable[[], int] | None, neighbours: Neighbours
     ) -> None:
-        self._tester, self._book, self._overruns, self._neighbours = tester, book, overruns, neighbours
+        self._tester, self._cpu_log, self._overruns, self._neighbours = tester, cpu_log, overruns, neighbours
         self._breakable = False
         self.interrupted = False
 
@@ -108,7 +111,7 @@ class Watched:
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """Have Ctrl-C break off what happens inside."""
+        """Have Ctrl-C break off the block."""
         try:
             self._breakable = not self.interrupted
             yield
@@ -139,13 +142,13 @@ class Watched:
             trial = replace(
                 trial, refusals=(*trial.refusals, Refusal("tester_limit", reason, "leave the machine alone"))
             )
-        if self._book is not None:
-            self._book.hear(trial)
+        if self._cpu_log is not None:
+            self._cpu_log.hear(trial)
         return trial
 
 
-def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: Speaker) -> Outcome:
-    """Do what was asked.
+def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: Progress) -> Outcome:
+    """Run a test and write its folder.
 
     Raises
     ------
@@ -170,10 +173,10 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
             journal.open(folder)
 
     try:
-        with Journal(Teller(speaker), kept=KEPT) as journal:
-            journal.emit(RunBegun(kind="forward", title=order.name))
-            with set_up(order) as setup:
-                result, interrupted = measure(order, setup, journal.emit, raw, lambda found: keep(_unfinished(found)))
+        with Journal(Teller(progress), kept=KEPT) as journal:
+            journal.emit(RunBegun(kind="forward", title=spec.name))
+            with set_up(spec) as setup:
+                result, interrupted = measure(spec, setup, journal.emit, raw, lambda found: keep(_unfinished(found)))
             keep(result)
             parts = sum(part.took_s is not None for part in result.plan)
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=parts))
@@ -185,7 +188,7 @@ def run_order(order: Order, folder: Path, command_line: Sequence[str], speaker: 
 
 
 def _unfinished(result: DeviceResult) -> DeviceResult:
-    """Return what the record says if the test does not get any further."""
+    """Return the record of a test that gets no further."""
     refusal = Refusal(
         "interrupted", "the test did not reach its end: only the parts that had ended are here", "run it again"
     )
@@ -193,11 +196,11 @@ def _unfinished(result: DeviceResult) -> DeviceResult:
 
 
 def measure(
-    order: Order,
+    spec: ForwardSpec,
     setup: Setup,
     emit: Callable[[Event], None],
     raw: dict[str, bytes],
-    keep: Callable[[DeviceResult], None] | None = None,
+    keep: Callable[[DeviceResult], None] = lambda _: None,
 ) -> tuple[DeviceResult, bool]:
     """Put the device through the whole test.
 
@@ -206,50 +209,49 @@ def measure(
     emit : callable
         Told of each event.
     raw : dict
-        What other tools printed is put in here, by the name of a file.
-    keep : callable, optional
-        Given what has been found so far, before the first trial and after each part.
+        The outputs of other tools are put in here, by the name of a file.
+    keep : callable
+        Given the findings so far, before the first trial and after each part.
 
     Returns
     -------
     DeviceResult
-        What was found.
+        The findings.
     bool
         Whether it was interrupted.
     """
-    meter = None if order.cpu is None else open_meter(order.cpu, setup.cores)
+    meter = None if spec.cpu is None else open_meter(spec.cpu, setup.cores)
     met: dict[str, None] = {}
     with nullcontext() if meter is None else closing(meter), measuring() as neighbours:
-        book = None if meter is None else CpuBook(meter)
-        if book is not None:
-            book.try_out()
+        cpu_log = None if meter is None else CpuLog(meter)
+        if cpu_log is not None:
+            cpu_log.try_out()
         emit(StepBegun(step="looking for the device"))
-        tester = Tester(setup.tx, setup.rx, setup.layout, sender=order.sender, cpu=book)
-        watched = Watched(tester, book, setup.overruns, neighbours)
-        about = _about(order, setup, tester)
+        tester = Tester(setup.tx, setup.rx, setup.layout, sender=spec.sender, cpu=cpu_log)
+        watched = Watched(tester, cpu_log, setup.overruns, neighbours)
+        about = _about(spec, setup, tester)
         watched.listen()
 
         def doubted(found: DeviceResult) -> DeviceResult:
             alone = neighbours.check()
             if not alone.holds:
                 met[alone.evidence] = None
-            return replace(found, doubts=(*found.doubts, *setup.doubts, *(book.doubts if book else ()), *met))
+            return replace(found, doubts=(*found.doubts, *setup.doubts, *(cpu_log.doubts if cpu_log else ()), *met))
 
-        to_keep = None if keep is None else lambda found: keep(doubted(found))
-        result = doubted(run_suite(watched, order.settings, about, emit, keep=to_keep))
-        if order.beside and not result.refusals:
+        result = doubted(run_suite(watched, spec.settings, about, emit, keep=lambda found: keep(doubted(found))))
+        if spec.beside and not result.refusals:
             with watched.breakable():
                 result = _beside(setup, result, emit, raw)
     return result, watched.interrupted
 
 
-def _about(order: Order, setup: Setup, tester: Tester) -> About:
+def _about(spec: ForwardSpec, setup: Setup, tester: Tester) -> About:
     from wavebed.result.machine import machine
 
     ready = tester.preparation
-    sizes = order.settings.sizes_bytes
+    sizes = spec.settings.sizes_bytes
     return About(
-        device=order.name,
+        device=spec.name,
         kind=setup.kind,
         transmitter=ready.tx,
         receiver=ready.rx,
@@ -272,7 +274,7 @@ def _beside(setup: Setup, result: DeviceResult, emit: Callable[[Event], None], r
         port.release()
     client, server = setup.hosts()
     seconds = max(2, round(result.settings.overload_trial_s))
-    told: list[dict[str, object]] = []
+    told: list[dict[str, Json]] = []
     for test in STUDY_TESTS:
         left_s = (len(STUDY_TESTS) - len(told)) * (seconds + 2.0)
         emit(StepBegun(step=f"iperf3, {test} test", left_s=left_s))

@@ -39,11 +39,11 @@ FEWEST_FRAMES = 10
 """The lowest load still sends so many in the shortest trial."""
 
 REPEATS, REPEATED_LONGEST = 20, 3
-"""So many times trials in which the tester was disturbed are made again, in one search; of the longest only three."""
+"""Trials in which the tester was disturbed are repeated so many times in one search; of the longest only three."""
 LOWERINGS = 6
-"""So many times the highest load is lowered, where the tester does not reach it with this device."""
+"""The highest load is lowered so many times, where the tester does not reach it with this device."""
 TRIES = 2
-"""So often a load must fail before it is lowered: once may be another program's doing."""
+"""A load must fail so often before it is lowered: another program may cause one failure."""
 LOWERED = 0.85
 
 
@@ -58,9 +58,9 @@ class SearchBudget:
     repeated_s : float
         Seconds of traffic of trials that are made again since the tester was disturbed.
     at_most_s : float
-        All of it, with what trials take beside their traffic and repeated ones.
+        The whole search, with repeated trials and the time of trials beside their traffic.
     overhead_s : float
-        What a trial takes beside its traffic.
+        The time of a trial beside its traffic.
     """
 
     traffic_s: dict[float, float]
@@ -113,8 +113,8 @@ class _Measurer:
         """Answer as `MLRsearch.AbstractMeasurer` is asked."""
         earlier = self._again.get((intended_duration, intended_load))
         trial = self.log.trials[earlier.pop(0)] if earlier else self._new(intended_duration, intended_load)
-        # Times are the intended ones: sums of durations stay whole, and what a trial takes beside its traffic does
-        # not count as traffic. A sender that needed longer is the tester's to refuse.
+        # Times are the intended ones: sums of durations stay whole, and the rest of a trial's time is no traffic. The
+        # tester refuses a sender that needed longer.
         return MeasurementResult(intended_duration, intended_load, offered_count=trial.sent, loss_count=trial.lost)
 
     def lower(self, duration_s: float) -> None:
@@ -163,13 +163,13 @@ class _Measurer:
 
 
 def _reached(trial: Trial) -> float:
-    """Return the share of its load that the tester can be asked for, after a trial that it did not manage."""
-    share = trial.sent_pps / trial.offered_pps if trial.offered_pps else 0.0
-    return 0.97 * share if 0.1 < share < LOWERED else LOWERED
+    """Return the fraction of its load that the tester can be asked for, after a trial that it did not manage."""
+    fraction = trial.sent_pps / trial.offered_pps if trial.offered_pps else 0.0
+    return 0.97 * fraction if 0.1 < fraction < LOWERED else LOWERED
 
 
 def configured(goals: Sequence[GoalSettings], max_pps: float) -> tuple[Config, dict[SearchGoal, GoalSettings]]:
-    """Return MLRsearch's configuration, and which of its goals is which of ours.
+    """Return MLRsearch's configuration, and our goal for each of its goals.
 
     The warm-up is the suite's, and time is kept by the measurer, so both are off here.
     """
@@ -219,7 +219,7 @@ def search_size(
         measurer.lower(max(goal.initial_trial_s for goal in goals))
         found = _search_all(goals, measurer)
     except _RefusedError as error:
-        # What was decided before is no better than what followed: nothing is found.
+        # Loads that were decided before the refusal are no more certain: nothing is found.
         found = [GoalFinding(goal, "refused", refusal=error.refusal) for goal in goals]
     except _ExhaustedError:
         found = [GoalFinding(goal, "refused", refusal=_unsteady(goal, None, None, measurer)) for goal in goals]
@@ -239,7 +239,7 @@ def _search_all(goals: Sequence[GoalSettings], measurer: _Measurer) -> list[Goal
 
 
 def _search(goals: Sequence[GoalSettings], measurer: _Measurer) -> tuple[list[GoalFinding], set[GoalName]]:
-    """Search until all goals are reached or a time is up; return what is known, and the goals to give up."""
+    """Search until all goals are reached or a time is up; return the findings, and the goals to give up."""
     config, known = configured(goals, measurer.limit.max_load.pps)
     search = MultipleLossRatioSearch(config)
     measurer.rewind()
@@ -272,7 +272,7 @@ def _durations(search: MultipleLossRatioSearch, goal: SearchGoal) -> set[float]:
 
 
 def _reading(search: MultipleLossRatioSearch, goal: GoalSettings, of: SearchGoal, measurer: _Measurer) -> GoalFinding:
-    """Say what the trials so far tell of a goal; ``refused`` where its bounds are not close enough yet."""
+    """Return the finding of a goal by the trials so far; ``refused`` where its bounds are not close enough yet."""
     target = search.scaling.goal_to_final_target[of]
     bounds = search.database.get_relevant_bounds(target)
     limit = measurer.limit

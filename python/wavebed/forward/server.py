@@ -32,7 +32,7 @@ __all__ = ["Server", "serve"]
 HELLO_S = 2.0
 """A connection that has not said who it is by then is closed."""
 SEND_S = 10.0
-"""So long may the other side take to make room for an answer."""
+"""The other side may take so long to make room for an answer."""
 IDLE_S = 900.0
 """A conversation without a question for so long is closed, so that a forgotten one frees its interface."""
 ANSWER_S = 3600.0
@@ -52,7 +52,7 @@ class _LeftError(Exception):
 
 
 class _Hello:
-    """What the first line of a connection must say."""
+    """The first line of a connection."""
 
     def __init__(self, line: bytes, token: Secret) -> None:
         try:
@@ -81,7 +81,7 @@ class Server:
     listen : str
         ``HOST:PORT``; port 0 takes a free one.
     token : str, optional
-        What a client must know; a random one by default.
+        The token that a client must know; a random one by default.
     start : callable
         Starts the port of an interface.
 
@@ -113,12 +113,12 @@ class Server:
 
     @property
     def token(self) -> str:
-        """What a client must know, to be told to whoever runs this."""
+        """The token that a client must know; whoever runs this is told."""
         return self._token.reveal()
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address at which it listens."""
         name = self._socket.getsockname()
         return str(name[0]), int(name[1])
 

@@ -1,4 +1,4 @@
-"""A forwarding test from its order to its record: ports, device, tester, all parts of the test, other tools beside."""
+"""Ports and device of a forwarding test, as its specification names them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem
-from wavebed.forward.command import MadeDevice, Order, PeerPorts, RealPorts
+from wavebed.forward.command import EmulatedDevice, ForwardSpec, PeerPorts, RealPorts
 from wavebed.forward.layout import Layout, Tags
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from wavebed.forward.iperf3 import Host
-    from wavebed.forward.port import TesterPort
 
 __all__ = ["Setup", "set_up"]
 
@@ -28,7 +27,7 @@ TEST_HOSTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Where a test takes place.
+    """The ports of a test and the device between them.
 
     Parameters
     ----------
@@ -42,8 +41,8 @@ class Setup:
         Counts frames that the tester itself lost behind the device.
     """
 
-    tx: TesterPort
-    rx: TesterPort
+    tx: Port
+    rx: Port
     layout: Layout
     kind: str
     cores: Collection[int] | None = None
@@ -53,18 +52,18 @@ class Setup:
 
 
 @contextmanager
-def set_up(order: Order) -> Iterator[Setup]:
+def set_up(spec: ForwardSpec) -> Iterator[Setup]:
     """Open the ports, and make the device if it is to be made; all is gone afterwards."""
-    if isinstance(order.target, MadeDevice):
-        from wavebed.forward.made import made_device
+    if isinstance(spec.target, EmulatedDevice):
+        from wavebed.forward.emulated import emulated_device
 
-        with made_device(order, order.target) as setup:
+        with emulated_device(spec, spec.target) as setup:
             yield setup
         return
     with ExitStack() as stack:
-        tx = stack.enter_context(Port.local(order.target.tx))
-        rx = stack.enter_context(_receiving(order.target))
-        yield Setup(tx, rx, _layout(order, order.target.tx, tx, rx), "external")
+        tx = stack.enter_context(Port.local(spec.target.tx))
+        rx = stack.enter_context(_receiving(spec.target))
+        yield Setup(tx, rx, _layout(spec, spec.target.tx, tx, rx), "external")
 
 
 def _receiving(target: RealPorts | PeerPorts) -> Port:
@@ -73,24 +72,24 @@ def _receiving(target: RealPorts | PeerPorts) -> Port:
     return Port.remote(target.host, target.port, target.rx, target.token)
 
 
-def _layout(order: Order, interface: str, tx: TesterPort, rx: TesterPort) -> Layout:
-    """Return what the test frames say, from the order, and from the ports' own addresses where it says nothing."""
-    version = 6 if order.settings.headers.ipv6 else 4
-    sources = order.sources or _own(tx, version)
+def _layout(spec: ForwardSpec, interface: str, tx: Port, rx: Port) -> Layout:
+    """Return the test frames by the specification, and by the ports' own addresses where it names none."""
+    version = 6 if spec.settings.headers.ipv6 else 4
+    sources = spec.sources or _own(tx, version)
     if sources is None:
         sources = Span(TEST_NETWORKS[version][0], 1)
-        if order.gateway is not None and not _near(order.gateway, str(sources.first), version):
+        if spec.gateway is not None and not _near(spec.gateway, str(sources.first), version):
             raise Problem(
                 f"is missing: {interface} has no IPv{version} address of its own, and {sources.first} is not a"
-                f" neighbour of {order.gateway}: write an address of the device's network",
+                f" neighbour of {spec.gateway}: write an address of the device's network",
                 "--sources",
             )
-    destinations = order.destinations or _own(rx, version) or Span(TEST_NETWORKS[version][1], TEST_HOSTS)
-    tags = Tags(order.vlan, order.pppoe_session)
-    return Layout(sources, destinations, next_hop=order.gateway, flows=order.flows, tags=tags)
+    destinations = spec.destinations or _own(rx, version) or Span(TEST_NETWORKS[version][1], TEST_HOSTS)
+    tags = Tags(spec.vlan, spec.pppoe_session)
+    return Layout(sources, destinations, next_hop=spec.gateway, flows=spec.flows, tags=tags)
 
 
-def _own(port: TesterPort, version: int) -> Span | None:
+def _own(port: Port, version: int) -> Span | None:
     """Return the first address of a port's interface that others can reach."""
     for text in port.describe().addresses:
         address = ipaddress.ip_interface(text)

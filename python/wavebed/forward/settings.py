@@ -1,12 +1,15 @@
-"""What a forwarding test shall do: sizes, goals, durations, repeats."""
+"""Settings of a forwarding test: sizes, goals, durations, repeats."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers
 from wavebed.forward.imix import SIMPLE_IMIX
+from wavebed.forward.plain import Value
 
 __all__ = [
     "FULL_GOALS",
@@ -19,15 +22,14 @@ __all__ = [
 ]
 
 GoalName: TypeAlias = Literal["rfc2544", "ndr", "pdr"]
-Part: TypeAlias = Literal["search", "overload", "ladder", "latency", "burst", "imix"]
+Part: TypeAlias = Literal["search", "overload", "loss-rate", "latency", "burst", "imix"]
 
-PARTS: tuple[Part, ...] = ("overload", "search", "imix", "ladder", "latency", "burst")
-"""In the order in which they run: latency needs what the search found."""
+PARTS: tuple[Part, ...] = ("overload", "search", "imix", "loss-rate", "latency", "burst")
+"""In the order in which they run: latency needs the rate that the search finds."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoalSettings:
-    """What a rate must fulfil to count as found; the attributes of MLRsearch.
+class GoalSettings(Value, frozen=True):
+    """A goal of the search, with the attributes of MLRsearch.
 
     Parameters
     ----------
@@ -35,9 +37,9 @@ class GoalSettings:
         ``rfc2544`` (throughput: not one frame lost in one long trial), ``ndr`` (no frame lost, in most of many short
         trials) or ``pdr`` (at most half a percent lost, in most of them).
     loss_ratio : float
-        The share of frames that a good trial may lose.
+        The fraction of frames that a good trial may lose.
     exceed_ratio : float
-        The share of trial time that bad trials may take at a rate that is still accepted.
+        The fraction of trial time that bad trials may take at a rate that is still accepted.
     relative_width : float
         The search ends when the bounds are this close, relative to the upper one.
     initial_trial_s, final_trial_s : float
@@ -76,9 +78,8 @@ QUICK_GOALS = (
 """The same goals in trials of 2 s and 0.25 s: for a first look. A device's buffer hides more overload in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardSettings:
-    """What one device is put through. The defaults are the full test; `quick` is the short one.
+class ForwardSettings(Value, frozen=True):
+    """The test of one device. The defaults are the full test; `quick` is the short one.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class ForwardSettings:
     headers : Headers
         IPv4 or IPv6, tag, PPPoE.
     link_mbps : float or None
-        Speed of the link at L1 in Mbit/s: what line rate is. ``None``: what the ports say; where they say nothing
+        Speed of the link at L1 in Mbit/s. ``None``: the speed that the ports say; where they say nothing
         (veth), only the tester's ceiling limits the load.
     goals : tuple of GoalSettings
         All searched at once.
@@ -106,7 +107,7 @@ class ForwardSettings:
     ladder_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
     latency_trial_s, latency_shares : float, tuple of float
-        Shares of the found loss-free rate (NDR).
+        Fractions of the found loss-free rate (NDR).
     latency_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
     latency_repeats : int
@@ -118,23 +119,23 @@ class ForwardSettings:
     burst_sizes_bytes : tuple of int or None
         ``None``: the smallest.
     seed : int
-        Of everything that is drawn.
+        Of all random processes.
     """
 
     parts: tuple[Part, ...] = PARTS
     sizes_bytes: tuple[int, ...] = RFC2544_SIZES_BYTES
-    mixes: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"IMIX": SIMPLE_IMIX})
-    headers: Headers = field(default_factory=Headers)
+    mixes: dict[str, tuple[int, ...]] = msgspec.field(default_factory=lambda: {"IMIX": SIMPLE_IMIX})
+    headers: Headers = msgspec.field(default_factory=Headers)
     link_mbps: float | None = None
     goals: tuple[GoalSettings, ...] = FULL_GOALS
     warm_up_s: float = 2.0
     overload_trial_s: float = 10.0
     overload_repeats: int = 6
-    ladder_trial_s: float = 10.0
-    ladder_step: float = 0.1
-    ladder_sizes_bytes: tuple[int, ...] | None = None
+    loss_rate_trial_s: float = 10.0
+    loss_rate_step: float = 0.1
+    loss_rate_sizes_bytes: tuple[int, ...] | None = None
     latency_trial_s: float = 10.0
-    latency_shares: tuple[float, ...] = (0.1, 0.5, 0.9, 1.0)
+    latency_fractions: tuple[float, ...] = (0.1, 0.5, 0.9, 1.0)
     latency_sizes_bytes: tuple[int, ...] | None = None
     latency_repeats: int = 1
     burst_repeats: int = 50
@@ -149,7 +150,7 @@ class ForwardSettings:
             goals=QUICK_GOALS,
             warm_up_s=1.0,
             overload_trial_s=1.0,
-            ladder_trial_s=1.0,
+            loss_rate_trial_s=1.0,
             latency_trial_s=1.0,
             burst_repeats=3,
             burst_longest_s=0.5,

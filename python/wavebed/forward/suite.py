@@ -1,4 +1,4 @@
-"""What one device is put through: every part of the test in its order, and the record of what was found."""
+"""The whole test of one device: every part in its order, and the record of the findings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from wavebed.experiment.events import CheckFailed, LoadMeasured, Part, RunPlanned, StepBegun, TrialBegun, TrialStored
+from wavebed.experiment.events import CheckFailed, LoadMeasured, StepBegun
+from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
 from wavebed.forward.burst import find_bursts
 from wavebed.forward.findings import DeviceResult, PartTime
-from wavebed.forward.ladder import climb_down
 from wavebed.forward.load_latency import base_rate, measure_latency
+from wavebed.forward.loss_rate import measure_loss_rate
 from wavebed.forward.overload import overload
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
@@ -20,17 +21,16 @@ from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialL
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.experiment.events import Event
-    from wavebed.forward.arithmetic import Rates
+    from wavebed.experiment.events import Event, Part
     from wavebed.forward.findings import (
         BurstFinding,
-        LadderFinding,
         LatencyFinding,
+        LossRateFinding,
         OverloadFinding,
+        OverloadName,
         SizeFinding,
     )
     from wavebed.forward.model import Binding, FrameSpec, PortInfo, Refusal, Trial
-    from wavebed.forward.plan import Plan, Span
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import LoadLimit
     from wavebed.result.model import Verdict
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["About", "link_speed_mbps", "run_suite"]
 
 WARM_UP_TRIALS = 4
-WARM_UP_SHARE = 0.1
-"""Of the highest load: enough to fill a device's tables, too little for most to lose anything."""
+WARM_UP_FRACTION = 0.1
+"""Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
 MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})
 """Drivers of interfaces that have no speed, whatever they say."""
-HIDDEN_SHARE = 0.005
+HIDDEN_FRACTION = 0.005
 """Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the record says of the device and of the tester; see `DeviceResult`."""
+    """The device and the tester, for the record; see `DeviceResult`."""
 
     device: str
     kind: str
@@ -62,7 +62,7 @@ class About:
 
 
 def link_speed_mbps(settings: ForwardSettings, transmitter: PortInfo, receiver: PortInfo) -> float | None:
-    """Return the speed of the link: as asked, or what both ports say; ``None`` for interfaces that have none."""
+    """Return the speed of the link: as asked, or as both ports say; ``None`` for interfaces that have none."""
     if settings.link_mbps is not None:
         return settings.link_mbps
     speeds = [port.speed_mbps for port in (transmitter, receiver) if port.driver not in MADE_UP_SPEED]
@@ -78,22 +78,23 @@ class _Suite:
     about: About
     log: TrialLog
     emit: Callable[[Event], None]
+    keep: Callable[[DeviceResult], None]
     link_mbps: float | None
+    began_s: float
     overhead_s: float = OVERHEAD_S
-    plan: Plan = field(default_factory=lambda: planning.Plan(()))
+    plan: tuple[Part, ...] = ()
+    parts: PlannedTrials | None = None
     times: dict[str, PartTime] = field(default_factory=dict)
     limits: dict[tuple[int, ...], LoadLimit] = field(default_factory=dict)
     sizes: list[SizeFinding] = field(default_factory=list)
     overload: list[OverloadFinding] = field(default_factory=list)
     latency: list[LatencyFinding] = field(default_factory=list)
-    ladders: list[LadderFinding] = field(default_factory=list)
+    loss_rates: list[LossRateFinding] = field(default_factory=list)
     bursts: list[BurstFinding] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     part: str = ""
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    began_s: float = 0.0
-    keep: Callable[[DeviceResult], None] = lambda _: None
 
     def limit(self, sizes_bytes: tuple[int, ...]) -> LoadLimit:
         """Return the highest load at a size; the tester is calibrated for it the first time."""
@@ -116,16 +117,12 @@ class _Suite:
         for one in trial.refusals:
             self.emit(CheckFailed(trial=self.part, code=one.code, severity="invalid", evidence=one.reason))
 
-    def ended(self) -> bool:
-        """Return whether a trial showed that no further one can count."""
-        return any(one.code in ENDING for one in self.refusals)
-
     def warm_up(self) -> None:
-        """Send some traffic before anything is measured, learn what a trial costs, and plan."""
+        """Send some traffic before anything is measured, measure the time of a trial, and plan."""
         self.part = "warm-up"
         self.emit(StepBegun(step=self.part, left_s=self.settings.warm_up_s))
         smallest = (min(self.settings.sizes_bytes),)
-        pps = WARM_UP_SHARE * self.limit(smallest).max_load.pps
+        pps = WARM_UP_FRACTION * self.limit(smallest).max_load.pps
         for _ in range(WARM_UP_TRIALS):
             duration_s = self.settings.warm_up_s / WARM_UP_TRIALS
             place = self.log.make("warm-up", smallest, pps, duration_s)
@@ -136,33 +133,28 @@ class _Suite:
         self.overhead_s = self.log.overhead_s
         self.plan = planning.plan(self.settings, self.overhead_s)
         if not self.refusals:
-            parts = tuple(Part(one.name, one.span.expected_s, one.span.at_most_s) for one in self.plan.items)
-            span = self.plan.span
-            self.emit(RunPlanned(trials=len(parts), expected_s=span.expected_s, at_most_s=span.at_most_s, parts=parts))
+            self.parts = PlannedTrials(self.emit, self.plan)
 
-    def run_part(self, name: str, make: Callable[[Span], None]) -> None:
-        """Run one part, if the test has not ended, and keep its time."""
-        if self.ended():
+    def run_part(self, name: str, make: Callable[..., None], *asked: object) -> None:
+        """Run one part, unless a trial showed that no further one can count, and keep its time."""
+        if self.parts is None or any(one.code in ENDING for one in self.refusals):
             return
         self.part = name
-        span = self.plan.of(name)
-        number = len(self.times) + 1
-        left_s = self.plan.rest(tuple(self.times)).expected_s
-        self.emit(TrialBegun(trial=name, number=number, trials=len(self.plan.items), left_s=left_s))
+        number, part = next((number, one) for number, one in enumerate(self.plan, 1) if one.trial == name)
+        self.parts.begin(number)
         began_s, before = self.log.clock(), len(self.log.trials)
-        make(span)
+        make(self, *asked)
         made = self.log.trials[before:]
         took_s = self.log.clock() - began_s
-        self.times[name] = PartTime(name, span.expected_s, span.at_most_s, took_s, len(made))
+        self.times[name] = _part_time(part, took_s, len(made))
         self.refusals += [one for trial in made for one in trial.refusals if one.code not in DISTURBED]
         self.keep(self.result())
         verdict, reasons = _verdict(made)
-        self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=took_s, reasons=reasons))
+        self.parts.stored(number, verdict, took_s, reasons)
 
     def result(self) -> DeviceResult:
-        """Return what has been found so far."""
+        """Return the findings so far."""
         about = self.about
-        planned = [PartTime(item.name, item.span.expected_s, item.span.at_most_s) for item in self.plan.items]
         return DeviceResult(
             device=about.device,
             kind=about.kind,
@@ -180,18 +172,22 @@ class _Suite:
             sizes=tuple(self.sizes),
             overload=tuple(self.overload),
             latency=tuple(self.latency),
-            ladders=tuple(self.ladders),
+            loss_rates=tuple(self.loss_rates),
             bursts=tuple(self.bursts),
             trials=tuple(self.log.trials),
             refusals=distinct(self.refusals),
             doubts=(*self.doubts, *_doubts(self)),
-            plan=tuple(self.times.get(one.name, one) for one in planned),
+            plan=tuple(self.times.get(one.trial, _part_time(one)) for one in self.plan),
             machine=about.machine,
         )
 
 
+def _part_time(part: Part, took_s: float | None = None, trials: int = 0) -> PartTime:
+    return PartTime(part.trial, part.expected_s, part.at_most_s or part.expected_s, took_s, trials)
+
+
 def _verdict(made: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return what the journal says of a part: invalid if no trial of it counts, suspect if a refusal remains."""
+    """Return the verdict on a part for the journal: invalid if no trial of it counts, suspect if a refusal remains."""
     refusals = distinct([one for trial in made for one in trial.refusals if one.code not in DISTURBED])
     if made and all(trial.refusals for trial in made):
         return "invalid", tuple(one.reason for one in distinct([one for trial in made for one in trial.refusals]))
@@ -202,10 +198,10 @@ def run_suite(
     tester: Tester,
     settings: ForwardSettings,
     about: About,
-    emit: Callable[[Event], None] | None = None,
+    emit: Callable[[Event], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
     sample: int = 16,
-    keep: Callable[[DeviceResult], None] | None = None,
+    keep: Callable[[DeviceResult], None] = lambda _: None,
 ) -> DeviceResult:
     """Put one device through all parts of the settings.
 
@@ -213,105 +209,84 @@ def run_suite(
     ----------
     tester : Tester
         Prepared, with the device between its ports.
-    emit : callable, optional
+    emit : callable
         Told of each event.
     clock : callable
         Seconds since whenever; another one in tests.
     sample : int
         Frames kept as they arrived, of the first trial of each size.
-    keep : callable, optional
-        Given what has been found so far, before the first trial and after each part.
+    keep : callable
+        Given the findings so far, before the first trial and after each part.
     """
     link = link_speed_mbps(settings, about.transmitter, about.receiver)
-    suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), emit or (lambda _: None), link)
-    suite.began_s = clock()
+    suite = _Suite(settings, about, TrialLog(tester, clock, sample=sample), emit, keep, link, clock())
     suite.log.heard = suite.heard
-    suite.keep = keep or suite.keep
-    suite.keep(suite.result())
+    keep(suite.result())
     suite.warm_up()
-    if not suite.refusals:
-        _run_parts(suite)
+    if "overload" in settings.parts:
+        for test in planning.overload_names(settings):
+            suite.run_part(test, _overload, test)
+    for name, sizes_bytes in planning.searched(settings).items():
+        suite.run_part(f"search {name}", _search, name, sizes_bytes)
+    if "loss-rate" in settings.parts:
+        for size in planning.loss_rate_sizes(settings):
+            suite.run_part(f"loss-rate {size}", _loss_rate, size)
+    if "latency" in settings.parts:
+        for size in planning.latency_sizes(settings):
+            _run_latency(suite, size)
+    if "burst" in settings.parts:
+        for size in planning.burst_sizes(settings):
+            suite.run_part(f"burst {size}", _bursts, size)
     return suite.result()
 
 
-def _run_parts(suite: _Suite) -> None:
+def _overload(suite: _Suite, name: OverloadName) -> None:
     settings = suite.settings
-    if "overload" in settings.parts:
-        for name in planning.overload_names(settings):
-            size = max(settings.sizes_bytes) if name == "throughput" else min(settings.sizes_bytes)
-
-            def offer(_span: Span, name: planning.OverloadName = name, size: int = size) -> None:
-                repeats = settings.overload_repeats
-                finding = overload(suite.log, name, suite.limit((size,)), settings.overload_trial_s, repeats)
-                suite.overload.append(finding)
-
-            suite.run_part(name, offer)
-    _run_searches(suite)
-    if "ladder" in settings.parts:
-        for size in planning.ladder_sizes(settings):
-
-            def climb(_span: Span, size: int = size) -> None:
-                limit, step = suite.limit((size,)), settings.ladder_step
-                suite.ladders.append(climb_down(suite.log, str(size), limit, settings.ladder_trial_s, step))
-
-            suite.run_part(f"ladder {size}", climb)
-    if "latency" in settings.parts:
-        _run_latency(suite)
-    if "burst" in settings.parts:
-        _run_bursts(suite)
+    size = max(settings.sizes_bytes) if name == "throughput" else min(settings.sizes_bytes)
+    trial_s, repeats = settings.overload_trial_s, settings.overload_repeats
+    suite.overload.append(overload(suite.log, name, suite.limit((size,)), trial_s, repeats))
 
 
-def _run_searches(suite: _Suite) -> None:
-    settings = suite.settings
-    budget = planning.plan_search(settings.goals).budget(suite.overhead_s)
-    for name, sizes_bytes in planning.searched(settings).items():
-
-        def search(_span: Span, name: str = name, sizes_bytes: tuple[int, ...] = sizes_bytes) -> None:
-            limit = suite.limit(sizes_bytes)
-            found = search_size(suite.log, name, limit, settings.goals, budget)
-            suite.sizes.append(found)
-            if found.max_load.pps < limit.max_load.pps:
-                suite.limits[sizes_bytes] = limit.lowered(found.max_load.pps / limit.max_load.pps)
-
-        suite.run_part(f"search {name}", search)
+def _search(suite: _Suite, name: str, sizes_bytes: tuple[int, ...]) -> None:
+    limit, goals = suite.limit(sizes_bytes), suite.settings.goals
+    found = search_size(suite.log, name, limit, goals, planning.plan_search(goals).budget(suite.overhead_s))
+    suite.sizes.append(found)
+    if found.max_load.pps < limit.max_load.pps:
+        suite.limits[sizes_bytes] = limit.lowered(found.max_load.pps / limit.max_load.pps)
 
 
-def _run_latency(suite: _Suite) -> None:
-    settings = suite.settings
-    by_name = {size.name: size for size in suite.sizes}
-    for size in planning.latency_sizes(settings):
-        found = by_name.get(str(size))
-        base = base_rate(found) if found else None
-        if found is None or base is None:
-            suite.doubts.append(f"{size}: delays were not measured, since no loss-free rate was found")
-            continue
-        name, pps = base
-        limit = suite.limit((size,))
-        rates = [(share, limit.rates(share * pps)) for share in settings.latency_shares] * settings.latency_repeats
-
-        def measure(
-            _span: Span, found: SizeFinding = found, rates: list[tuple[float, Rates]] = rates, name: str = name
-        ) -> None:
-            suite.latency.extend(measure_latency(suite.log, found, rates, name, settings.latency_trial_s))
-
-        suite.run_part(f"latency {size}", measure)
+def _loss_rate(suite: _Suite, size: int) -> None:
+    trial_s, step = suite.settings.loss_rate_trial_s, suite.settings.loss_rate_step
+    suite.loss_rates.append(measure_loss_rate(suite.log, str(size), suite.limit((size,)), trial_s, step))
 
 
-def _run_bursts(suite: _Suite) -> None:
-    settings = suite.settings
-    for size in planning.burst_sizes(settings):
+def _run_latency(suite: _Suite, size: int) -> None:
+    found = next((one for one in suite.sizes if one.name == str(size)), None)
+    base = base_rate(found) if found else None
+    if suite.parts is None:
+        return
+    if found is None or base is None:
+        suite.doubts.append(f"{size}: delays were not measured, since no loss-free rate was found")
+        return
+    suite.run_part(f"latency {size}", _latency, found, *base)
 
-        def burst(span: Span, size: int = size) -> None:
-            limit, repeats = suite.limit((size,)), settings.burst_repeats
-            longest_s = settings.burst_longest_s
-            finding = find_bursts(suite.log, str(size), limit, longest_s, repeats, span.at_most_s - longest_s)
-            suite.bursts.append(finding)
 
-        suite.run_part(f"burst {size}", burst)
+def _latency(suite: _Suite, found: SizeFinding, base: str, base_pps: float) -> None:
+    settings, limit = suite.settings, suite.limit(found.sizes_bytes)
+    rates = [
+        (fraction, limit.rates(fraction * base_pps)) for fraction in settings.latency_fractions
+    ] * settings.latency_repeats
+    suite.latency.extend(measure_latency(suite.log, found, rates, base, settings.latency_trial_s))
+
+
+def _bursts(suite: _Suite, size: int) -> None:
+    longest_s, repeats = suite.settings.burst_longest_s, suite.settings.burst_repeats
+    at_most_s = next(one.at_most_s or one.expected_s for one in suite.plan if one.trial == suite.part) - longest_s
+    suite.bursts.append(find_bursts(suite.log, str(size), suite.limit((size,)), longest_s, repeats, at_most_s))
 
 
 def _doubts(suite: _Suite) -> list[str]:
-    """Return what to keep in mind."""
+    """Return the doubts about the findings."""
     doubts = [
         f"{size.name}: the rate without loss is above the one with half a percent of loss"
         for size in suite.sizes
@@ -326,7 +301,7 @@ def _doubts(suite: _Suite) -> list[str]:
             if goal.rate is None:
                 continue
             hidden = held / (goal.rate.pps * goal.goal.final_trial_s)
-            if hidden > HIDDEN_SHARE:
+            if hidden > HIDDEN_FRACTION:
                 doubts.append(
                     f"{burst.name}: the device's buffer of {held:,.0f} frames hides up to"
                     f" {hidden:.1%} of overload from the {goal.goal.final_trial_s:g} s trials of {goal.goal.name}"

@@ -1,4 +1,4 @@
-"""What a forwarding test found, as text for a terminal."""
+"""The findings of a forwarding test as text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         BurstFinding,
         DeviceResult,
         GoalFinding,
-        LadderFinding,
         LatencyFinding,
+        LossRateFinding,
         OverloadFinding,
         SizeFinding,
     )
@@ -30,18 +30,18 @@ TEST_TITLES = {"throughput": "throughput test", "overload": "64-byte test"}
 
 
 def summary_text(result: DeviceResult) -> str:
-    """Return the tables, what was refused and why, and what to keep in mind."""
+    """Return the tables, the refusals with their reasons, and the doubts."""
     ports = f"{result.transmitter.interface} to {result.receiver.interface}"
     means = f"sent by {result.sender or 'nothing'}, counted by {result.receiver_kind or 'nothing'}"
     parts = [f"{result.device} ({result.kind}): {ports}, {means}"]
     if result.overload:
-        parts.append(_section("What gets through under overload (not a loss-free rate)", _overload(result.overload)))
+        parts.append(_section("Forwarded rate under overload (not a loss-free rate)", _overload(result.overload)))
     if result.sizes:
         parts.append(_section("Loss-free rates, Mpps (Mbit/s at L1)", _sizes(result.sizes)))
     if result.latency:
-        parts.append(_section("Latency at shares of NDR, microseconds", _latency(result.latency)))
-    if result.ladders:
-        parts.append(_section("Frame loss by load", _ladders(result.ladders)))
+        parts.append(_section("Latency at fractions of NDR, microseconds", _latency(result.latency)))
+    if result.loss_rates:
+        parts.append(_section("Frame loss by load", _loss_rates(result.loss_rates)))
     if result.bursts:
         parts.append(_section("Back-to-back bursts without loss (RFC 9004)", _bursts(result.bursts)))
     beside = _beside(result)
@@ -66,8 +66,8 @@ def _overload(tests: Sequence[OverloadFinding]) -> list[list[str]]:
                 "–" if low is None or high is None else f"{_mpps(low)} to {_mpps(high)}",
                 "–" if received is None else f"{received.l1_mbps:.1f}",
                 "–" if received is None else f"{received.payload_mbps:.1f}",
-                _share(test.loss_ratio.estimate),
-                _share(test.cpu_busy_max.estimate),
+                _fraction(test.loss_ratio.estimate),
+                _fraction(test.cpu_busy_max.estimate),
             ]
         )
     return rows
@@ -100,16 +100,21 @@ def _latency(findings: Sequence[LatencyFinding]) -> list[list[str]]:
     for one in findings:
         times = (one.p50_s, one.p99_s, one.p999_s, one.max_s)
         told = [REFUSED] * len(times) if one.refusal else ["–" if t is None else f"{t * 1e6:.1f}" for t in times]
-        rows.append([one.name, f"{one.share:.0%}", _mpps(one.offered.pps), *told])
+        rows.append([one.name, f"{one.fraction:.0%}", _mpps(one.offered.pps), *told])
     return rows
 
 
-def _ladders(findings: Sequence[LadderFinding]) -> list[list[str]]:
-    steps = [(ladder.name, step) for ladder in findings for step in ladder.steps]
+def _loss_rates(findings: Sequence[LossRateFinding]) -> list[list[str]]:
+    steps = [(loss_rate.name, step) for loss_rate in findings for step in loss_rate.steps]
     return [
         ["frame", "offered", "Mpps", "loss"],
         *(
-            [name, f"{step.share:.0%}", _mpps(step.offered.pps), REFUSED if step.refusal else _share(step.loss_ratio)]
+            [
+                name,
+                f"{step.fraction:.0%}",
+                _mpps(step.offered.pps),
+                REFUSED if step.refusal else _fraction(step.loss_ratio),
+            ]
             for name, step in steps
         ),
     ]
@@ -174,7 +179,7 @@ def _mpps(pps: float | None) -> str:
     return "–" if pps is None else f"{pps / 1e6:.4f}"
 
 
-def _share(value: float | None) -> str:
+def _fraction(value: float | None) -> str:
     return "–" if value is None else f"{value:.2%}" if 0 < value < 0.1 else f"{value:.0%}"
 
 

@@ -16,13 +16,13 @@ __all__ = ["comparison_text", "interval_text", "moved_text", "rank_text", "sizes
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Return the study's two tables, and what the ranks may be taken to show."""
+    """Return the study's two tables, and the pairs of devices that they tell apart."""
     small, large = sizes_tested(comparison.small_bytes), sizes_tested(comparison.large_bytes)
     parts = [
         f"Table 1. Rate and processor under overload: {large} and {small}",
         table_text(_first_table(comparison.devices)),
         "",
-        "Table 2. Ranks by the figures alone, in brackets what the 95 % intervals leave open",
+        "Table 2. Ranks by the figures alone, in brackets the range of ranks by the 95 % intervals",
         table_text(_second_table(comparison.devices)),
         "A change is tied where the ranges of both ranks overlap: the intervals do not show it.",
         "",

@@ -1,7 +1,8 @@
-"""Several devices beside each other: the two tables of the study, with intervals and ranks that intervals support.
+"""Comparison of devices: the two tables of the study, with intervals and ranks that intervals support.
 
 A device is above another only where its whole interval is: where intervals overlap, the test does not tell the two
 apart, and both share a range of ranks. With fewer than six repeats there is no interval, and no order.
+Unlike `wavebed.report.compare` it pairs no trials: each device is tested alone.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wavebed.config.data import Json
     from wavebed.forward.findings import DeviceResult, GoalFinding, OverloadFinding
-    from wavebed.forward.plain import Plain
     from wavebed.stats.intervals import Interval
 
 __all__ = [
@@ -132,7 +133,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What keeps the figures from being compared, a line each."""
+        """Differences that keep the figures from being compared, a line each."""
         return tuple(_notes(self))
 
 
@@ -245,11 +246,11 @@ def _has_no_interval(interval: Interval) -> bool:
     return interval.estimate is not None and interval.low is None
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Plain]:
+def comparison_json(comparison: Comparison) -> dict[str, Json]:
     """Return the tables as one object; the unit is in each key."""
-    devices: list[Plain] = []
+    devices: list[Json] = []
     for device in comparison.devices:
-        told: dict[str, Plain] = {
+        told: dict[str, Json] = {
             "device": device.name,
             "kind": device.kind,
             "ranks_gained": device.moved,
@@ -258,7 +259,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Plain]:
         for measure in MEASURES:
             told[measure] = {**_value_json(device.values[measure]), **_rank_json(device.ranks.get(measure))}
         devices.append(told)
-    apart: dict[str, Plain] = {}
+    apart: dict[str, Json] = {}
     for measure in MEASURES:
         clear, pairs = comparison.told_apart(measure)
         apart[measure] = {"pairs_told_apart": clear, "pairs": pairs}
@@ -271,7 +272,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Plain]:
     }
 
 
-def _value_json(value: Value) -> dict[str, Plain]:
+def _value_json(value: Value) -> dict[str, Json]:
     return {
         "pps": value.pps,
         "low_pps": value.low,
@@ -283,7 +284,7 @@ def _value_json(value: Value) -> dict[str, Plain]:
     }
 
 
-def _rank_json(rank: Rank | None) -> dict[str, Plain]:
+def _rank_json(rank: Rank | None) -> dict[str, Json]:
     return {
         "rank_by_estimate": None if rank is None else rank.by_estimate,
         "rank_best": None if rank is None else rank.best,
@@ -292,7 +293,7 @@ def _rank_json(rank: Rank | None) -> dict[str, Plain]:
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """Return a row for every device and measure; what is not known is empty."""
+    """Return a row for every device and measure; unknown values are empty."""
     target = io.StringIO()
     first = {
         "device": "",

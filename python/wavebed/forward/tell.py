@@ -1,4 +1,4 @@
-"""What people read of the events of a forwarding test: the plan once, then where the test is."""
+"""Progress of a forwarding test from its events: the plan once, then the part that runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.experiment.events import Event, LoadMeasured, RunPlanned, StepBegun, TrialBegun
 from wavebed.forward.plan import said
 
-__all__ = ["Speaker", "Teller"]
+__all__ = ["Progress", "Teller"]
 
 if TYPE_CHECKING:
     from wavebed.experiment.events import Part
 
 
-class Speaker(Protocol):
-    """Says where the test is; `wavebed.cli.progress.Progress` is the real one."""
+class Progress(Protocol):
+    """Shows the progress of the test; `wavebed.cli.progress.Progress` is the real one."""
 
     def note(self, text: str) -> None:
         """Say a line that stays."""
@@ -27,13 +27,13 @@ class Speaker(Protocol):
 
 
 class Teller:
-    """Says what it hears."""
+    """Tells its progress the events that it hears."""
 
-    def __init__(self, speaker: Speaker) -> None:
-        self._speaker = speaker
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._text = ""
         self._end_s = 0.0
-        """When all will be over, on the clock of the events."""
+        """The end of the test, on the clock of the events."""
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
@@ -41,7 +41,7 @@ class Teller:
             case RunPlanned():
                 parts = ", ".join(_part(part) for part in event.parts)
                 at_most_s = event.expected_s if event.at_most_s is None else event.at_most_s
-                self._speaker.note(f"plan: about {said(event.expected_s)}, at most {said(at_most_s)}: {parts}")
+                self._progress.note(f"plan: about {said(event.expected_s)}, at most {said(at_most_s)}: {parts}")
             case StepBegun():
                 self._begin(event.step, event.left_s, event.since_s)
             case TrialBegun():
@@ -49,13 +49,13 @@ class Teller:
             case LoadMeasured():
                 rate = "as fast as it goes" if event.offered_pps is None else f"{event.offered_pps:,.0f} pps"
                 outcome = "refused" if event.refused else f"{event.lost:,} lost"
-                self._speaker.go_on(f"{self._text}: {rate}, {outcome}", max(self._end_s - event.since_s, 0.0))
+                self._progress.go_on(f"{self._text}: {rate}, {outcome}", max(self._end_s - event.since_s, 0.0))
             case _:
                 pass
 
     def _begin(self, text: str, left_s: float, since_s: float) -> None:
         self._text, self._end_s = text, since_s + left_s
-        self._speaker.step(text, left_s)
+        self._progress.step(text, left_s)
 
 
 def _part(part: Part) -> str:

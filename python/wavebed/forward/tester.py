@@ -1,15 +1,17 @@
-"""Two ports and the device between them: one trial at a time, with all that speaks for and against its numbers.
+"""Two ports and the device between them: one trial at a time, with its checks.
 
-The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, books are opened, counters
-are read, frames are sent, what is still under way is waited for, and only then are counters read again.
+The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, the frame counters
+start at zero, interface counters are read, frames are sent, late frames are awaited, and counters are read again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference
@@ -20,16 +22,17 @@ from wavebed.forward.port import PortGoneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.forward.model import Books, Ceiling, Counters, FrameSpec, PortInfo, Sent
-    from wavebed.forward.port import TesterPort
+    from wavebed.forward.cpu.log import CpuLog
+    from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
+    from wavebed.forward.port import Port
 
-__all__ = ["CpuSampler", "Layout", "Preparation", "Tags", "Tester"]
+__all__ = ["Layout", "Preparation", "Tags", "Tester"]
 
 NS = 1_000_000_000
 LAST_TRIAL = 65535
 
 RESIDUE_S = 2.0
-"""How long what is still under way is waited for at most (RFC 2544 section 23)."""
+"""Late frames are awaited for at most this time (RFC 2544 section 23)."""
 LOOK_S = 0.02
 CAUGHT_UP_S = 2.5
 """Some drivers bring their counters up to date only every two seconds."""
@@ -46,26 +49,16 @@ FASTER_THAN_CEILING = 4.0
 SEND_SLACK_S = 0.5
 
 
-class CpuSampler(Protocol):
-    """Looks at the device's processor during a trial."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> Mapping[str, float]:
-        """End, and return shares from 0 to 1 by name."""
-
-
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What was found out before the first frame.
+    """The state of the ports and the path before the first frame.
 
     Parameters
     ----------
     refusals : tuple of Refusal
         Not empty: no trial counts, and none is run.
     one_clock : bool
-        Both ports are of one machine, so that delays can be told; else `why_no_latency` says why not.
+        Both ports are of one machine, so that delays can be told.
     """
 
     tx: PortInfo
@@ -75,25 +68,24 @@ class Preparation:
     sender: str
     receiver: str
     one_clock: bool
-    why_no_latency: str = ""
 
 
-class _SilentError(WavebedError):
+class _NoAnswerError(WavebedError):
     """The device answered before, and does not now."""
 
 
 class Tester:
-    """Sends through a device and counts what comes out.
+    """Sends frames through a device and counts those that arrive.
 
     Parameters
     ----------
-    tx, rx : TesterPort
+    tx, rx : Port
         The sending and the receiving port. They stay the caller's to close.
     layout : Layout
         Where the device is.
     sender, receiver : str, optional
         Ways to send and to receive; the best that works by default.
-    cpu : CpuSampler, optional
+    cpu : CpuLog, optional
         Looks at the device's processor while frames are sent.
     quiet_s : float
         The receiver must have been quiet for so long before a trial ends, or for twice the delay that the warm-up
@@ -106,13 +98,13 @@ class Tester:
 
     def __init__(
         self,
-        tx: TesterPort,
-        rx: TesterPort,
+        tx: Port,
+        rx: Port,
         layout: Layout,
         *,
         sender: str | None = None,
         receiver: str | None = None,
-        cpu: CpuSampler | None = None,
+        cpu: CpuLog | None = None,
         quiet_s: float = 0.1,
         settle_s: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
@@ -132,7 +124,7 @@ class Tester:
 
     @property
     def preparation(self) -> Preparation:
-        """What `prepare` found out, which is called if it has not been."""
+        """The result of `prepare`, which is called if it has not been."""
         return self._ready if self._ready is not None else self.prepare()
 
     def prepare(self) -> Preparation:
@@ -154,7 +146,6 @@ class Tester:
             self._tx.answer(self._layout.sources)
             self._rx.answer(self._layout.destinations)
             mac = self._learn()
-        same = tx.machine == rx.machine
         self._ready = Preparation(
             tx=tx,
             rx=rx,
@@ -162,8 +153,7 @@ class Tester:
             next_hop_mac=mac,
             sender=sender,
             receiver=receiver,
-            one_clock=same,
-            why_no_latency="" if same else "the ports are on two machines, whose clocks are not one",
+            one_clock=tx.machine == rx.machine,
         )
         self._warm = None
         return self._ready
@@ -190,7 +180,7 @@ class Tester:
             self._ceilings[sizes] = min(ceilings, key=lambda ceiling: ceiling.pps)
         return self._ceilings[sizes]
 
-    def _ceiling(self, port: TesterPort, sizes: tuple[int, ...], ready: Preparation) -> Ceiling:
+    def _ceiling(self, port: Port, sizes: tuple[int, ...], ready: Preparation) -> Ceiling:
         flows = self._layout.flows
         try:
             return port.ceiling(sizes, flows, sender=ready.sender or None, receiver=ready.receiver or None)
@@ -203,7 +193,7 @@ class Tester:
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
     ) -> Trial:
-        """Offer frames for a time and return what became of them.
+        """Offer frames for a time and return the trial.
 
         Parameters
         ----------
@@ -233,8 +223,8 @@ class Tester:
             ceiling = self.calibrate(sizes)
             self._warm_up(sizes, ready)
             trial = self._measure(blank, ready, ceiling, sample)
-            if trial.books is not None and not trial.received:
-                trial = self._judge_silence(trial, ready)
+            if trial.counters is not None and not trial.received:
+                trial = self._judge_no_frames(trial, ready)
             self._sleep(self._settle_s)
         except PortGoneError as error:
             return replace(blank, refusals=(Refusal("peer", str(error), "start the port again, and the run"),))
@@ -259,7 +249,7 @@ class Tester:
                 return Refusal("port_down", f"{port.name} went down: {error}", f"ip link set {port.name} up")
             if before and info.carrier_changes != before.carrier_changes:
                 return Refusal("port_down", f"{port.name} was down for a while: {error}", "hold its link up; run again")
-        if isinstance(error, _SilentError):
+        if isinstance(error, _NoAnswerError):
             return Refusal("no_frames", f"the device does not answer any more: {error}", "look whether it still runs")
         return None
 
@@ -294,10 +284,10 @@ class Tester:
         """Wait until all frames have come, or none has for `quiet_s`; 2 s at most."""
         last, waited_s, quiet = -1, 0.0, 0.0
         while waited_s < RESIDUE_S:
-            books = self._rx.books()
-            if books.unique >= run.sent.frames:
+            counters = self._rx.frame_counters()
+            if counters.unique >= run.sent.frames:
                 return
-            frames = _count(books)
+            frames = _count(counters)
             quiet = 0.0 if frames != last else quiet + LOOK_S
             if quiet >= quiet_s:
                 return
@@ -306,7 +296,7 @@ class Tester:
             waited_s += LOOK_S
 
     def _close(self, run: _Run, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
-        """Read books and counters; again for a while if the interface has not caught up with the books."""
+        """Read all counters; again for a while if those of the interface are behind the frame counters."""
         waited_s = 0.0
         while True:
             evidence = run.evidence(ceiling, offered_pps, planned)
@@ -317,10 +307,10 @@ class Tester:
             self._sleep(CAUGHT_UP_S / 5)
             waited_s += CAUGHT_UP_S / 5
 
-    # What is around it
+    # Around a trial
 
     def _warm_up(self, sizes: tuple[int, ...], ready: Preparation) -> None:
-        """Have the device learn every flow: its neighbours, connections and caches; nothing of it is judged."""
+        """Let the device learn every flow: its neighbours, connections and caches; nothing of it is judged."""
         if self._warm is not None and self._warm[0] == sizes and self._now_ns() - self._warm[1] < WARM_FOR_S * NS:
             return
         if self._warm is not None:
@@ -329,7 +319,7 @@ class Tester:
             except PortGoneError:
                 raise
             except WavebedError as error:
-                raise _SilentError(str(error)) from None
+                raise _NoAnswerError(str(error)) from None
         came = -1
         for _ in range(WARM_TRIES):
             sent, now = self._warm_run(sizes, ready, RESIDUE_S if came < 0 else self._patience_s)
@@ -346,16 +336,16 @@ class Tester:
         run.send(count, WARM_PPS, count / WARM_PPS + SEND_SLACK_S)
         ended_ns = self._rx.counters().time_ns
         self._wait_for_residue(run, patience_s)
-        books = self._rx.books()
-        if books.last_ns is not None:
-            self._transit_s = min(RESIDUE_S, max(0.0, (books.last_ns - ended_ns) / NS))
-        return run.sent.frames, books.unique
+        counters = self._rx.frame_counters()
+        if counters.last_ns is not None:
+            self._transit_s = min(RESIDUE_S, max(0.0, (counters.last_ns - ended_ns) / NS))
+        return run.sent.frames, counters.unique
 
     @property
     def _patience_s(self) -> float:
         return max(self._quiet_s, 2 * self._transit_s)
 
-    def _judge_silence(self, trial: Trial, ready: Preparation) -> Trial:
+    def _judge_no_frames(self, trial: Trial, ready: Preparation) -> Trial:
         """Tell a device that forwards nothing under this load from one that is not there.
 
         If slow frames get through right after, nothing is wrong with the path, and the loss of all is a result.
@@ -367,27 +357,27 @@ class Tester:
 
 
 class _Run:
-    """Frames of one trial number, and what the ports counted around them."""
+    """Frames of one trial number, and the counters of the ports around them."""
 
     def __init__(
-        self, tx: TesterPort, rx: TesterPort, layout: Layout, ready: Preparation, sizes: tuple[int, ...], number: int
+        self, tx: Port, rx: Port, layout: Layout, ready: Preparation, sizes: tuple[int, ...], number: int
     ) -> None:
         self._tx, self._rx, self._ready, self._number = tx, rx, ready, number
         self._frames: FrameSpec = layout.frames(sizes, ready.tx.mac, ready.next_hop_mac)
         self._arriving = layout.arriving_frames(sizes, ready.tx.mac, ready.next_hop_mac)
-        self._before: tuple[Counters, Counters, Counters] | None = None
+        self._before: tuple[InterfaceCounters, InterfaceCounters, InterfaceCounters] | None = None
         self._sent: Sent | None = None
         self._looks: list[tuple[int, int]] = []
         self._rate: float | None = None
 
     @property
     def sent(self) -> Sent:
-        """What was sent."""
+        """The outcome of sending."""
         assert self._sent is not None, "frames are sent first"
         return self._sent
 
     def open(self, sample: int) -> None:
-        """Open the books and read the counters around that."""
+        """Start the frame counters at zero, and read those of the interface before and after."""
         outer = self._rx.counters()
         self._rx.receive(self._arriving, self._number, sample=sample, receiver=self._ready.receiver or None)
         inner = self._rx.counters()
@@ -396,7 +386,7 @@ class _Run:
 
     def _look(self) -> None:
         now_ns = self._rx.counters().time_ns
-        self._looks.append((now_ns, _count(self._rx.books())))
+        self._looks.append((now_ns, _count(self._rx.frame_counters())))
 
     def send(self, count: int, rate_pps: float | None, deadline_s: float) -> None:
         """Send, looking at the receiver now and then."""
@@ -414,11 +404,11 @@ class _Run:
         )
 
     def evidence(self, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
-        """Read books and counters now."""
-        assert self._before is not None, "the books are opened first"
+        """Read all counters now."""
+        assert self._before is not None, "the counters are started first"
         tx_before, outer_before, inner_before = self._before
         inner_after = self._rx.counters()
-        books = self._rx.books()
+        counters = self._rx.frame_counters()
         outer_after = self._rx.counters()
         tx_after = self._tx.counters()
         return Evidence(
@@ -427,18 +417,18 @@ class _Run:
             offered_pps=offered_pps,
             planned=planned,
             sent=self.sent,
-            books=books,
+            counters=counters,
             tx=Totals((tx_before, tx_after), (tx_before, tx_after)),
             rx=Totals((outer_before, outer_after), (inner_before, inner_after)),
             ceiling=ceiling,
             took_s=_took_s(self.sent, self._rate),
-            looks=(*self._looks, (inner_after.time_ns, _count(books))),
+            looks=(*self._looks, (inner_after.time_ns, _count(counters))),
             tx_is_veth=self._ready.tx.driver == "veth",
         )
 
 
-def _count(books: Books) -> int:
-    return books.unique + books.duplicates + books.stale + books.damaged
+def _count(counters: FrameCounters) -> int:
+    return counters.unique + counters.duplicates + counters.stale + counters.damaged
 
 
 def _took_s(sent: Sent, rate_pps: float | None) -> float:
@@ -449,7 +439,7 @@ def _took_s(sent: Sent, rate_pps: float | None) -> float:
     return took_s * sent.frames / (sent.frames - 1) if sent.frames > 1 else took_s
 
 
-def _choose(port: TesterPort, wanted: str | None, which: int, verb: str) -> str:
+def _choose(port: Port, wanted: str | None, which: int, verb: str) -> str:
     """Return the best way to send (0) or receive (1) that works at a port, or the wanted one."""
     bindings = port.probe()[which]
     for binding in bindings:
@@ -461,19 +451,19 @@ def _choose(port: TesterPort, wanted: str | None, which: int, verb: str) -> str:
 
 
 def _result(blank: Trial, evidence: Evidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:
-    books, took_s = evidence.books, evidence.took_s
+    counters, took_s = evidence.counters, evidence.took_s
     return replace(
         blank,
         sent=evidence.left if evidence.offered_pps is None else evidence.sent.frames,
-        received=books.unique,
+        received=counters.unique,
         lost=evidence.lost,
         sent_pps=evidence.left / took_s if took_s > 0 else 0.0,
-        received_pps=books.unique / took_s if took_s > 0 else 0.0,
+        received_pps=counters.unique / took_s if took_s > 0 else 0.0,
         took_s=took_s,
         tx=difference(*evidence.tx.outer),
         rx=difference(*evidence.rx.outer),
         send=evidence.sent,
-        books=books if one_clock else replace(books, latency=None),
+        counters=counters if one_clock else replace(counters, latency=None),
         refusals=check_trial(evidence),
         cpu=dict(cpu),
     )

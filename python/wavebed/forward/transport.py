@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Self
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.forward.answers import VERSION, answer_of
+from wavebed.forward.answers import VERSION, Nothing, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "LocalLines", "PortGoneError", "RemoteLines", "keep_watch"]
 
 LONGEST_LINE = 16 << 20
-"""An answer of this length is no answer: books with a thousand samples have some 0.3 MB."""
+"""No answer is as long: frame counters with a thousand samples have some 0.3 MB."""
 END_GRACE_S = 3.0
 CONNECT_S = 5.0
 
@@ -245,7 +245,7 @@ class RemoteLines(Lines):
         self._socket.setblocking(False)
         hello = json.dumps({"version": VERSION, "token": token.reveal(), "interface": interface})
         try:
-            answer_of(self.ask(hello, CONNECT_S), "hello").end()
+            answer_of(self.ask(hello, CONNECT_S), "hello", Nothing)
         except BaseException:
             self.close()
             raise

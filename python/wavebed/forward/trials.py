@@ -1,13 +1,16 @@
-"""Where trials are made and kept: what a part of the test needs of the tester, and the highest load it may ask for."""
+"""The log of trials, and the highest load that a part of the test may ask for."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from msgspec.structs import replace
+
 from wavebed.forward.arithmetic import Rates, line_rate_pps
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISTURBED",
     "ENDING",
-    "LOAD_SHARE",
+    "LOAD_FRACTION",
     "OVERHEAD_S",
     "LoadLimit",
     "Tester",
@@ -27,8 +30,8 @@ __all__ = [
     "load_limit",
 ]
 
-LOAD_SHARE = 0.88
-"""Of the tester's own rate. Above 90 % a trial is refused, and its rate may be a little above the one asked for."""
+LOAD_FRACTION = 0.88
+"""Of the tester's own rate. A trial above 90 % is refused, and its rate may be a little above the one asked for."""
 
 DISTURBED = frozenset({"late", "tester_limit"})
 """Refusals that may speak against one trial only, since the tester was disturbed."""
@@ -41,7 +44,7 @@ OVERHEAD_S = 0.5
 
 
 class Tester(Protocol):
-    """What makes one trial, with all its checks."""
+    """Makes one trial, with all its checks."""
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
@@ -85,7 +88,7 @@ class TrialLog:
         sample = 0 if sizes in self._sampled else self.sample
         began_s = self.clock()
         trial = self.tester.trial(purpose, sizes, offered_pps, duration_s, sample)
-        if trial.books and trial.books.sample:
+        if trial.counters and trial.counters.sample:
             self._sampled.add(sizes)
         self.trials.append(trial)
         self.wall_s.append(self.clock() - began_s)
@@ -95,20 +98,19 @@ class TrialLog:
 
     @property
     def overhead_s(self) -> float:
-        """What a trial takes beside its traffic, seconds: the mean so far."""
+        """The time of a trial beside its traffic, seconds: the mean so far."""
         made = zip(self.trials, self.wall_s, strict=True)
         over = [wall_s - trial.duration_s for trial, wall_s in made if not trial.refusals]
         return max(fmean(over), 0.0) if over else OVERHEAD_S
 
 
-@dataclass(frozen=True, slots=True)
-class LoadLimit:
+class LoadLimit(Value, frozen=True):
     """The highest load at a size.
 
     Parameters
     ----------
     line_rate : Rates or None
-        What the link carries, if its speed is known.
+        Line rate of the link, if its speed is known.
     max_load : Rates
         The lower of line rate and 88 % of the ceiling.
     limited_by : str
@@ -122,9 +124,9 @@ class LoadLimit:
     limited_by: Literal["line_rate", "tester"]
     ceiling: Ceiling
 
-    def lowered(self, share: float) -> LoadLimit:
-        """Return the limit of a tester that reaches only this share of it."""
-        return replace(self, max_load=self.rates(share * self.max_load.pps), limited_by="tester")
+    def lowered(self, fraction: float) -> LoadLimit:
+        """Return the limit of a tester that reaches only this fraction of it."""
+        return replace(self, max_load=self.rates(fraction * self.max_load.pps), limited_by="tester")
 
     def rates(self, pps: float) -> Rates:
         """Return a rate of such frames in all units."""
@@ -132,9 +134,9 @@ class LoadLimit:
 
 
 def load_limit(link_mbps: float | None, ceiling: Ceiling, headers: Headers) -> LoadLimit:
-    """Return the highest load that may be asked for, and what sets it."""
+    """Return the highest load that may be asked for, and its limit."""
     sizes = ceiling.sizes_bytes
-    tester = LOAD_SHARE * ceiling.pps
+    tester = LOAD_FRACTION * ceiling.pps
     line = None if link_mbps is None else line_rate_pps(link_mbps, sizes)
     top, by = (line, "line_rate") if line is not None and line <= tester else (tester, "tester")
     return LoadLimit(

@@ -1,25 +1,24 @@
-"""What may be said of a device as a whole, and everything that was refused, each reason once."""
+"""The verdict on a device, and every reason of a refusal once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Refusal
+    from wavebed.result.model import Verdict
 
-__all__ = ["DeviceVerdict", "refused_parts", "sizes_text", "verdict_of"]
-
-DeviceVerdict: TypeAlias = Literal["measured", "in part", "refused"]
+__all__ = ["refused_parts", "sizes_text", "verdict_of"]
 
 
-def verdict_of(result: DeviceResult) -> DeviceVerdict:
-    """Return ``measured`` if nothing was refused, ``in part`` if some figures stand, else ``refused``."""
+def verdict_of(result: DeviceResult) -> Verdict:
+    """Return ``valid`` if nothing was refused, ``suspect`` if some figures stand, else ``invalid``."""
     if not _has_figures(result):
-        return "refused"
-    return "in part" if refused_parts(result) else "measured"
+        return "invalid"
+    return "suspect" if refused_parts(result) else "valid"
 
 
 def refused_parts(result: DeviceResult) -> dict[Refusal, list[str]]:
@@ -48,7 +47,9 @@ def _refusals(result: DeviceResult) -> Iterator[tuple[Refusal, str]]:
     parts: list[tuple[str, str, Refusal | None]] = []
     parts += [("search", size.name, goal.refusal) for size in result.sizes for goal in size.goals]
     parts += [("latency", latency.name, latency.refusal) for latency in result.latency]
-    parts += [("loss ladder", ladder.name, step.refusal) for ladder in result.ladders for step in ladder.steps]
+    parts += [
+        ("frame loss rate", loss_rate.name, step.refusal) for loss_rate in result.loss_rates for step in loss_rate.steps
+    ]
     parts += [("burst", burst.name, burst.refusal) for burst in result.bursts]
     for part, name, found in parts:
         if found is not None:
@@ -60,6 +61,6 @@ def _has_figures(result: DeviceResult) -> bool:
         any(goal.outcome not in ("refused", "at_least") for size in result.sizes for goal in size.goals)
         or any(overload.received is not None for overload in result.overload)
         or any(one.typical_s is not None for one in result.latency)
-        or any(step.loss_ratio is not None for ladder in result.ladders for step in ladder.steps)
+        or any(step.loss_ratio is not None for loss_rate in result.loss_rates for step in loss_rate.steps)
         or any(burst.mean_frames is not None for burst in result.bursts)
     )

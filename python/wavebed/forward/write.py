@@ -1,33 +1,22 @@
-"""Writing a forwarding test: its record is replaced after each part, so that the parts that have ended are kept."""
+"""Writing a forwarding test: its record is replaced whole after each part, so that the parts that have ended are kept.
+
+Parts are not stored one by one: doubts and refusals of the record depend on several of them.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from wavebed.experiment.disk import explained, make_new, sync
+from wavebed.forward.findings import SCHEMA
 from wavebed.forward.pcapng import capture
-from wavebed.forward.record import (
-    BOOKS,
-    COUNTERS,
-    KIND,
-    LATENCY,
-    LATENCY_TABLE,
-    RAW_FOLDER,
-    SAMPLE_FILE,
-    SCHEMA,
-    SCHEMAS,
-    SENT,
-    SERIES_FOLDER,
-    SIZES_TABLE,
-    TRIALS_TABLE,
-)
+from wavebed.forward.record import KIND, RAW_FOLDER, SAMPLE_FILE, SERIES_FOLDER, tables_of
 from wavebed.forward.verdicts import verdict_of
 from wavebed.output import replace_file, replacing
 from wavebed.result.names import RUN_FILE
@@ -37,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.forward.model import Counters, Sample, Trial
+    from wavebed.forward.model import Sample, Trial
     from wavebed.forward.record import ForwardRecord
 
 __all__ = ["KEPT", "rewrite_forward", "write_forward"]
 
 KEPT = "the parts that had ended can be read"
-"""How an error of the disk ends."""
+"""The end of an error of the disk."""
 
 
 def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] | None = None) -> None:
@@ -52,7 +41,7 @@ def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] 
     Parameters
     ----------
     raw : mapping of str to bytes, optional
-        What other tools printed, by the name of its file; it is compressed.
+        Outputs of other tools, by the names of their files; they are compressed.
 
     Raises
     ------
@@ -80,7 +69,7 @@ def rewrite_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes
     Raises
     ------
     WavebedError
-        If it cannot be written; what was written before can be read.
+        If it cannot be written; the earlier record can be read.
     """
     with explained(folder, KEPT):
         _write(folder, record, raw or {})
@@ -93,7 +82,7 @@ def _write(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes]) -> Non
     trials = record.result.trials
     samples = shown_samples(trials)
     replace_file(folder / RAW_FOLDER / SAMPLE_FILE, capture(samples, record.result.receiver.interface))
-    for name, table in tables(trials).items():
+    for name, table in tables_of(trials).items():
         with replacing(folder / SERIES_FOLDER / f"{name}.parquet") as stream:
             pq.write_table(table, stream, compression="zstd")
     replace_file(folder / RUN_FILE, run_json(record).encode())
@@ -118,64 +107,6 @@ def shown_samples(trials: Sequence[Trial]) -> list[Sample]:
     """Return the frames for the capture: of the first trial of each sizes that counts, and the first that does not."""
     chosen: dict[tuple[object, ...], Sequence[Sample]] = {}
     for trial in trials:
-        if trial.books is not None and trial.books.sample:
-            chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.books.sample)
+        if trial.counters is not None and trial.counters.sample:
+            chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.counters.sample)
     return sorted((sample for samples in chosen.values() for sample in samples), key=lambda sample: sample.time_ns)
-
-
-def tables(trials: Sequence[Trial]) -> dict[str, pa.Table]:
-    """Return the tables of the trials."""
-    sizes = [
-        {"trial": place, "size_bytes": size, "frames": frames}
-        for place, trial in enumerate(trials)
-        if trial.books is not None
-        for size, frames in sorted(trial.books.sizes.items())
-    ]
-    latency = [
-        {"trial": place, "from_s": low, "below_s": high, "frames": frames}
-        for place, trial in enumerate(trials)
-        if trial.books is not None and trial.books.latency is not None
-        for low, high, frames in trial.books.latency.counts
-    ]
-    rows = {
-        LATENCY_TABLE: latency,
-        SIZES_TABLE: sizes,
-        TRIALS_TABLE: [_row(place, trial) for place, trial in enumerate(trials)],
-    }
-    return {name: pa.Table.from_pylist(found, schema=SCHEMAS[name]) for name, found in rows.items()}
-
-
-def _row(place: int, trial: Trial) -> dict[str, object]:
-    """Return a row of the trials' table; what a trial has not is null."""
-    latency = None if trial.books is None else trial.books.latency
-    refusals = [{"code": one.code, "reason": one.reason, "remedy": one.remedy} for one in trial.refusals]
-    return {
-        "trial": place,
-        "purpose": trial.purpose,
-        "sizes_bytes": list(trial.sizes_bytes),
-        "offered_pps": trial.offered_pps,
-        "duration_s": trial.duration_s,
-        "sent": trial.sent,
-        "received": trial.received,
-        "lost": trial.lost,
-        "sent_pps": trial.sent_pps,
-        "received_pps": trial.received_pps,
-        "took_s": trial.took_s,
-        "verdict": trial.verdict,
-        "refusals": refusals,
-        "cpu": list(trial.cpu.items()),
-        **_columns("send", trial.send, SENT),
-        **_columns("books", trial.books, BOOKS),
-        **_columns("latency", latency, LATENCY),
-        **_port("tx_port", trial.tx),
-        **_port("rx_port", trial.rx),
-    }
-
-
-def _port(prefix: str, counters: Counters | None) -> dict[str, object]:
-    driver = None if counters is None else list(counters.driver.items())
-    return {**_columns(prefix, counters, COUNTERS), f"{prefix}_driver": driver}
-
-
-def _columns(prefix: str, value: object | None, names: Mapping[str, pa.DataType]) -> dict[str, object]:
-    return {f"{prefix}_{name}": None if value is None else getattr(value, name) for name in names}

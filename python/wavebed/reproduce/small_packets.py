@@ -1,4 +1,4 @@
-"""The study small-packets, asked of five datapaths of this machine.
+"""The study small-packets, on five datapaths of this machine.
 
 Yan and Li (CETC 7th Institute), "Testing the small-packet forwarding of WLAN devices": throughput by iperf3 in frames
 of 1518 bytes, and the rate of frames of 64 bytes, for five Wi-Fi routers. The routers are not ours. The question is:
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from wavebed.experiment.disk import explained, make_new
 from wavebed.experiment.events import (
@@ -27,8 +28,9 @@ from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.experiment.trials import Trials
-from wavebed.forward.arithmetic import Headers, Rates
-from wavebed.forward.command import Order, Wish, parse_wish
+from wavebed.forward.arithmetic import Headers
+from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
+from wavebed.forward.overload import overload_finding
 from wavebed.forward.plan import plan, said
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
@@ -40,18 +42,15 @@ from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.forward.write import write_forward
 from wavebed.result.machine import versions
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.experiment.events import Event
-    from wavebed.forward.findings import DeviceResult, OverloadFinding
+    from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
-    from wavebed.forward.tell import Speaker
-    from wavebed.forward.verdicts import DeviceVerdict
-    from wavebed.result.model import Verdict
+    from wavebed.forward.tell import Progress
 
 __all__ = [
     "KINDS",
@@ -95,7 +94,7 @@ PUBLISHED_CPU = (("throughput", "952 Mbit/s", 0.07), ("64 B", "1.45 Mpps", 0.29)
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What came of it.
+    """The outcome of a reproduction.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class Reproduction:
     blocks : tuple of tuple of str
         The order in which devices were tested, round by round.
     raw : dict
-        What iperf3 printed, by device and file.
+        Outputs of iperf3, by device and file.
     """
 
     results: tuple[DeviceResult, ...]
@@ -113,27 +112,29 @@ class Reproduction:
     interrupted: bool
 
 
-def order_of(kind: str, *, quick: bool, last: bool) -> Order:
-    """Return what one device is asked in one round: both tests once; in the last round the loss-free rate too."""
+def spec_of(kind: str, *, quick: bool, last: bool) -> ForwardSpec:
+    """Return the test of one device in one round: both tests once; in the last round the loss-free rate too."""
     tests = "overload,search" if last else "overload"
-    wish = Wish(dut=kind, name=kind, link_speed="1gbit", sizes="64,1518", tests=tests, quick=quick, thorough=not quick)
+    options = ForwardOptions(
+        dut=kind, name=kind, link_speed="1gbit", sizes="64,1518", tests=tests, quick=quick, thorough=not quick
+    )
     beside = ("iperf3",) if last and shutil.which("iperf3") else ()
-    order = parse_wish(replace(wish, beside=beside))
+    spec = parse_options(replace(options, beside=beside))
     goals = QUICK_GOALS if quick else FULL_GOALS
-    return replace(order, settings=replace(order.settings, overload_repeats=1, goals=goals))
+    return replace(spec, settings=replace(spec.settings, overload_repeats=1, goals=goals))
 
 
 def repeat(
     *,
     quick: bool,
     seed: int,
-    speaker: Speaker,
+    progress: Progress,
     folder: Path,
     command_line: Sequence[str] = (),
     kinds: Sequence[str] = KINDS,
     rounds: int = ROUNDS,
 ) -> Reproduction:
-    """Test all devices in all rounds; inside a cell. Each test is a trial of the folder, stored when it has ended.
+    """Test all devices in all rounds; inside a sandbox. Each test is a trial of the folder, stored when it has ended.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def repeat(
             trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
             with trials.guarded():
                 for slot in slots:
-                    result, interrupted = _one(slot, trials, speaker, raw[slot.kind], tuple(command_line))
+                    result, interrupted = _one(slot, trials, progress, raw[slot.kind], tuple(command_line))
                     if interrupted:
                         break
                     found[slot.kind].append(result)
@@ -169,9 +170,6 @@ def repeat(
     return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
 
 
-_VERDICTS: dict[DeviceVerdict, Verdict] = {"measured": "valid", "in part": "suspect", "refused": "invalid"}
-
-
 class _Slot(NamedTuple):
     """One device in one round."""
 
@@ -179,7 +177,7 @@ class _Slot(NamedTuple):
     kind: str
     round: int
     rounds: int
-    order: Order
+    spec: ForwardSpec
     expected_s: float
 
     @property
@@ -193,18 +191,19 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
     for number, block in enumerate(blocks, 1):
         last = number == len(blocks)
         for kind in block:
-            order = order_of(kind, quick=quick, last=last)
-            expected_s = plan(order.settings, _TRIAL_BESIDE_S).span.expected_s + _SET_UP_S + last * _IPERF3_S
-            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), order, expected_s))
+            spec = spec_of(kind, quick=quick, last=last)
+            parts = plan(spec.settings, _TRIAL_BESIDE_S)
+            expected_s = sum(part.expected_s for part in parts) + _SET_UP_S + last * _IPERF3_S
+            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, expected_s))
     return slots
 
 
 def _one(
-    slot: _Slot, trials: Trials, speaker: Speaker, raw: dict[str, bytes], command_line: tuple[str, ...]
+    slot: _Slot, trials: Trials, progress: Progress, raw: dict[str, bytes], command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
-    """Test one device in one round, and store what was found unless it was interrupted."""
+    """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
-    teller = Teller(_Within(speaker, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
+    teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
 
     def heard(event: Event) -> None:
         teller(event)
@@ -212,20 +211,20 @@ def _one(
             trials.journal.emit(msgspec.structs.replace(event, trial=slot.name))
 
     with trials.begun(slot.number, slot.kind, slot.round) as partial:
-        with set_up(slot.order) as setup:
-            result, interrupted = measure(slot.order, setup, heard, raw)
+        with set_up(slot.spec) as setup:
+            result, interrupted = measure(slot.spec, setup, heard, raw)
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
         with explained(trials.folder, KEPT):
             keep_partial(partial, slot.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
-    trials.stored(slot.number, _VERDICTS[verdict_of(result)], time.monotonic() - began_s, reasons)
+    trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
     return result, False
 
 
 def said_plan(*, quick: bool) -> str:
-    """Say what will be done, and for how long."""
+    """Return the plan and its time, as text."""
     total_s = sum(slot.expected_s for slot in _slots([KINDS] * ROUNDS, quick=quick))
     return (
         f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
@@ -241,52 +240,26 @@ def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
     for one in rounds:
         starts.append(len(trials))
         trials += one.trials
-    names = list(dict.fromkeys(test.name for one in rounds for test in one.overload))
-    sizes = tuple(
-        replace(size, trials=tuple(start + place for place in size.trials))
-        for one, start in zip(rounds, starts, strict=True)
-        for size in one.sizes
-    )
-    tests = []
-    for name in names:
-        parts = [
-            (test, tuple(start + place for place in test.trials))
-            for one, start in zip(rounds, starts, strict=True)
-            for test in one.overload
-            if test.name == name
-        ]
-        tests.append(_merged([test for test, _ in parts], [place for _, places in parts for place in places], trials))
+    tests: dict[OverloadName, tuple[OverloadFinding, dict[int, Trial]]] = {}
+    sizes = []
+    for one, start in zip(rounds, starts, strict=True):
+        sizes += [replace(size, trials=tuple(start + place for place in size.trials)) for size in one.sizes]
+        for test in one.overload:
+            _, all_trials = tests.setdefault(test.name, (test, {}))
+            all_trials |= {start + place: trials[start + place] for place in test.trials}
     return replace(
         last,
         started=first.started,
         took_s=sum(one.took_s for one in rounds),
         settings=replace(last.settings, overload_repeats=len(rounds)),
-        overload=tuple(tests),
-        sizes=sizes,
+        overload=tuple(
+            overload_finding(name, test.sizes_bytes, test.asked, Headers(), found)
+            for name, (test, found) in tests.items()
+        ),
+        sizes=tuple(sizes),
         trials=tuple(trials),
         refusals=distinct([refusal for one in rounds for refusal in one.refusals]),
         doubts=tuple(dict.fromkeys(doubt for one in rounds for doubt in one.doubts)),
-    )
-
-
-def _merged(tests: Sequence[OverloadFinding], places: Sequence[int], trials: Sequence[Trial]) -> OverloadFinding:
-    counted = [trials[place] for place in places if not trials[place].refusals]
-    sent = median_interval([one.sent_pps for one in counted])
-    received = median_interval([one.received_pps for one in counted])
-
-    def rates(pps: float | None) -> Rates | None:
-        return None if pps is None else Rates.of_pps(pps, tests[0].sizes_bytes, Headers())
-
-    return replace(
-        tests[0],
-        sent_pps=sent,
-        received_pps=received,
-        sent=rates(sent.estimate),
-        received=rates(received.estimate),
-        loss_ratio=median_interval([one.loss_ratio for one in counted]),
-        cpu_busy_max=median_interval([one.cpu["busy_max"] for one in counted if "busy_max" in one.cpu]),
-        refusals=distinct([refusal for place in places for refusal in trials[place].refusals]),
-        trials=tuple(places),
     )
 
 
@@ -296,10 +269,10 @@ _IPERF3_S = 8.0
 
 
 class _Within:
-    """Says what one device does as a part of the whole."""
+    """Shows the progress of one device as a part of the whole."""
 
-    def __init__(self, speaker: Speaker, where: str, left_s: float) -> None:
-        self._speaker, self._where = speaker, where
+    def __init__(self, progress: Progress, where: str, left_s: float) -> None:
+        self._progress, self._where = progress, where
         self._end_s = time.monotonic() + left_s
 
     def note(self, text: str) -> None:
@@ -308,6 +281,6 @@ class _Within:
     def step(self, text: str, left_s: float) -> None:
         """Say where the whole is."""
         del left_s
-        self._speaker.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
+        self._progress.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
 
     go_on = step

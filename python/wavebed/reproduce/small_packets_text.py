@@ -47,7 +47,7 @@ def beside_sections(comparison: Comparison) -> str:
     """Return the sections of the page that are the study's."""
     published = section(
         "published",
-        "What the study found",
+        "Published figures of the study",
         f'<p class="soft">{escape(SOURCE)}. Its devices are Wi-Fi routers; ours are datapaths of this machine.'
         f" {escape(PACED)}</p>",
         _html("Table 1, published", _published_cpu()),
@@ -63,7 +63,7 @@ def beside_sections(comparison: Comparison) -> str:
 
 
 def arithmetic_rows(results: Sequence[DeviceResult]) -> list[list[str]]:
-    """Return what iperf3 printed, what the formula makes of it, what is right, and what arrived; a heading first."""
+    """Return the figures of iperf3, both conversions, and the frames counted; a heading first."""
     head = ["device", "test", "iperf3 prints Mbit/s", "the study's formula, Mpps", "right, Mpps"]
     rows = [[*head, "at the interface, Mpps", "wavebed, Mpps"]]
     for result in results:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.forward.plain import Plain
+    from wavebed.config.data import Json
     from wavebed.forward.tables import Comparison
     from wavebed.reproduce.small_packets import Reproduction
 
@@ -29,16 +29,16 @@ __all__ = ["tables_json", "write_reproduction", "write_reproduction_report"]
 
 
 def write_reproduction(
-    folder: Path, made: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
+    folder: Path, reproduction: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
 ) -> Path:
     """Write everything beside the trials, and return where the page is."""
-    for result in made.results:
-        raw = made.raw.get(result.kind, {})
+    for result in reproduction.results:
+        raw = reproduction.raw.get(result.kind, {})
         device = folder / DEVICES_FOLDER / result.device
         found = versions(["iperf3"] if raw else [])
         write_forward(device, ForwardRecord(result, tuple(command_line), found), raw)
         write_forward_report(device)
-    told = {**tables_json(comparison, made), "seed": seed}
+    told = {**tables_json(comparison, reproduction), "seed": seed}
     write_output(folder / "tables.json", json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
     write_output(folder / "tables.csv", comparison_csv(comparison))
     return _write_page(folder / REPORT_FILE, comparison)
@@ -56,15 +56,15 @@ def _write_page(page: Path, comparison: Comparison) -> Path:
     return page
 
 
-def tables_json(comparison: Comparison, made: Reproduction) -> dict[str, Plain]:
+def tables_json(comparison: Comparison, reproduction: Reproduction) -> dict[str, Json]:
     """Return our tables, the order of the blocks, and the published figures."""
-    iperf3: dict[str, Plain] = {}
-    for result in made.results:
+    iperf3: dict[str, Json] = {}
+    for result in reproduction.results:
         told = result.to_plain()["beside"]
         iperf3[result.device] = told.get("iperf3") if isinstance(told, dict) else None
     return {
         "measured": comparison_json(comparison),
-        "blocks": [list(block) for block in made.blocks],
+        "blocks": [list(block) for block in reproduction.blocks],
         "iperf3": iperf3,
         "published": {
             "source": SOURCE,

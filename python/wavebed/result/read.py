@@ -57,9 +57,9 @@ def read_run(folder: Path) -> RunRecord:
     file = folder / RUN_FILE
     if not file.is_file():
         raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run wrote")
-    data = _load(file)
-    if data.get("kind") == FORWARD:
+    if kind_of(folder) == FORWARD:
         raise UserError(f"{folder}: holds a forwarding test: use wavebed report, wavebed compare or wavebed.load")
+    data = _load(file)
     try:
         record = RunRecord(
             title=_one(str, data, "title"),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use serde_json::json;
-use wavebed_forward::account::Books;
+use wavebed_forward::account::FrameCounters;
 use wavebed_forward::frame::{FrameSpec, NUMBERS, Range};
 use wavebed_forward::receiver::ReceiverKind;
 use wavebed_forward::sender::{Job, Sender, SenderKind, Sent};
@@ -33,7 +33,7 @@ struct Measured {
     /// The sender's account.
     sent: Sent,
     /// The receiver's.
-    books: Books,
+    counters: FrameCounters,
     /// From when the first frame was due until the last was sent and received.
     took_ns: u64,
     /// How it was sent.
@@ -43,15 +43,15 @@ struct Measured {
 }
 
 /// Sends as fast as it goes through a veth pair in a network namespace of its own.
-pub fn measure(wish: &Ceiling, stop: &AtomicBool) -> Answer {
+pub fn measure(request: &Ceiling, stop: &AtomicBool) -> Answer {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "above 0 and at most ten seconds"
     )]
-    let limit_ns = (wish.seconds * 1e9) as u64;
-    let measured = in_a_pair(wish, NUMBERS - 1, limit_ns, stop)?;
-    let received = measured.books.unique;
+    let limit_ns = (request.seconds * 1e9) as u64;
+    let measured = in_a_pair(request, NUMBERS - 1, limit_ns, stop)?;
+    let received = measured.counters.unique;
     if received == 0 {
         return Err(Refusal::failed(format!(
             "ceiling: of {} frames sent none was received",
@@ -79,18 +79,18 @@ const PROOF_NS: u64 = 1_000_000_000;
 /// # Errors
 /// They did not, or it could not be tried.
 pub fn prove(sender: SenderKind) -> Result<(), Refusal> {
-    let wish = Ceiling {
+    let request = Ceiling {
         size_bytes: vec![64],
         flows: 1,
         seconds: 1.0,
         sender: Some(sender),
         receiver: Some(ReceiverKind::XdpNative),
     };
-    let arrived = in_a_pair(&wish, PROOF, PROOF_NS, &AtomicBool::new(false))?;
-    if arrived.books.unique != PROOF {
+    let arrived = in_a_pair(&request, PROOF, PROOF_NS, &AtomicBool::new(false))?;
+    if arrived.counters.unique != PROOF {
         return Err(Refusal::cannot(format!(
             "of {PROOF} frames sent through a veth pair {} arrived",
-            arrived.books.unique
+            arrived.counters.unique
         )));
     }
     Ok(())
@@ -99,9 +99,9 @@ pub fn prove(sender: SenderKind) -> Result<(), Refusal> {
 /// Sends `count` frames, or for `limit_ns`, and counts them at the other end.
 ///
 /// # Errors
-/// The wish breaks a rule, the machine cannot, or it went wrong.
+/// The request breaks a rule, the machine cannot, or it went wrong.
 fn in_a_pair(
-    wish: &Ceiling,
+    request: &Ceiling,
     count: u64,
     limit_ns: u64,
     stop: &AtomicBool,
@@ -109,32 +109,32 @@ fn in_a_pair(
     let work = || {
         // The namespace goes with the thread and its sockets.
         let _namespace = NetworkNamespace::new().map_err(|error| cannot_or_failed(&error))?;
-        send_and_count(wish, count, limit_ns, stop)
+        send_and_count(request, count, limit_ns, stop)
     };
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|_| Err(Refusal::failed("ceiling: the measurement broke off")))
 }
 
 fn send_and_count(
-    wish: &Ceiling,
+    request: &Ceiling,
     count: u64,
     limit_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Measured, Refusal> {
-    let largest = wish.size_bytes.iter().copied().max().unwrap_or(0);
+    let largest = request.size_bytes.iter().copied().max().unwrap_or(0);
     let (from, to) = make_pair(u32::from(largest))
         .map_err(|error| Refusal::cannot(format!("cannot make a veth pair: {error}")))?;
-    let frames = frames(&specification(wish, &from, &to))?;
-    if wish.sender == Some(SenderKind::LiveFrames) {
+    let frames = frames(&specification(request, &from, &to))?;
+    if request.sender == Some(SenderKind::LiveFrames) {
         // A veth takes redirected frames only while its other end polls. A program in the driver sees to that as well.
         Ethtool::open(RECEIVING)
             .and_then(|receiving| receiving.set_feature("rx-gro", true))
             .map_err(|error| cannot_or_failed(&error))?;
     }
     // The receiver first, so that a sender sees what its program makes possible.
-    let mut receiver = bindings::open_receiver(RECEIVING, wish.receiver)?;
+    let mut receiver = bindings::open_receiver(RECEIVING, request.receiver)?;
     receiver
-        .open_books(&frames, TRIAL, 0)
+        .start_trial(&frames, TRIAL, 0)
         .map_err(|error| cannot_or_failed(&error))?;
     let start_ns = Cell::new(0);
     let work = |sender: &mut dyn Sender| {
@@ -149,15 +149,17 @@ fn send_and_count(
         };
         sender.send(&frames, &job, stop)
     };
-    let (sender, sent) = bindings::send(SENDING, wish.sender, &mut None, work)?;
-    let books = receiver.books().map_err(|error| cannot_or_failed(&error))?;
-    let received_ns = books
+    let (sender, sent) = bindings::send(SENDING, request.sender, &mut None, work)?;
+    let counters = receiver
+        .counters()
+        .map_err(|error| cannot_or_failed(&error))?;
+    let received_ns = counters
         .last_ns
         .map_or(0, |last| last.saturating_sub(start_ns.get()));
     Ok(Measured {
         took_ns: sent.took_ns.max(received_ns).max(1),
         sent,
-        books,
+        counters,
         sender,
         receiver: receiver.kind(),
     })
@@ -184,7 +186,7 @@ fn make_pair(largest: u32) -> Result<(Interface, Interface), String> {
 }
 
 /// Frames for the pair: addresses of RFC 2544's range for benchmarks, ports enough for every number of flows.
-fn specification(wish: &Ceiling, from: &Interface, to: &Interface) -> FrameSpec {
+fn specification(request: &Ceiling, from: &Interface, to: &Interface) -> FrameSpec {
     let address = |third| Range {
         first: IpAddr::V4(Ipv4Addr::new(198, 18, third, 2)),
         count: 1,
@@ -194,7 +196,7 @@ fn specification(wish: &Ceiling, from: &Interface, to: &Interface) -> FrameSpec 
         count: 256,
     };
     FrameSpec {
-        sizes_bytes: wish.size_bytes.clone(),
+        sizes_bytes: request.size_bytes.clone(),
         source_mac: from.mac.unwrap_or_default(),
         destination_mac: to.mac.unwrap_or_default(),
         vlan: None,
@@ -203,7 +205,7 @@ fn specification(wish: &Ceiling, from: &Interface, to: &Interface) -> FrameSpec 
         destinations: address(1),
         source_ports: ports,
         destination_ports: ports,
-        flows: wish.flows,
+        flows: request.flows,
     }
 }
 
@@ -226,14 +228,14 @@ mod tests {
             counters: wavebed_os::interface::Counters::default(),
         };
         for flows in [1, 256, 16_384] {
-            let wish = Ceiling {
+            let request = Ceiling {
                 size_bytes: vec![64],
                 flows,
                 seconds: 0.1,
                 sender: None,
                 receiver: None,
             };
-            assert!(Frames::new(&specification(&wish, &mac(1), &mac(2))).is_ok());
+            assert!(Frames::new(&specification(&request, &mac(1), &mac(2))).is_ok());
         }
     }
 }

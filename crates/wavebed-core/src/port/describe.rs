@@ -13,7 +13,7 @@ use super::refusal::{Refusal, cannot_or_failed};
 use super::{Answer, Port, bindings};
 
 /// The version of the protocol.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// `ENODEV`.
 const GONE: i32 = 19;
 

@@ -68,7 +68,7 @@ impl From<NotFound> for Refusal {
     fn from(error: NotFound) -> Self {
         match error {
             NotFound::Families(..) => Self::wrong(error.to_string()),
-            NotFound::Silence { .. } => Self::failed(error.to_string()),
+            NotFound::NoAnswer { .. } => Self::failed(error.to_string()),
             NotFound::System(error) => cannot_or_failed(&error),
         }
     }

@@ -31,10 +31,10 @@ pub enum Request {
     },
     /// Find a neighbour.
     Resolve(Resolve),
-    /// Open the books of a trial.
+    /// Start the counters of a trial at zero.
     Receive(Box<Receive>),
-    /// The books now.
-    Books {},
+    /// The frame counters now.
+    FrameCounters {},
     /// Send frames.
     Send(Box<Send>),
     /// Detach the receiver.

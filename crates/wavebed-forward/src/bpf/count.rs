@@ -24,9 +24,9 @@ pub const DROP: i32 = 1;
 /// See [`DROP`].
 pub const PASS: i32 = 2;
 
-/// Words of one processor's books: these, the histogram of delays, then the sizes below [`SMALL_SIZES`].
+/// Words of one processor's counters: these, the histogram of delays, then the sizes below [`SMALL_SIZES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "names are those of the books")]
+#[expect(missing_docs, reason = "names are those of the frame counters")]
 pub enum Count {
     Unique,
     Duplicates,
@@ -71,9 +71,9 @@ const SAVED_SAMPLE: i16 = -32;
 /// What the program writes to.
 #[derive(Debug)]
 pub struct CountMaps {
-    /// Books by processor.
-    pub books: SharedMemory,
-    /// How many processors have books.
+    /// Counters by processor.
+    pub counters: SharedMemory,
+    /// How many processors have counters.
     pub processors: usize,
     /// Large sizes.
     pub sizes: SharedMemory,
@@ -107,7 +107,7 @@ impl CountMaps {
         bytes.resize(frames.rows().len().next_multiple_of(4) * 2, 0);
         payloads.set(0, &bytes)?;
         Ok(Self {
-            books: SharedMemory::new("books", processors * PROCESSOR_WORDS)?,
+            counters: SharedMemory::new("counters", processors * PROCESSOR_WORDS)?,
             processors,
             sizes: SharedMemory::new("sizes", SIZES)?,
             samples: SharedMemory::new(
@@ -174,7 +174,7 @@ impl Layout {
 }
 
 /// Writes the program. After the layouts, `R3` is the number, `R4` the time in the stamp, `R5` the payload's length by the
-/// UDP header; all along `R6` is the context, `R7` the processor's books, `R8` the frame's length, `R9` now.
+/// UDP header; all along `R6` is the context, `R7` the processor's counters, `R8` the frame's length, `R9` now.
 fn write(frames: &Frames, trial: u16, maps: &CountMaps) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let (stamped, foreign, drop, pass) = (
@@ -212,7 +212,7 @@ fn begin(program: &mut Assembler, maps: &CountMaps, pass: Label) {
         .alu32(Operation::Move, R0, R0)
         .jump_if(R0, Test::AtLeast, number(maps.processors), pass)
         .alu(Operation::ShiftLeft, R0, number(shift as usize))
-        .set_address(R7, maps.books.as_fd(), 0)
+        .set_address(R7, maps.counters.as_fd(), 0)
         .add(R7, R0)
         .set(R1, R6)
         .call(Helper::Length)

@@ -5,7 +5,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wavebed_forward::account::Books;
+use wavebed_forward::account::FrameCounters;
 use wavebed_forward::frame::{FrameSpec, Frames, Range};
 use wavebed_forward::receiver::Receiver;
 use wavebed_os::namespace::NetworkNamespace;
@@ -78,22 +78,22 @@ pub fn frames(spec: &FrameSpec) -> Frames {
     Frames::new(spec).expect("a specification")
 }
 
-/// How many frames the books hold.
-pub fn total(books: &Books) -> u64 {
-    books.unique
-        + books.duplicates
-        + books.stale
-        + books.other_trial
-        + books.damaged
-        + books.foreign
+/// How many frames the counters hold.
+pub fn total(counters: &FrameCounters) -> u64 {
+    counters.unique
+        + counters.duplicates
+        + counters.stale
+        + counters.other_trial
+        + counters.damaged
+        + counters.foreign
 }
 
-/// Waits until the books hold `count` frames, and a moment more; five seconds at most.
-pub fn books_of(receiver: &mut impl Receiver, count: u64) -> Books {
+/// Waits until the counters hold `count` frames, and a moment more; five seconds at most.
+pub fn counters_of(receiver: &mut impl Receiver, count: u64) -> FrameCounters {
     let end = Instant::now() + Duration::from_secs(5);
-    while total(&receiver.books().expect("books")) < count && Instant::now() < end {
+    while total(&receiver.counters().expect("counters")) < count && Instant::now() < end {
         thread::sleep(Duration::from_millis(2));
     }
     thread::sleep(Duration::from_millis(10));
-    receiver.books().expect("books")
+    receiver.counters().expect("counters")
 }

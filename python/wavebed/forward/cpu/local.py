@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
-from wavebed.forward.cpu.model import Reading, ReadingMeter
+from wavebed.forward.cpu.model import CpuMeter, Reading
 from wavebed.forward.cpu.proc import reading
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalMeter"]
 
 
-class LocalMeter(ReadingMeter):
+class LocalMeter(CpuMeter):
     """Reads /proc.
 
     Parameters

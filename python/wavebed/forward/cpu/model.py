@@ -1,31 +1,33 @@
-"""How busy the device's processor was during a trial."""
+"""The load of the device's processor during a trial."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from wavebed.forward.plain import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "ReadingMeter", "Ticks", "between"]
+__all__ = ["LIMIT_S", "CpuMeter", "CpuUse", "Reading", "Ticks", "between"]
 
 SURE_S = 10.0
-"""Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a share is then within about
+"""Most kernels charge a whole tick (4 to 10 ms) to whatever runs when it ends. Over 10 s a load is then within about
 one part in a hundred; over less it is a hint."""
 
 LIMIT_S = 5.0
 """Each reading is over by then, whatever the other side does: name service, connection and answer in all."""
 
-_STEAL_SHARE = 0.05
+_STEAL_FRACTION = 0.05
 _JITTER_TICKS = 0.1
 """Idle and iowait may step back a little between two readings (proc_stat(5)); seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticks:
-    """What a processor did since it started, in any one unit.
+class Ticks(Value, frozen=True):
+    """The time of a processor since it started, in any one unit.
 
     Parameters
     ----------
@@ -41,9 +43,8 @@ class Ticks:
     stolen: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a source said at one moment.
+class Reading(Value, frozen=True):
+    """The counters of a source at one moment.
 
     Parameters
     ----------
@@ -66,9 +67,8 @@ class Reading:
     squeezed: Mapping[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CpuUse:
-    """Shares of time (0 to 1) that the device's processors were busy.
+class CpuUse(Value, frozen=True):
+    """Fractions of time (0 to 1) that the device's processors were busy.
 
     Parameters
     ----------
@@ -85,13 +85,13 @@ class CpuUse:
     seconds : float
         How long it was looked at.
     doubts : tuple of str
-        What speaks against the numbers, each one line.
+        Doubts about the numbers, one line each.
     """
 
     source: str
     seconds: float
-    busy: Mapping[int, float] = field(default_factory=dict)
-    softirq: Mapping[int, float] = field(default_factory=dict)
+    busy: Mapping[int, float] = msgspec.field(default_factory=dict)
+    softirq: Mapping[int, float] = msgspec.field(default_factory=dict)
     busy_mean: float | None = None
     busy_max: float | None = None
     softirq_max: float | None = None
@@ -103,31 +103,16 @@ class CpuUse:
 
     @property
     def short(self) -> bool:
-        """Whether it was looked at for less than a stated share needs."""
+        """Whether it was looked at for less time than a load to quote needs."""
         return self.seconds < SURE_S
 
     def for_trial(self) -> dict[str, float]:
-        """Return what `wavebed.forward.model.Trial.cpu` holds: only what is known."""
+        """Return the known values for `wavebed.forward.model.Trial.cpu`."""
         known = {"busy_max": self.busy_max, "busy_mean": self.busy_mean, "softirq_max": self.softirq_max}
         return {name: value for name, value in known.items() if value is not None}
 
 
-class CpuMeter(Protocol):
-    """Looks at a device's processor from `start` to `stop`, again and again, until it is closed."""
-
-    source: str
-
-    def start(self) -> None:
-        """Begin to look."""
-
-    def stop(self) -> CpuUse:
-        """Say what was seen since `start`."""
-
-    def close(self) -> None:
-        """Let go of what it holds."""
-
-
-class ReadingMeter:
+class CpuMeter:
     """A meter that reads counters twice and tells the difference.
 
     Parameters
@@ -162,11 +147,11 @@ class ReadingMeter:
         return between(self.source, self._first, self.read())
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 def between(source: str, first: Reading, last: Reading) -> CpuUse:
-    """Tell what happened between two readings of one source."""
+    """Return the load between two readings of one source."""
     seconds = last.at_s - first.at_s
     if _restarted(first, last):
         return CpuUse(
@@ -174,7 +159,7 @@ def between(source: str, first: Reading, last: Reading) -> CpuUse:
         )
     doubts = []
     if seconds < SURE_S:
-        doubts.append(f"short: looked at for {seconds:.1f} s, a share to quote needs {SURE_S:.0f} s")
+        doubts.append(f"short: looked at for {seconds:.1f} s, a load to quote needs {SURE_S:.0f} s")
     used = {core: _used(first.cores[core], ticks) for core, ticks in last.cores.items() if core in first.cores}
     if used.keys() != first.cores.keys() | last.cores.keys():
         doubts.append("processors came or went in between: only those that stayed are counted")
@@ -182,7 +167,7 @@ def between(source: str, first: Reading, last: Reading) -> CpuUse:
     if not used:
         doubts.append("its counters did not move: nothing is known")
     for core, ticks in used.items():
-        if ticks.stolen > _STEAL_SHARE * ticks.total:
+        if ticks.stolen > _STEAL_FRACTION * ticks.total:
             whose = "its processors" if core < 0 else f"processor {core}"
             doubts.append(f"a hypervisor took {ticks.stolen / ticks.total:.0%} of {whose}: it counts as busy")
     busy = {core: ticks.busy / ticks.total for core, ticks in used.items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from wavebed.errors import WavebedError
-from wavebed.forward.cpu.model import LIMIT_S, Reading, ReadingMeter, Ticks
+from wavebed.forward.cpu.model import LIMIT_S, CpuMeter, Reading, Ticks
 from wavebed.secret import redacted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _DROPPED, _SQUEEZED = "node_softnet_dropped_total", "node_softnet_times_squeezed
 _FAMILIES = {_CPU, _TIME, _START, _DROPPED, _SQUEEZED}
 
 
-class NodeExporterMeter(ReadingMeter):
+class NodeExporterMeter(CpuMeter):
     """Fetches the page at an address, without a proxy and without following redirections."""
 
     def __init__(self, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Say when a processor is too idle to have forwarded what was forwarded."""
+"""Detect hardware offload: a processor too idle for the frames that were forwarded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LEAST_FRAME_S = 50e-9
 """The fastest forwarding of Linux takes 187 ns of a core per frame (XDP, 5.36 Mpps on one core: Høiland-Jørgensen et
 al., The eXpress Data Path, CoNEXT 2018). A software path that needs a quarter of that is not known."""
 
-_LEAST_SHARE = 0.01
-"""Below this much work a share from ticks is noise: nothing is said."""
+_LEAST_FRACTION = 0.01
+"""Below this much work a load from ticks is noise: nothing is said."""
 
 
 def flag_offload(cpu: CpuUse, pps: float) -> str | None:
@@ -34,7 +34,7 @@ def flag_offload(cpu: CpuUse, pps: float) -> str | None:
         return None
     least = pps * LEAST_FRAME_S
     spent = cpu.busy_mean * cpu.core_count
-    if least < _LEAST_SHARE or spent >= least:
+    if least < _LEAST_FRACTION or spent >= least:
         return None
     return (
         f"forwarding {pps:,.0f} pps at {spent:.1%} of one processor: hardware offload hides it; software needs at least"

@@ -94,14 +94,14 @@ def reading(at_s: float, stat: str, softirqs: str, softnet: str, only: Collectio
         missing = sorted(set(only) - cores.keys())
         if missing:
             raise WavebedError(f"/proc/stat has no processor {missing[0]}")
-    books = parse_softnet(softnet)
+    counters = parse_softnet(softnet)
     return Reading(
         at_s,
         _of(cores, only),
         started_s=started,
         net_rx=_counts(parse_net_rx(softirqs), only),
-        dropped=_counts(books[0] if books else None, only),
-        squeezed=_counts(books[1] if books else None, only),
+        dropped=_counts(counters[0] if counters else None, only),
+        squeezed=_counts(counters[1] if counters else None, only),
     )
 
 

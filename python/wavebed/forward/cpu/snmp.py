@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu.model import LIMIT_S, CpuUse, Reading, ReadingMeter, Ticks
+from wavebed.forward.cpu.model import LIMIT_S, CpuMeter, CpuUse, Reading, Ticks
 from wavebed.secret import HIDDEN
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _MOST_SAID = 300
 _LINE = re.compile(r"(\.[0-9.]+) (\d+)\s*")
 
 
-class SnmpMeter(ReadingMeter):
+class SnmpMeter(CpuMeter):
     """Asks an agent by SNMPv2c.
 
     Parameters
@@ -84,7 +85,7 @@ class SnmpMeter(ReadingMeter):
         """Read them again, and tell the difference."""
         use = super().stop()
         if use.seconds < _SURE_S:
-            doubt = f"Net-SNMP renews its counters every 5 s only: a share to quote needs {_SURE_S:.0f} s"
+            doubt = f"Net-SNMP renews its counters every 5 s only: a load to quote needs {_SURE_S:.0f} s"
             use = replace(use, doubts=(*use.doubts, doubt))
         return use
 
@@ -124,4 +125,4 @@ class SnmpMeter(ReadingMeter):
 
 
 _SURE_S = 60.0
-"""Readings that may each be 5 s old: over 60 s a change of load at one end shifts the share by a twelfth at most."""
+"""Readings that may each be 5 s old: over 60 s a change of load at one end shifts the load by a twelfth at most."""

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+
 
 
 class CpuSource(NamedTuple):
-    """Where to look; `address` is the whole of a page's, `community` that of SNMP."""
+    """The source of the processor's load; `address` is that of a page, `community` that of SNMP."""
 
     kind: Literal["local", "ssh", "snmp", "http"]
     host: str = ""

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu.model import LIMIT_S, Reading, ReadingMeter
+from wavebed.forward.cpu.model import LIMIT_S, CpuMeter, Reading
 from wavebed.forward.cpu.proc import reading
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LOOP = (
 """For the smallest of shells (busybox ash): each line that it reads makes it write the four files."""
 
 
-class SshMeter(ReadingMeter):
+class SshMeter(CpuMeter):
     """Reads /proc of another machine by the program ``ssh``, which must come in without a password.
 
     Parameters

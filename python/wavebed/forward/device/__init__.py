@@ -1,4 +1,4 @@
-"""Devices made for the purpose: each kind is one module with one class (see `wavebed.forward.device.model`)."""
+"""Emulated devices: each kind is one module with one class (see `wavebed.forward.device.model`)."""
 
 from __future__ import annotations
 

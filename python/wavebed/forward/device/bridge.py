@@ -9,7 +9,7 @@ from wavebed.forward.layout import FLOWS, Layout
 from wavebed.forward.model import Span
 
 if TYPE_CHECKING:
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Bridge"]
 
@@ -22,10 +22,10 @@ class Bridge(Device):
     name = "bridge"
     summary = "a Linux bridge joins both ports"
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Make the bridge. It says nothing by itself: no spanning tree, no multicast queries."""
-        ports = (bench.device_in, bench.device_out)
-        bench.batch(
+        ports = (setup.device_in, setup.device_out)
+        setup.batch(
             [
                 "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                 *(f"link set dev {port.interface} master br0" for port in ports),
@@ -33,9 +33,9 @@ class Bridge(Device):
             ],
             "dut",
         )
-        if bench.has_v6:
-            bench.set("dut", {"net.ipv6.conf.br0.disable_ipv6": "1"})
-        bench.batch(["link set dev br0 up"], "dut")
+        if setup.has_v6:
+            setup.set("dut", {"net.ipv6.conf.br0.disable_ipv6": "1"})
+        setup.batch(["link set dev br0 up"], "dut")
 
     def layout(self, version: int, flows: int = FLOWS) -> Layout:
         """Return test frames between hosts of one segment."""
@@ -44,7 +44,3 @@ class Bridge(Device):
             Span(INSIDE[version].format(FIRST_FAR_HOST), HOSTS),
             flows=flows,
         )
-
-    def hops(self) -> int:
-        """Return 0: a bridge leaves the TTL alone."""
-        return 0

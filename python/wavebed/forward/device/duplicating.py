@@ -9,7 +9,7 @@ from wavebed.forward.device.model import Device, Option, count_from, give_addres
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Duplicating"]
 
@@ -32,7 +32,7 @@ class Duplicating(Device):
         "every": Option("one frame of so many is sent twice", 100, count_from(2, 1_000_000))
     }
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses and load the rule."""
-        give_addresses(bench)
-        bench.run("dut", "nft", "-f", "-", text=RULES.format(**self.values))
+        give_addresses(setup)
+        setup.run("dut", "nft", "-f", "-", text=RULES.format(**self.values))

@@ -1,4 +1,4 @@
-"""A router that sends frames which nobody asked for."""
+"""A router that floods broadcasts of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wavebed.forward.namespaces import within
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Flooding"]
 
@@ -35,9 +35,9 @@ class Flooding(Device):
         self._stop = threading.Event()
         self._sender: threading.Thread | None = None
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses and begin to send."""
-        give_addresses(bench)
+        give_addresses(setup)
         with within("dut"):
             source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         source.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)

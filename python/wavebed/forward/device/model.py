@@ -1,4 +1,4 @@
-"""What a device is to the bench: it is set up between the cables, says how frames reach it, and is taken down."""
+"""An emulated device: it is set up between the cables, says how frames reach it, and is taken down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wavebed.forward.model import Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Device", "Option", "Version", "count_from", "give_addresses", "whole_microseconds"]
 
@@ -55,7 +55,7 @@ class Device(ABC):
         self.values = dict(values)
 
     @abstractmethod
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Make it forward.
 
         Raises
@@ -65,10 +65,10 @@ class Device(ABC):
         """
 
     def tear_down(self) -> None:  # noqa: B027 - most devices go with their namespace
-        """End what does not go with the bench."""
+        """End processes and threads that do not end with the setup."""
 
     def layout(self, version: Version, flows: int = FLOWS) -> Layout:
-        """Return what test frames say that shall cross it, from ``tx0`` to ``rx0``: by default through a router."""
+        """Return the test frames that cross it, from ``tx0`` to ``rx0``: by default through a router."""
         return Layout(
             Span(INSIDE[version].format(FIRST_HOST), 1),
             Span(OUTSIDE[version].format(FIRST_HOST), HOSTS),
@@ -77,19 +77,15 @@ class Device(ABC):
             flows=flows,
         )
 
-    def hops(self) -> int:
-        """Return by how much it lowers the TTL."""
-        return 1
 
-
-def give_addresses(bench: Bench) -> None:
+def give_addresses(setup: EmulatedSetup) -> None:
     """Give the device's ports their addresses, from which its routes follow."""
-    versions = (4, 6) if bench.has_v6 else (4,)
-    bench.batch(
+    versions = (4, 6) if setup.has_v6 else (4,)
+    setup.batch(
         [
             f"address add {network[version].format(1)}/{PREFIX_BITS[version]} dev {port.interface}"
             + (" nodad" if version == 6 else "")
-            for port, network in ((bench.device_in, INSIDE), (bench.device_out, OUTSIDE))
+            for port, network in ((setup.device_in, INSIDE), (setup.device_out, OUTSIDE))
             for version in versions
         ],
         "dut",

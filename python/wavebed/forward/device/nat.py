@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.forward.device.model import Device, give_addresses
 
 if TYPE_CHECKING:
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Nat"]
 
@@ -32,7 +32,7 @@ class Nat(Device):
     name = "nat"
     summary = "routing with connection tracking, and NAT for IPv4: from in0 to out0"
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses and load the rules."""
-        give_addresses(bench)
-        bench.run("dut", "nft", "-f", "-", text=RULES)
+        give_addresses(setup)
+        setup.run("dut", "nft", "-f", "-", text=RULES)

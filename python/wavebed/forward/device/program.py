@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["ProgramDevice"]
 
@@ -22,7 +22,7 @@ READY_WITHIN_S = 10.0
 
 
 class ProgramDevice(Device):
-    """A router whose forwarding is a program of ours; what it does not forward, as ARP, the kernel answers."""
+    """A router with a forwarding program of ours; the kernel answers all other packets, such as ARP."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
         super().__init__(values)
@@ -32,13 +32,13 @@ class ProgramDevice(Device):
         """Return the options of its command line."""
         return []
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses, start the program, and wait until it forwards."""
-        give_addresses(bench)
-        ports = (bench.device_in.interface, bench.device_out.interface)
-        macs = ["--in-next-mac", bench.mac(bench.tx), "--out-next-mac", bench.mac(bench.rx)]
+        give_addresses(setup)
+        ports = (setup.device_in.interface, setup.device_out.interface)
+        macs = ["--in-next-mac", setup.mac(setup.tx), "--out-next-mac", setup.mac(setup.rx)]
         command = [find_core(), "device", self.name, *ports, *macs, *self.arguments()]
-        program = bench.start("dut", command, bench.device_core)
+        program = setup.start("dut", command, setup.device_core)
         assert program.stdout is not None, "it was asked for"
         ready, _, _ = select.select([program.stdout], [], [], READY_WITHIN_S)
         line = program.stdout.readline() if ready else ""

@@ -12,7 +12,7 @@ from wavebed.forward.device.model import Device, Option, give_addresses, whole_m
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Rebooting"]
 
@@ -32,26 +32,26 @@ class Rebooting(Device):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses and let the time run."""
-        give_addresses(bench)
-        if bench.has_v6:
+        give_addresses(setup)
+        if setup.has_v6:
             # It has the same addresses afterwards.
-            bench.set("dut", {"net.ipv6.conf.all.keep_addr_on_down": "1"})
-        self._thread = threading.Thread(target=self._reboot, args=(bench,), daemon=True)
+            setup.set("dut", {"net.ipv6.conf.all.keep_addr_on_down": "1"})
+        self._thread = threading.Thread(target=self._reboot, args=(setup,), daemon=True)
         self._thread.start()
 
-    def _reboot(self, bench: Bench) -> None:
+    def _reboot(self, setup: EmulatedSetup) -> None:
         while not self._stop.wait(self.values["after"] / 1e6):
-            # The bench may be gone before we are.
+            # The setup may be gone before we are.
             with contextlib.suppress(WavebedError):
-                self._all(bench, "down")
+                self._all(setup, "down")
                 self._stop.wait(self.values["down"] / 1e6)
-                self._all(bench, "up")
+                self._all(setup, "up")
 
-    def _all(self, bench: Bench, state: str) -> None:
-        ports = (bench.device_in, bench.device_out)
-        bench.batch([f"link set dev {port.interface} {state}" for port in ports], "dut")
+    def _all(self, setup: EmulatedSetup, state: str) -> None:
+        ports = (setup.device_in, setup.device_out)
+        setup.batch([f"link set dev {port.interface} {state}" for port in ports], "dut")
 
     def tear_down(self) -> None:
         """Leave the links up."""

@@ -10,7 +10,7 @@ from wavebed.forward.device.program import ProgramDevice
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Relay"]
 
@@ -22,11 +22,11 @@ class Relay(ProgramDevice):
     summary = "a program in user space forwards, after a known delay"
     options: ClassVar[Mapping[str, Option]] = {"delay": Option("how long each frame is kept", 0, whole_microseconds)}
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Start the program, in the kernel's place: a ring only shows it frames, which the kernel would forward too."""
-        keys = ["net.ipv4.ip_forward", *(["net.ipv6.conf.all.forwarding"] if bench.has_v6 else [])]
-        bench.set("dut", dict.fromkeys(keys, "0"))
-        super().set_up(bench)
+        keys = ["net.ipv4.ip_forward", *(["net.ipv6.conf.all.forwarding"] if setup.has_v6 else [])]
+        setup.set("dut", dict.fromkeys(keys, "0"))
+        super().set_up(setup)
 
     def arguments(self) -> list[str]:
         """Return the delay."""

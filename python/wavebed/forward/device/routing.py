@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.forward.device.model import Device, give_addresses
 
 if TYPE_CHECKING:
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Routing"]
 
@@ -18,6 +18,6 @@ class Routing(Device):
     name = "routing"
     summary = "the kernel forwards between two networks"
 
-    def set_up(self, bench: Bench) -> None:
-        """Give the ports addresses; the bench has switched forwarding on."""
-        give_addresses(bench)
+    def set_up(self, setup: EmulatedSetup) -> None:
+        """Give the ports addresses; the setup has switched forwarding on."""
+        give_addresses(setup)

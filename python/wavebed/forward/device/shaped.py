@@ -9,7 +9,7 @@ from wavebed.forward.device.model import Device, Option, count_from, give_addres
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.bench import Bench
+    from wavebed.forward.setup import EmulatedSetup
 
 __all__ = ["Shaped"]
 
@@ -24,10 +24,10 @@ table inet shaper {{
 
 
 class Shaped(Device):
-    """A token bucket of packets, by nftables: what comes above the rate is lost, at every frame size."""
+    """A token bucket of packets, by nftables: packets above the rate are lost, at every frame size."""
 
     name = "shaped"
-    summary = "routing that drops what exceeds a packet rate"
+    summary = "routing that drops packets above a rate"
     options: ClassVar[Mapping[str, Option]] = {
         "rate": Option("packets per second", 100_000, count_from(100, 10_000_000)),
         "burst": Option("packets that may come at once; 0: those of 2 ms, at least 64", 0, count_from(0, 100_000)),
@@ -40,7 +40,7 @@ class Shaped(Device):
             # poller that is late for a moment as loss.
             self.values["burst"] = max(64, self.values["rate"] // 500)
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, setup: EmulatedSetup) -> None:
         """Give the ports addresses and load the rule."""
-        give_addresses(bench)
-        bench.run("dut", "nft", "-f", "-", text=RULES.format(**self.values))
+        give_addresses(setup)
+        setup.run("dut", "nft", "-f", "-", text=RULES.format(**self.values))

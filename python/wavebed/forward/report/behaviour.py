@@ -1,4 +1,4 @@
-"""How the device behaves by load: frame loss, delay, bursts, its processor."""
+"""The device by load: frame loss, delay, bursts, processor."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 
     from wavebed.forward.findings import BurstFinding, DeviceResult, LatencyFinding
 
-__all__ = ["bursts_section", "cpu_section", "ladder_section", "latency_section"]
+__all__ = ["bursts_section", "cpu_section", "latency_section", "loss_rate_section"]
 
 LEAST_STEP = 0.1
 """Smaller steps of a distribution, in percent, are drawn with the next."""
 _PERCENTILES = (("p50_s", "median"), ("p90_s", "90th"), ("p99_s", "99th"), ("p999_s", "99.9th"), ("max_s", "largest"))
 
 
-def ladder_section(result: DeviceResult) -> str:
-    """Return the section of the loss ladder (RFC 2544, 26.3)."""
-    if not result.ladders:
+def loss_rate_section(result: DeviceResult) -> str:
+    """Return the section of the frame loss rate (RFC 2544, 26.3)."""
+    if not result.loss_rates:
         return ""
     lines, rows = [], []
-    for place, ladder in enumerate(result.ladders):
+    for place, loss_rate in enumerate(result.loss_rates):
         points, told = [], {}
-        for step in sorted(ladder.steps, key=lambda step: step.share):
-            share = 100 * step.share
+        for step in sorted(loss_rate.steps, key=lambda step: step.fraction):
+            fraction = 100 * step.fraction
             why = f"refused: {step.refusal.code.replace('_', ' ')}" if step.refusal is not None else ""
             if step.loss_ratio is not None:
-                points.append((share, 100 * step.loss_ratio))
-                told[share] = percent(step.loss_ratio).removesuffix(" %")
+                points.append((fraction, 100 * step.loss_ratio))
+                told[fraction] = percent(step.loss_ratio).removesuffix(" %")
             cells = (frames(step.offered.pps), frames(step.received_pps), percent(step.loss_ratio))
             rows.append(
-                f"<tr><th scope=row>{escape(sizes_text(ladder.name))}</th>{cell(f'{share:.4g} %')}"
+                f"<tr><th scope=row>{escape(sizes_text(loss_rate.name))}</th>{cell(f'{fraction:.4g} %')}"
                 f"{cell(cells[0])}{cell(cells[1])}{cell(cells[2], why)}</tr>"
             )
-        lines.append(Line(sizes_text(ladder.name), style_of(place), points, told))
-    of = "; ".join(f"{sizes_text(one.name)}: {_maximum(one.limited_by, one.maximum.pps)}" for one in result.ladders)
+        lines.append(Line(sizes_text(loss_rate.name), style_of(place), points, told))
+    of = "; ".join(f"{sizes_text(one.name)}: {_maximum(one.limited_by, one.maximum.pps)}" for one in result.loss_rates)
     drawn = ""
     if any(line.points for line in lines):
         losses = [y for line in lines for _, y in line.points]
-        ticks = [(float(share), str(share)) for share in range(0, 101, 10)]
+        ticks = [(float(fraction), str(fraction)) for fraction in range(0, 101, 10)]
         axis = linear([*losses, 1.0])
         drawn = Chart("Frames lost", "%", "load, % of the maximum", Axis(0, 100, ticks), axis, lines).render()
     ended = "".join(
         f'<p class="soft">{escape(sizes_text(one.name))}: it did not end with two loads in a row without loss.</p>'
-        for one in result.ladders
+        for one in result.loss_rates
         if not one.clean
     )
     body = table("Loss by load", ["frame size", "load", "offered, pps", "received, pps", "lost"], rows, "small")
@@ -70,14 +70,14 @@ def latency_section(result: DeviceResult) -> str:
     names = list(dict.fromkeys(one.name for one in result.latency))
     charts = []
     for name in names:
-        mine = sorted((one for one in result.latency if one.name == name), key=lambda one: one.share)
+        mine = sorted((one for one in result.latency if one.name == name), key=lambda one: one.fraction)
         measured = [one for one in mine if one.p50_s is not None]
         if measured:
             charts.append(_percentile_chart(name, measured) + _distribution(name, measured))
     base = result.latency[0].base.upper()
     note = (
         '<p class="soft">One way, of every test frame, from the stamp that it carries to the receiving port. Load is a'
-        f" share of {escape(base)}, the rate without loss. Typical is the median, worst the 99.9th percentile"
+        f" fraction of {escape(base)}, the rate without loss. Typical is the median, worst the 99.9th percentile"
         " (RFC 8219).</p>"
     )
     return section("latency", "Delay by load", note, *charts, _latency_table(result.latency))
@@ -86,13 +86,13 @@ def latency_section(result: DeviceResult) -> str:
 def _percentile_chart(name: str, measured: Sequence[LatencyFinding]) -> str:
     lines = []
     for place, (key, label) in enumerate(_PERCENTILES):
-        values = [(100 * one.share, getattr(one, key)) for one in measured]
+        values = [(100 * one.fraction, getattr(one, key)) for one in measured]
         points = [(x, value * 1e6) for x, value in values if value is not None and value > 0]
         if points:
             lines.append(Line(label, style_of(place), points))
     if not lines:
         return ""
-    ticks = [(100 * one.share, f"{100 * one.share:g}") for one in measured]
+    ticks = [(100 * one.fraction, f"{100 * one.fraction:g}") for one in measured]
     title = f"Delay by load, {sizes_text(name)}"
     y = logarithmic([value for line in lines for _, value in line.points])
     return Chart(title, "µs, logarithmic", "load, % of NDR", Axis(0, 100, ticks), y, lines).render()
@@ -109,15 +109,15 @@ def _distribution(name: str, measured: Sequence[LatencyFinding]) -> str:
             if not points:
                 points.append((max(low, 1e-9) * 1e6, 0.0))
             below += count
-            share = 100 * below / total
-            if share - points[-1][1] >= LEAST_STEP or below == total:
-                points.append((high * 1e6, share))
+            fraction = 100 * below / total
+            if fraction - points[-1][1] >= LEAST_STEP or below == total:
+                points.append((high * 1e6, fraction))
         if points:
-            lines.append(Line(f"{100 * one.share:g} %", style_of(place), points, marks=False, stepped=True))
+            lines.append(Line(f"{100 * one.fraction:g} %", style_of(place), points, marks=False, stepped=True))
     if not lines:
         return ""
     x = logarithmic([value for line in lines for value, _ in line.points])
-    ticks = [(float(share), str(share)) for share in (0, 25, 50, 75, 100)]
+    ticks = [(float(fraction), str(fraction)) for fraction in (0, 25, 50, 75, 100)]
     title = f"Distribution of the delay by load, {sizes_text(name)}"
     axis = Axis(0, 100, ticks)
     return Chart(title, "% of frames that took at most", "delay, µs, logarithmic", x, axis, lines, 200).render()
@@ -138,7 +138,7 @@ def _latency_table(findings: Sequence[LatencyFinding]) -> str:
     ]
     rows = []
     for one in findings:
-        start = f"<tr><th scope=row>{escape(sizes_text(one.name))}</th>{cell(f'{100 * one.share:g} %')}"
+        start = f"<tr><th scope=row>{escape(sizes_text(one.name))}</th>{cell(f'{100 * one.fraction:g} %')}"
         start += cell(frames(one.offered.pps))
         if one.refusal is not None:
             rows.append(f"{start}<td class=text colspan=7>refused: {escape(one.refusal.reason)}</td></tr>")
@@ -155,7 +155,7 @@ def bursts_section(result: DeviceResult) -> str:
     head = ["frame size", "burst at, pps", "longest without loss, frames", "repeats", "buffer, µs", "buffer, frames"]
     rows = [_burst_row(burst) for burst in result.bursts]
     note = (
-        '<p class="soft">The longest burst at full rate of which no frame is lost: average of the repeats, and their'
+        '<p class="soft">The longest burst at full rate without loss: average of the repeats, and their'
         " range. The buffer is that burst's time less the time in which its frames were forwarded (RFC 9004).</p>"
     )
     return section("bursts", "Bursts back to back", note, table("Bursts", head, rows))
@@ -183,7 +183,7 @@ def cpu_section(result: DeviceResult) -> str:
     """Return the section of the device's processor by rate."""
     by_sizes: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     for trial in result.trials:
-        if trial.verdict == "measured" and "busy_max" in trial.cpu:
+        if not trial.refusals and "busy_max" in trial.cpu:
             by_sizes.setdefault(trial.sizes_bytes, []).append((trial.received_pps / 1e6, 100 * trial.cpu["busy_max"]))
     if not by_sizes:
         return section(
@@ -196,7 +196,7 @@ def cpu_section(result: DeviceResult) -> str:
         Line(names.get(sizes, f"{sizes[0]} B"), style_of(place), sorted(points), joined=False)
         for place, (sizes, points) in enumerate(sorted(by_sizes.items()))
     ]
-    ticks = [(float(share), str(share)) for share in (0, 25, 50, 75, 100)]
+    ticks = [(float(fraction), str(fraction)) for fraction in (0, 25, 50, 75, 100)]
     x = linear([x for line in lines for x, _ in line.points])
     drawn = Chart("The busiest core", "% busy", "frames forwarded, Mpps", x, Axis(0, 100, ticks), lines).render()
     rows = []
@@ -207,9 +207,9 @@ def cpu_section(result: DeviceResult) -> str:
         rows.append(f"<tr><th scope=row>{escape(name)}</th>{cell(rate)}{busy}</tr>")
     body = table("Processor in the study's two tests", ["", "forwarded, Mpps", "busiest core"], rows, "small")
     note = (
-        '<p class="soft">A dot is a trial that counts. Busy is what is not idle: the kernel\'s work for packets is in'
-        " no process, and the busiest core is what limits forwarding, not the average. Most kernels count in ticks of 4"
-        " to 10 ms: in trials of less than 10 s a share is a hint.</p>"
+        '<p class="soft">A dot is a trial that counts. Busy is all time but idle: the kernel\'s work for packets is'
+        " in no process, and the busiest core limits forwarding, not the average. Most kernels count in ticks of 4"
+        " to 10 ms: in trials of less than 10 s a load is a hint.</p>"
     )
     return section("cpu", "The device's processor by rate", note, drawn, body if rows else "")
 

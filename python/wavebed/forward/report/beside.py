@@ -1,4 +1,4 @@
-"""What other tools found through the same device, beside what was found here."""
+"""The figures of other tools on the same device, beside those of the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Beside: TypeAlias = Mapping[str, object]
 
 
 def iperf3_runs(result: DeviceResult) -> dict[str, Beside]:
-    """Return what iperf3 found, by the name of the study's test."""
+    """Return the runs of iperf3, by the name of the study's test."""
     told = result.beside.get("iperf3")
     if isinstance(told, Mapping):
         return {str(test): run for test, run in told.items() if isinstance(run, Mapping)}

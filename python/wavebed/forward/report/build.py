@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.forward.read import read_forward
-from wavebed.forward.report.behaviour import bursts_section, cpu_section, ladder_section, latency_section
+from wavebed.forward.report.behaviour import bursts_section, cpu_section, latency_section, loss_rate_section
 from wavebed.forward.report.beside import beside_section
 from wavebed.forward.report.head import head
 from wavebed.forward.report.proof import proof_section
@@ -33,7 +33,7 @@ def write_forward_report(folder: Path, file: Path | None = None) -> Path:
     Parameters
     ----------
     folder : pathlib.Path
-        What ``wavebed forward`` wrote.
+        The folder of results.
     file : pathlib.Path, optional
         Where to write it; by default ``report.html`` in `folder`.
 
@@ -73,7 +73,7 @@ def page(record: ForwardRecord, most_trials: int = MOST_TRIALS[0]) -> str:
         head(record),
         rates_section(result),
         beside_section(result),
-        ladder_section(result),
+        loss_rate_section(result),
         latency_section(result),
         bursts_section(result),
         cpu_section(result),

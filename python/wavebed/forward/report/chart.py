@@ -28,14 +28,14 @@ STYLES = 6
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A scale from `low` to `high` and what is written at it: value and text."""
+    """A scale from `low` to `high` and its ticks: value and text."""
 
     low: float
     high: float
     ticks: Sequence[tuple[float, str]]
     log: bool = False
 
-    def share(self, value: float) -> float:
+    def fraction(self, value: float) -> float:
         """Return where a value is: 0 at the low end, 1 at the high one; values outside are at the ends."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         at = low if self.log and value <= 0 else self._scaled(value)
@@ -56,7 +56,7 @@ class Line:
     points : sequence of (float, float)
         In order of x; the line breaks at NaN.
     told : mapping
-        What the read-out says at an x; where it says nothing, the y with three digits.
+        The text of the read-out at an x; by default the y with three digits.
     bars : sequence of (float, float, float)
         Intervals: x, low, high.
     stepped : bool
@@ -105,11 +105,12 @@ class Chart:
         kind = "xy named" if self.named else "xy"
         label = escape(f"{self.title}; arrow keys read values")
         levels = "".join(
-            f'<span style="top:{100 * (1 - self.y.share(value)):.2f}%">{escape(text)}</span>'
+            f'<span style="top:{100 * (1 - self.y.fraction(value)):.2f}%">{escape(text)}</span>'
             for value, text in self.y.ticks
         )
         places = "".join(
-            f'<span style="left:{100 * self.x.share(value):.2f}%">{escape(text)}</span>' for value, text in self.x.ticks
+            f'<span style="left:{100 * self.x.fraction(value):.2f}%">{escape(text)}</span>'
+            for value, text in self.x.ticks
         )
         grid = "".join(f"M0 {self._y(value)}H{WIDE}" for value, _ in self.y.ticks)
         grid += "".join(f"M{self._x(value)} 0V{self.height}" for value, _ in self.x.ticks)
@@ -130,10 +131,10 @@ class Chart:
         )
 
     def _x(self, value: float) -> str:
-        return f"{self.x.share(value) * WIDE:.1f}"
+        return f"{self.x.fraction(value) * WIDE:.1f}"
 
     def _y(self, value: float) -> str:
-        return f"{(1 - self.y.share(value)) * self.height:.1f}"
+        return f"{(1 - self.y.fraction(value)) * self.height:.1f}"
 
     def _line(self, line: Line) -> str:
         places = [(self._x(x), self._y(y)) for x, y in line.points if not math.isnan(y)]
@@ -158,7 +159,7 @@ class Chart:
         return drawn
 
     def _data(self) -> dict[str, object]:
-        """Return what the read-out says: at each x of any line its place, its text, and each line's value."""
+        """Return the data of the read-out: at each x of any line its place, its text, and each line's value."""
         read = [self._at_names(line) if self.named else line for line in self.lines if line.read]
         xs = sorted({x for line in read for x, y in line.points if not math.isnan(y)})
         texts = dict(self.x.ticks)
@@ -171,7 +172,7 @@ class Chart:
             said = [told.get(x) or (figure(values[x]) if x in values else None) for x in xs]
             lines.append({"name": line.name, "style": line.style, "values": said})
         return {
-            "places": [round(self.x.share(x), 4) for x in xs],
+            "places": [round(self.x.fraction(x), 4) for x in xs],
             "texts": [texts.get(x) or figure(x) for x in xs],
             "label": self.x_label,
             "unit": "" if self.named else self.unit.partition(",")[0],
@@ -205,7 +206,7 @@ def logarithmic(values: Sequence[float], ticks: Sequence[float] | None = None) -
     Parameters
     ----------
     ticks : sequence of float, optional
-        What is written at it; by default powers of ten, with 2 and 5 times them where there is room.
+        The ticks; by default powers of ten, with 2 and 5 times them where there is room.
     """
     low, high = min(values), max(values)
     margin = 10 ** max(0.04 * math.log10(high / low), 0.01)

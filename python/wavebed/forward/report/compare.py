@@ -78,9 +78,9 @@ def _tables(comparison: Comparison) -> str:
         " as iperf3 prints. Loss-free is the non-drop rate (NDR) with the bounds of its search.</p>"
     )
     ranks = (
-        '<p class="soft">A rank is by the figures alone, as the study ranks; below it what the intervals leave open.'
-        " Two devices whose intervals overlap are not told apart: they share a range of ranks. A change of rank is"
-        " clear where the ranges of both tests do not overlap.</p>"
+        '<p class="soft">A rank is by the figures alone, as the study ranks; below it is the range of ranks by the'
+        " intervals. Two devices whose intervals overlap are not told apart: they share a range of ranks. A change of"
+        " rank is clear where the ranges of both tests do not overlap.</p>"
     )
     return section(
         "results",
@@ -159,7 +159,7 @@ def _rank(rank: Rank | None) -> str:
 
 
 def _slopes(comparison: Comparison) -> str:
-    """Return the chart of ranks: one column for each measure, a bar for what the intervals leave open."""
+    """Return the chart of ranks: one column for each measure, a bar for the range of ranks by the intervals."""
     measures = [measure for measure in MEASURES if any(measure in device.ranks for device in comparison.devices)]
     if len(measures) < 2 or len(comparison.devices) < 2:
         return ""
@@ -238,12 +238,12 @@ def _rate_table(comparison: Comparison, sizes: list[int]) -> str:
             rate = None if goal is None or goal.rate is None else goal.rate.pps
             line = None if found is None or found.line_rate is None else found.line_rate.pps
             refused = goal is not None and goal.refusal is not None
-            share = "" if rate is None or line is None else percent(rate / line)
-            cells.append(cell("refused" if refused else frames(rate), share, "refused" if refused else ""))
+            fraction = "" if rate is None or line is None else percent(rate / line)
+            cells.append(cell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
         rows.append(f"<tr><th scope=row>{size} B</th>{''.join(cells)}</tr>")
     head = ["frame size", *(device.name for device in comparison.devices)]
-    body = table("Rate without loss by frame size, frames per second and share of line rate", head, rows)
-    return f'<p class="soft">Frames per second without loss, and share of line rate.</p>{body}'
+    body = table("Rate without loss by frame size, frames per second and fraction of line rate", head, rows)
+    return f'<p class="soft">Frames per second without loss, and fraction of line rate.</p>{body}'
 
 
 def _cpu(comparison: Comparison) -> str:
@@ -253,13 +253,13 @@ def _cpu(comparison: Comparison) -> str:
         points = sorted(
             (trial.received_pps / 1e6, 100 * trial.cpu["busy_max"])
             for trial in device.result.trials
-            if trial.verdict == "measured" and "busy_max" in trial.cpu
+            if not trial.refusals and "busy_max" in trial.cpu
         )
         if points:
             lines.append(Line(device.name, style_of(place), points, joined=False))
     if not lines:
         return ""
-    ticks = [(float(share), str(share)) for share in (0, 25, 50, 75, 100)]
+    ticks = [(float(fraction), str(fraction)) for fraction in (0, 25, 50, 75, 100)]
     x = linear([x for line in lines for x, _ in line.points])
     drawn = Chart("The busiest core", "% busy", "frames forwarded, Mpps", x, Axis(0, 100, ticks), lines, 260).render()
     return section("cpu", "Processor by rate", '<p class="soft">A dot is a trial that counts, of any size.</p>', drawn)

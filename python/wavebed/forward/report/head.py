@@ -1,4 +1,4 @@
-"""The top of a device's page: what was found in plain words, what was refused and why."""
+"""The top of a device's page: verdict, findings in words, refusals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["findings_in_words", "head"]
 
 _BADGES = {
-    "measured": ("valid", "✓ measured", "Nothing speaks against the figures."),
-    "in part": ("suspect", "? measured in part", "Some figures are refused; those that stand are below."),
-    "refused": ("invalid", "✗ refused", "There is no figure that can be proved."),
+    "valid": ("✓ valid", "Nothing speaks against the figures."),
+    "suspect": ("? suspect", "Some figures are refused; those that stand are below."),
+    "invalid": ("✗ invalid", "There is no figure that can be proved."),
 }
 
 
@@ -38,12 +38,13 @@ def head(record: ForwardRecord) -> str:
         f"link of {result.link_mbps:g} Mbit/s" if result.link_mbps is not None else "speed of the link not known",
         f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
     ]
-    style, text, meaning = _BADGES[verdict_of(result)]
+    verdict = verdict_of(result)
+    text, meaning = _BADGES[verdict]
     return "".join(
         (
             f"<header><h1>Small packets through {escape(result.device)}{escape(kind)}</h1>",
             f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
-            f'<p><span class="badge {style}">{text}</span> {meaning}</p>',
+            f'<p><span class="badge {verdict}">{text}</span> {meaning}</p>',
             "".join(
                 f'<p class="lead">{escape(found.replace(" %", _NO_BREAK))}</p>' for found in findings_in_words(result)
             ),
@@ -86,10 +87,10 @@ def _loss_free(size: SizeFinding) -> str:
         if goal.outcome == "below" and goal.upper is not None:
             return f"{what} frames are lost even at {frames(goal.upper.offered.pps)} per second."
         return f"{what} no rate is reported, for the reason below."
-    share = "" if size.line_rate is None else f", {percent(goal.rate.pps / size.line_rate.pps)} of line rate"
+    fraction = "" if size.line_rate is None else f", {percent(goal.rate.pps / size.line_rate.pps)} of line rate"
     if goal.outcome == "line_rate":
-        share = ": line rate"
-    return f"{what} {frames(goal.rate.pps)} per second {how}{share}."
+        fraction = ": line rate"
+    return f"{what} {frames(goal.rate.pps)} per second {how}{fraction}."
 
 
 def _refused(result: DeviceResult) -> str:
@@ -104,4 +105,4 @@ def _refused(result: DeviceResult) -> str:
             f"<li><b>{escape(', '.join(where))}</b>: {escape(told)}"
             f' <span class="soft">({escape(refusal.code)})</span>.{remedy}</li>'
         )
-    return f'<div class="refused"><h3>What was refused, and why</h3><ul>{"".join(lines)}</ul></div>'
+    return f'<div class="refused"><h3>Refused, with the reason</h3><ul>{"".join(lines)}</ul></div>'

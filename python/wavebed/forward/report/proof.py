@@ -1,11 +1,11 @@
-"""Why the figures may be believed: sizes seen at the receiving port, books, the tester's ceiling, offload settings."""
+"""Evidence for the figures: sizes at the receiving port, frame accounting, the tester's ceiling, offload settings."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.checks import CEILING_SHARE
+from wavebed.forward.checks import CEILING_FRACTION
 from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE
 from wavebed.forward.report.words import cell, code, frames, percent, section, table
 from wavebed.forward.verdicts import sizes_text
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["highest_rate", "proof_section"]
 
 MOST_SIZES = 40
-"""So many sizes of a histogram are shown; a flood of foreign sizes would fill the page."""
+"""A histogram shows at most so many sizes; a flood of foreign sizes would fill the page."""
 
 
 def proof_section(result: DeviceResult) -> str:
     """Return the section."""
     return section(
-        "proof", "Proof", _sizes_seen(result), _books(result), _ceilings(result), _back_ends(result), _offloads(result)
+        "proof",
+        "Proof",
+        _sizes_seen(result),
+        _counters(result),
+        _ceilings(result),
+        _back_ends(result),
+        _offloads(result),
     )
 
 
@@ -43,7 +49,7 @@ def _named(names: dict[tuple[int, ...], str], sizes: tuple[int, ...]) -> str:
 def _groups(trials: Iterable[Trial]) -> dict[tuple[tuple[int, ...], str], list[Trial]]:
     """Return the trials by sizes and verdict, in order of size."""
     groups: dict[tuple[tuple[int, ...], str], list[Trial]] = {}
-    for trial in sorted(trials, key=lambda trial: (len(trial.sizes_bytes), trial.sizes_bytes, trial.verdict)):
+    for trial in sorted(trials, key=lambda trial: (len(trial.sizes_bytes), trial.sizes_bytes, bool(trial.refusals))):
         groups.setdefault((trial.sizes_bytes, trial.verdict), []).append(trial)
     return groups
 
@@ -54,7 +60,7 @@ def _sizes_seen(result: DeviceResult) -> str:
     for (sizes, verdict), trials in _groups(result.trials).items():
         seen: dict[int, int] = {}
         for trial in trials:
-            for size, count in trial.books.sizes.items() if trial.books is not None else ():
+            for size, count in trial.counters.sizes.items() if trial.counters is not None else ():
                 seen[size] = seen.get(size, 0) + count
         total, most = sum(seen.values()), max(seen.values(), default=0)
         sent = f"<th scope=row>{escape(_named(names, sizes))}</th>{cell(verdict, kind='word ' + verdict)}"
@@ -72,22 +78,20 @@ def _sizes_seen(result: DeviceResult) -> str:
         f" size. Some frames of each size are in {code(f'{RAW_FOLDER}/{SAMPLE_FILE}')}, without FCS (64 B shows as 60)"
         f": {code(f'tshark -r {RAW_FOLDER}/{SAMPLE_FILE} -T fields -e frame.len')}.</p>"
     )
-    head = ["sent", "trials", "seen", "frames", "share", ""]
+    head = ["sent", "trials", "seen", "frames", "fraction", ""]
     return f"<h3>Frame sizes seen at the receiving port</h3>{note}{table('Frame sizes seen', head, rows, 'seen', [1])}"
 
 
-def _books(result: DeviceResult) -> str:
-    """Return what was sent, received and lost, and what both interfaces counted."""
+def _counters(result: DeviceResult) -> str:
+    """Return the frames sent, received and lost, and the counters of both interfaces."""
     names = _names(result)
     rows, open_trials = [], 0
     for (sizes, verdict), trials in _groups(result.trials).items():
         sent, received, lost = (sum(getattr(trial, key) for trial in trials) for key in ("sent", "received", "lost"))
-        open_trials += sum(
-            trial.verdict == "measured" and trial.sent != trial.received + trial.lost for trial in trials
-        )
+        open_trials += sum(not trial.refusals and trial.sent != trial.received + trial.lost for trial in trials)
         other = _sum(
-            None if (books := trial.books) is None else books.duplicates + books.stale + books.other_trial
-            + books.damaged + books.foreign
+            None if (one := trial.counters) is None
+            else one.duplicates + one.stale + one.other_trial + one.damaged + one.foreign
             for trial in trials
         )  # fmt: skip
         left = _sum(None if trial.tx is None else trial.tx.tx_packets for trial in trials)
@@ -121,11 +125,11 @@ def _books(result: DeviceResult) -> str:
     )
     note = (
         f'<p class="soft">{told} Received are frames of the trial, each once. Other frames are duplicates, frames of'
-        " trials before, damaged ones, and foreign ones such as ARP. What a virtual device's queue has no room for is"
-        " dropped at the sending interface: it was offered, and is lost (AF_XDP tries again, and each try counts)."
-        " Interfaces also count what a kernel sends and receives by itself.</p>"
+        " trials before, damaged ones, and foreign ones such as ARP. A virtual device drops frames at the"
+        " sending interface when its queue is full: they were offered, and are lost (each try of AF_XDP counts)."
+        " Interfaces also count the kernel's own packets.</p>"
     )
-    return f"<h3>Books</h3>{note}{table('Books', head, rows, 'books', [1])}"
+    return f"<h3>Frame accounting</h3>{note}{table('Frame accounting', head, rows, 'accounting', [1])}"
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
@@ -146,20 +150,21 @@ def _ceilings(result: DeviceResult) -> str:
     rows = []
     for size in result.sizes:
         highest = highest_rate(result, size)
-        share = None if highest is None or not size.ceiling.pps else highest / size.ceiling.pps
-        bar = "" if share is None else f'<i class="amount t0" style="width:{min(100 * share, 100):.2f}%"></i>'
-        limit = f'<i class="limit" style="left:{100 * CEILING_SHARE:g}%"></i>'
-        shown = percent(share) if share is not None else "refused"
+        fraction = None if highest is None or not size.ceiling.pps else highest / size.ceiling.pps
+        bar = "" if fraction is None else f'<i class="amount t0" style="width:{min(100 * fraction, 100):.2f}%"></i>'
+        limit = f'<i class="limit" style="left:{100 * CEILING_FRACTION:g}%"></i>'
+        shown = percent(fraction) if fraction is not None else "refused"
+        kind = "refused" if fraction is None or fraction > CEILING_FRACTION else ""
         rows.append(
             f"<tr><th scope=row>{escape(sizes_text(size.name))}</th>{cell(frames(size.ceiling.pps))}"
-            f"{cell(frames(highest))}{cell(shown, kind='refused' if share is None or share > CEILING_SHARE else '')}"
+            f"{cell(frames(highest))}{cell(shown, kind=kind)}"
             f"<td class=bars>{bar}{limit}</td></tr>"
         )
     if not rows:
         return ""
     note = (
         '<p class="soft">How fast the tester is by itself, without a device, and the highest rate reported. A rate'
-        f" above {percent(CEILING_SHARE)} of the ceiling (the mark) would be the tester's, not the device's, and is"
+        f" above {percent(CEILING_FRACTION)} of the ceiling (the mark) would be the tester's, not the device's, and is"
         " refused.</p>"
     )
     head = ["frame size", "tester's ceiling, pps", "highest result, pps", "of the ceiling", ""]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.forward.checks import CEILING_SHARE
+from wavebed.forward.checks import CEILING_FRACTION
 from wavebed.forward.report.chart import Axis, Chart, Line, logarithmic
 from wavebed.forward.report.words import (
     GOAL_NAMES,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["rates_section", "size_axis"]
 
 _STYLES = {"pdr": "t2", "ndr": "t0", "rfc2544": "t1 d1"}
-"""In the order in which they are drawn: they often lie on each other."""
+"""Drawn in this order: they often lie on each other."""
 _NO_CEILING = "ink d2"
 
 
@@ -46,8 +46,8 @@ def rates_section(result: DeviceResult) -> str:
     goals = [goal.name for goal in result.settings.goals if result.sizes]
     words = "".join(f"{GOAL_WORDS[name]}; " for name in goals)
     told = (
-        f'<p class="soft">Frames per second. {escape(words)}overload: what gets through when line rate, or all that the'
-        " tester has, is offered.</p>"
+        f'<p class="soft">Frames per second. {escape(words)}overload: the rate that is forwarded when line rate, or'
+        " all that the tester can, is offered.</p>"
     )
     parts = (told, _table(rows, goals), _chart(result), _units(rows, goals))
     return section("results", "Rates by frame size", *parts)
@@ -127,7 +127,7 @@ def _units(rows: Sequence[_Row], goals: Sequence[str]) -> str:
 
 
 def _entries(row: _Row, goals: Sequence[str]) -> list[tuple[str, Rates, str]]:
-    """Return what is known of a size: its name, the rate, and between what it lies."""
+    """Return the figures of a size: name, rate and bounds."""
     entries: list[tuple[str, Rates, str]] = []
     if row.line is not None:
         entries.append(("line rate", row.line, "by arithmetic"))
@@ -160,7 +160,7 @@ def _unit_rows(name: str, entries: Sequence[tuple[str, Rates, str]]) -> list[str
 
 
 def _chart(result: DeviceResult) -> str:
-    """Return rate by frame size, both logarithmic: line rate falls straight, what limits packets is level."""
+    """Return rate by frame size, both logarithmic: line rate falls straight, a limit of packets is level."""
     sizes = sorted((size for size in result.sizes if len(size.sizes_bytes) == 1), key=lambda size: size.sizes_bytes)
     if len(sizes) < 2:
         return ""
@@ -168,7 +168,7 @@ def _chart(result: DeviceResult) -> str:
     if all(size.line_rate is not None for size in sizes):
         points = [(float(size.sizes_bytes[0]), size.line_rate.pps) for size in sizes if size.line_rate is not None]
         lines.append(_line("line rate", "capacity band", points, marks=False))
-    points = [(float(size.sizes_bytes[0]), CEILING_SHARE * size.ceiling.pps) for size in sizes]
+    points = [(float(size.sizes_bytes[0]), CEILING_FRACTION * size.ceiling.pps) for size in sizes]
     lines.append(_line("90 % of the tester's ceiling", _NO_CEILING, points, marks=False))
     for name, style in _STYLES.items():
         found = [(float(size.sizes_bytes[0]), size.goal(name)) for size in sizes]

@@ -1,4 +1,4 @@
-"""What was planned and what it took, every trial, and all that is needed to run the test again."""
+"""Planned and actual time, every trial, and all that is needed to run the test again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_section", "repeat_section", "trials_section"]
 
 _HEAD = (
-    "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "share lost", "took, s", "dupl.",
+    "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "fraction lost", "took, s", "dupl.",
     "reord.", "foreign", "median, µs", "99th, µs", "busiest core", "verdict",
 )  # fmt: skip
 
@@ -55,8 +55,8 @@ def trials_section(result: DeviceResult, most: int) -> str:
     shown = result.trials[:most]
     names = {size.sizes_bytes: sizes_text(size.name) for size in result.sizes}
     rows = [_row(place, trial, names) for place, trial in enumerate(shown)]
-    refused = sum(trial.verdict == "refused" for trial in result.trials)
-    told = f"{len(result.trials)} trials, {refused} refused."
+    refused = sum(bool(trial.refusals) for trial in result.trials)
+    told = f"{len(result.trials)} trials, {refused} invalid."
     if len(shown) < len(result.trials):
         told += f" The first {len(shown)} are shown; all are in series/trials.parquet."
     body = f"<details><summary>Every trial</summary>{table('Every trial', _HEAD, rows, 'every', [1, 15])}</details>"
@@ -64,7 +64,7 @@ def trials_section(result: DeviceResult, most: int) -> str:
 
 
 def _row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> str:
-    books, latency = trial.books, None if trial.books is None else trial.books.latency
+    counters, latency = trial.counters, None if trial.counters is None else trial.counters.latency
     size = names.get(trial.sizes_bytes) or "/".join(map(str, trial.sizes_bytes[:4])) + " B"
     cells = (
         size,
@@ -74,7 +74,7 @@ def _row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> str:
         frames(trial.lost),
         percent(trial.loss_ratio),
         f"{trial.took_s:.3g}",
-        *(frames(None if books is None else count(books)) for count in _COUNTS),
+        *(frames(None if counters is None else count(counters)) for count in _COUNTS),
         us(None if latency is None else latency.p50_s),
         us(None if latency is None else latency.p99_s),
         percent(trial.cpu.get("busy_max")),

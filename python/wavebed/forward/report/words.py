@@ -1,4 +1,4 @@
-"""How numbers of a forwarding test are written, and small pieces of HTML that its sections share."""
+"""Numbers of a forwarding test as text, and small pieces of HTML that its sections share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 GOAL_NAMES = {"rfc2544": "RFC 2544", "ndr": "NDR", "pdr": "PDR"}
-"""How the goals are called where there is little room."""
+"""Short names of the goals."""
 GOAL_WORDS = {
     "rfc2544": "RFC 2544 throughput: no frame lost in a long trial",
     "ndr": "NDR, non-drop rate: no frame lost in most of many short trials",
@@ -60,7 +60,7 @@ def mbps(value: float | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Write a share, with its sign; one that is not 0 never as 0."""
+    """Write a fraction in percent; one that is not 0 never as 0."""
     if ratio is None:
         return MISSING
     return "0 %" if ratio == 0 else f"{100 * ratio:.3g} %"
@@ -80,7 +80,7 @@ def bounds(interval: Interval, scale: float = 1.0, *, whole: bool = False) -> st
 
 
 def goal_text(finding: GoalFinding | None) -> tuple[str, str]:
-    """Return what a cell says of a goal: the rate in pps or a word, and the remark below it."""
+    """Return the cell of a goal: the rate in pps or a word, and the remark below it."""
     if finding is None:
         return MISSING, ""
     lower, upper = finding.lower, finding.upper

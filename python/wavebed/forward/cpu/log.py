@@ -1,4 +1,4 @@
-"""Keep what was seen of the device's processor in each trial, without ending a test for it."""
+"""The log of the device's processor in each trial; its failures do not end a test."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from wavebed.forward.cpu import CpuMeter, CpuUse
     from wavebed.forward.model import Trial
 
-__all__ = ["CpuBook"]
+__all__ = ["CpuLog"]
 
 WARM_UP = "warm-up"
 GIVE_UP = 3
 """After so many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""
 FLAG_AFTER_S = 1.0
-"""In a shorter trial a share from ticks is too rough to say that work is missing."""
+"""In a shorter trial a load from ticks is too rough to say that work is missing."""
 
 
-class CpuBook:
-    """What the tester asks for a trial's shares, kept for the record.
+class CpuLog:
+    """Reads the processor's load in each trial, and keeps it for the record.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class CpuBook:
         self._began = True
 
     def stop(self) -> dict[str, float]:
-        """End, and return the shares that are known; nothing if the source could not be read."""
+        """End, and return the loads that are known; nothing if the source could not be read."""
         if not self._began:
             return {}
         try:
@@ -83,7 +83,7 @@ class CpuBook:
         self._failed, self._in_a_row, self._why = self._failed + 1, self._in_a_row + 1, str(error)
 
     def hear(self, trial: Trial) -> None:
-        """Keep what was seen in a trial, and compare it with the frames that were forwarded."""
+        """Keep the load in a trial, and compare it with the frames that were forwarded."""
         use, self._last = self._last, None
         if use is None or trial.purpose == WARM_UP:
             return
@@ -98,14 +98,14 @@ class CpuBook:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What to keep in mind of all trials, a line each."""
+        """The doubts about all trials, a line each."""
         told = []
         if self._flag:
             told.append(self._flag)
         if self._looked and median(self._looked) < SURE_S:
             told.append(
-                f"processor shares are of trials of {median(self._looked):.1f} s (median): most kernels count in ticks,"
-                f" and a share to quote needs {SURE_S:.0f} s (--thorough)"
+                f"processor loads are of trials of {median(self._looked):.1f} s (median): most kernels count in ticks,"
+                f" and a load to quote needs {SURE_S:.0f} s (--thorough)"
             )
         told += [f"processor, in {count} of {len(self._looked)} trials: {text}" for text, count in self._doubts.items()]
         if self._dropped:

@@ -1,4 +1,4 @@
-"""The cell: namespaces of our own, made by ``wavebed-core cell``, of which nothing is left afterwards."""
+"""The sandbox: namespaces that ``wavebed-core sandbox`` makes, and that end with it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["enter", "inside", "pin"]
 
 PIN_VARIABLE = "WAVEBED_PIN"
-"""Set by ``wavebed-core cell``: the descriptor on which the outside is asked to place kernel threads."""
+"""Set by ``wavebed-core sandbox``: the descriptor on which the outside is asked to place kernel threads."""
 
 PIN_WITHIN_S = 5.0
 ANSWER_BYTES = 4096
 
 
 def inside() -> bool:
-    """Return whether this process runs in a cell."""
+    """Return whether this process runs in a sandbox."""
     return PIN_VARIABLE in os.environ
 
 
 def enter(argv: Sequence[str]) -> None:
-    """Start the present command again inside a cell, unless it runs in one.
+    """Start the present command again inside a sandbox, unless it runs in one.
 
-    The process becomes the cell's front and ends with the command's status: this returns only inside.
+    The process becomes the front of the sandbox and ends with the command's status: this returns only inside.
 
     Parameters
     ----------
     argv : sequence of str
-        What follows ``wavebed`` on the command line.
+        The words after ``wavebed`` on the command line.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def enter(argv: Sequence[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     # -P: no module of the working folder takes the place of an installed one.
-    os.execv(core, [core, "cell", "--", sys.executable, "-P", "-m", "wavebed", *argv])  # noqa: S606 - no shell is wanted
+    os.execv(core, [core, "sandbox", "--", sys.executable, "-P", "-m", "wavebed", *argv])  # noqa: S606 - no shell is wanted
 
 
 def pin(napi: int, core: int, fifo: int = 0) -> None:
@@ -67,11 +67,11 @@ def pin(napi: int, core: int, fifo: int = 0) -> None:
     Raises
     ------
     MachineError
-        If this is no cell, or the outside refuses.
+        If this is no sandbox, or the outside refuses.
     """
     number = os.environ.get(PIN_VARIABLE, "")
     if not number.isdecimal():
-        raise MachineError("kernel threads can be placed from inside a cell only")
+        raise MachineError("kernel threads can be placed from inside a sandbox only")
     request = json.dumps({"napi": napi, "core": core, "fifo": fifo})
     try:
         with socket.socket(fileno=os.dup(int(number))) as stream:
@@ -79,7 +79,7 @@ def pin(napi: int, core: int, fifo: int = 0) -> None:
             stream.sendall(request.encode() + b"\n")
             answer = json.loads(_line(stream))
     except (OSError, ValueError) as error:
-        raise MachineError(f"the outside of the cell does not place threads: {error}") from None
+        raise MachineError(f"the outside of the sandbox does not place threads: {error}") from None
     if "error" in answer:
         raise MachineError(str(answer["error"]))
 

@@ -1,4 +1,4 @@
-"""The cell: what passes through it, and that nothing is left of it whichever way it ends."""
+"""The sandbox: what passes through it, and that nothing is left of it whichever way it ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError
-from wavebed.forward import cell
+from wavebed.forward import sandbox
 
 WITHIN_S = 20.0
 """Longer than any of this takes on a slow machine: what hangs fails."""
 
-BUSY = "ip netns add inner; ip link add wbcell type dummy; (trap '' INT TERM HUP; sleep 300) & echo ready; "
+BUSY = "ip netns add inner; ip link add wbsandbox type dummy; (trap '' INT TERM HUP; sleep 300) & echo ready; "
 
 TERMINAL = """
 import os, sys
@@ -42,13 +42,14 @@ print('seen', len(seen), flush=True)
 
 PLACING = """
 import subprocess, sys
-from wavebed.forward.cell import pin
-from wavebed.forward.features import set_features
+from wavebed.forward.sandbox import pin
+from wavebed.forward.port import Port
 from wavebed.forward.napi import napi_instances
 for command in ('add wba type veth peer name wbb', 'set wba up', 'set wbb up'):
     subprocess.run(['ip', 'link', *command.split()], check=True)
 assert napi_instances('wba') == []
-set_features('wba', {'rx-gro': True})
+with Port.local('wba') as port:
+    assert port.set_offload('rx-gro', on=True)
 open('/sys/class/net/wba/threaded', 'w').write('1')
 (number,) = napi_instances('wba')
 pin(number, int(sys.argv[1]))
@@ -59,12 +60,17 @@ input()
 
 def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [find_core(), "cell", "--", *command], input=text, capture_output=True, text=True, timeout=WITHIN_S, check=False
+        [find_core(), "sandbox", "--", *command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
     )
 
 
 def start(script: str, **options: bool) -> subprocess.Popen[str]:
-    command = [find_core(), "cell", "--", "sh", "-c", script]
+    command = [find_core(), "sandbox", "--", "sh", "-c", script]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
@@ -124,7 +130,7 @@ def test_exit_status_and_standard_streams_pass_through() -> None:
 
 
 def test_the_working_folder_stays(tmp_path: Path) -> None:
-    command = [find_core(), "cell", "--", "pwd"]
+    command = [find_core(), "sandbox", "--", "pwd"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=True)
     assert Path(done.stdout.strip()) == tmp_path
 
@@ -192,7 +198,7 @@ def test_a_signal_to_the_front_reaches_the_command(number: signal.Signals) -> No
 
 def test_ctrl_c_in_a_terminal_reaches_the_command_once() -> None:
     ours, theirs = os.openpty()
-    command = [sys.executable, "-c", TERMINAL, find_core(), "cell", "--", sys.executable, "-c", COUNTING]
+    command = [sys.executable, "-c", TERMINAL, find_core(), "sandbox", "--", sys.executable, "-c", COUNTING]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     text = b""
@@ -215,7 +221,7 @@ def test_without_root_a_cell_is_made_in_a_user_namespace_or_the_refusal_is_one_l
     core.write_bytes(Path(find_core()).read_bytes())
     core.chmod(0o755)
     try:
-        command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(core), "cell", "--"]
+        command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(core), "sandbox", "--"]
         done = subprocess.run(
             [*command, "sh", "-c", "ip netns add inner && ip netns"],
             cwd="/", capture_output=True, text=True, timeout=WITHIN_S, check=False,
@@ -228,7 +234,7 @@ def test_without_root_a_cell_is_made_in_a_user_namespace_or_the_refusal_is_one_l
         assert (done.returncode, done.stdout) == (0, "inner\n")
 
 
-def in_cell(statements: str) -> list[str]:
+def in_sandbox(statements: str) -> list[str]:
     """Run Python inside and return the lines that it prints."""
     done = run(sys.executable, "-c", statements)
     assert done.returncode == 0, done.stderr
@@ -236,8 +242,8 @@ def in_cell(statements: str) -> list[str]:
 
 
 def test_only_threads_that_poll_an_interface_are_placed() -> None:
-    (line,) = in_cell(
-        "from wavebed.forward.cell import pin\n"
+    (line,) = in_sandbox(
+        "from wavebed.forward.sandbox import pin\n"
         "from wavebed.errors import MachineError\n"
         "try: pin(1, 0)\n"
         "except MachineError as error: print(error)\n"
@@ -247,7 +253,7 @@ def test_only_threads_that_poll_an_interface_are_placed() -> None:
 
 def test_the_thread_that_polls_an_interface_is_kept_on_a_processor() -> None:
     core = max(os.sched_getaffinity(0))
-    command = [find_core(), "cell", "--", sys.executable, "-c", PLACING, str(core)]
+    command = [find_core(), "sandbox", "--", sys.executable, "-c", PLACING, str(core)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     number = process.stdout.readline().strip()
@@ -263,21 +269,21 @@ def test_the_thread_that_polls_an_interface_is_kept_on_a_processor() -> None:
 
 
 def test_a_command_enters_the_cell_once() -> None:
-    (first, second) = in_cell(
-        "from wavebed.forward import cell\ncell.enter(['forward'])\nprint(cell.inside())\nprint('still here')"
+    (first, second) = in_sandbox(
+        "from wavebed.forward import sandbox\nsandbox.enter(['forward'])\nprint(sandbox.inside())\nprint('still here')"
     )
     assert (first, second) == ("True", "still here")
 
 
 def test_outside_threads_cannot_be_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WAVEBED_PIN", raising=False)
-    assert not cell.inside()
-    with pytest.raises(MachineError, match="inside a cell only"):
-        cell.pin(1, 0)
+    assert not sandbox.inside()
+    with pytest.raises(MachineError, match="inside a sandbox only"):
+        sandbox.pin(1, 0)
 
 
 def test_entering_starts_the_same_command_inside(tmp_path: Path) -> None:
-    statements = "from wavebed.forward import cell; cell.enter(['--version'])"
+    statements = "from wavebed.forward import sandbox; sandbox.enter(['--version'])"
     environment = {key: value for key, value in os.environ.items() if key != "WAVEBED_PIN"}
     done = subprocess.run(
         [sys.executable, "-c", statements],

@@ -1,7 +1,7 @@
-//! `wavebed-core cell -- COMMAND…`: a command in namespaces of its own, of which nothing is left when either end dies.
+//! `wavebed-core sandbox -- COMMAND…`: a command in namespaces of its own, of which nothing is left when either end dies.
 //!
 //! The front stays outside, in the machine's namespaces: it passes on signals, places kernel threads on processors for those
-//! inside, and ends with the command's status. Its child is process 1 of the cell. The command stays in the front's process
+//! inside, and ends with the command's status. Its child is process 1 of the sandbox. The command stays in the front's process
 //! group, so that a terminal treats both as one.
 
 mod pin;
@@ -33,10 +33,10 @@ const PASSED_ON: [i32; 6] = [
     signals::USR2,
 ];
 
-/// Runs `command` in a cell and returns its exit status.
+/// Runs `command` in a sandbox and returns its exit status.
 ///
 /// # Errors
-/// The machine cannot make a cell, or the command cannot be run.
+/// The machine cannot make a sandbox, or the command cannot be run.
 pub fn run(command: &[String]) -> Result<i32, Problem> {
     let (user, group) = namespace::effective_user();
     let (init_end, front_end) = unix::message_pair()?;
@@ -134,7 +134,7 @@ impl Front {
         match process::wait_for(self.init_pid) {
             Ok(ChildState::Exited(code)) => code,
             Ok(_) => {
-                say("the cell was killed");
+                say("the sandbox was killed");
                 FAILED
             }
             Err(_) => FAILED,
@@ -186,7 +186,7 @@ fn live(
     }
 }
 
-/// Takes leave of every child that ended, orphans too. Returns the command's status if it is among them.
+/// Reaps every child that ended, orphans too. Returns the command's status if it is among them.
 fn reap(signals: &Signals, command: i32) -> Option<i32> {
     while signals.next().is_some() {}
     while let News::Of(pid, fate) = process::news_of_children() {
@@ -197,7 +197,7 @@ fn reap(signals: &Signals, command: i32) -> Option<i32> {
     None
 }
 
-/// Makes the mounts of the cell and its loopback.
+/// Makes the mounts of the sandbox and its loopback.
 fn furnish() -> Result<(), Problem> {
     mount::make_private().map_err(|error| Problem::no_rights(&error))?;
     // Refused in some containers without root; programs then see the processes and settings of outside.

@@ -1,4 +1,4 @@
-//! Places kernel threads on processors for those inside a cell, who cannot see them: one JSON object a line, one answer each.
+//! Places kernel threads on processors for processes in the sandbox, which cannot see them: one JSON object a line, one answer each.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

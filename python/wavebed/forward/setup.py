@@ -1,4 +1,4 @@
-"""The bench: a device between two cables, in network namespaces, with a processor for each of tester and device.
+"""The emulated test setup: a device between two cables, in network namespaces; tester and device have a processor each.
 
 ::
 
@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cell import inside, pin
-from wavebed.forward.features import is_segmentation, read_features, set_features
 from wavebed.forward.namespaces import within
 from wavebed.forward.napi import napi_instances
+from wavebed.forward.port import Port
+from wavebed.forward.sandbox import inside, pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from io import FileIO
     from types import TracebackType
 
-__all__ = ["Bench", "BenchPort"]
+__all__ = ["EmulatedSetup", "SetupPort"]
 
 NAMESPACES = ("tx", "dut", "rx")
 DEVICE_FIFO = 40
@@ -43,7 +43,7 @@ FIRST = -20
 """Niceness of a device that is a process. SCHED_FIFO is nothing for one that never rests: the kernel stops it for 50 ms
 in each second."""
 LATENCY_DEVICE = "/dev/cpu_dma_latency"
-"""How long a processor may take to wake up, in microseconds, as long as somebody holds it open (PM QoS)."""
+"""While it is open, a processor takes at most so many microseconds to wake up (PM QoS)."""
 RUN_WITHIN_S = 20.0
 END_GRACE_S = 2.0
 HOUR_MS = "3600000"
@@ -61,15 +61,15 @@ QUIET_V6 = {
 
 
 @dataclass(frozen=True, slots=True)
-class BenchPort:
+class SetupPort:
     """One end of a cable."""
 
     namespace: str
     interface: str
 
 
-class Bench:
-    """Two cables and a namespace for the device between them. Use it with ``with``, inside a cell.
+class EmulatedSetup:
+    """Two cables and a namespace for the device between them. Use it with ``with``, inside a sandbox.
 
     Parameters
     ----------
@@ -81,20 +81,20 @@ class Bench:
     Attributes
     ----------
     doubts : list of str
-        What could not be arranged as it should be, one line each.
+        Shortcomings of the setup, one line each.
     tester_core, device_core : int or None
         Their processors; ``None`` where there is only one for both.
 
     Raises
     ------
     MachineError
-        If this is no cell, or a program is missing.
+        If this is no sandbox, or a program is missing.
     """
 
-    tx = BenchPort("tx", "tx0")
-    rx = BenchPort("rx", "rx0")
-    device_in = BenchPort("dut", "in0")
-    device_out = BenchPort("dut", "out0")
+    tx = SetupPort("tx", "tx0")
+    rx = SetupPort("rx", "rx0")
+    device_in = SetupPort("dut", "in0")
+    device_out = SetupPort("dut", "out0")
     ports = (tx, rx, device_in, device_out)
 
     def __init__(self, *, keep_offloads: bool = False, mtu: int = 1500) -> None:
@@ -110,7 +110,7 @@ class Bench:
     def __enter__(self) -> Self:
         """Make it."""
         if not inside():
-            raise MachineError("a bench is made inside a cell only: start with wavebed-core cell")
+            raise MachineError("a test setup is made inside a sandbox only: start with wavebed-core sandbox")
         self._choose_cores(sorted(os.sched_getaffinity(0)))
         try:
             self._stay_awake()
@@ -141,7 +141,7 @@ class Bench:
     def _stay_awake(self) -> None:
         """Let idle processors poll: where they sleep, a frame waits up to 0.1 ms for its device to wake up."""
         try:
-            self._awake = open(LATENCY_DEVICE, "wb", buffering=0)  # noqa: PTH123, SIM115 - held until the bench is removed
+            self._awake = open(LATENCY_DEVICE, "wb", buffering=0)  # noqa: PTH123, SIM115 - held until the setup is removed
             self._awake.write(struct.pack("=i", 0))
         except OSError as error:
             self.doubts.append(f"idle processors sleep, which shows in latency: {LATENCY_DEVICE}: {error.strerror}")
@@ -168,18 +168,17 @@ class Bench:
             self.batch([f"link set dev {interface} up" for interface in own], name)
         self.place_threads()
 
-    def _set_features(self, port: BenchPort) -> None:
-        with within(port.namespace):
+    def _set_features(self, port: SetupPort) -> None:
+        with Port.local(port.interface, netns=port.namespace) as own:
+            offloads = own.describe().offloads
             # Without GRO or a program a veth port has no NAPI, and frames from a BPF program are not delivered.
             wanted = {"rx-gro": True}
             if not self.keep_offloads:
-                wanted |= dict.fromkeys(filter(is_segmentation, read_features(port.interface)), False)
-            now = set_features(port.interface, wanted)
-        still = [name for name, on in wanted.items() if now.get(name, on) != on]
+                wanted |= dict.fromkeys(filter(_is_segmentation, offloads), False)
+            still = [name for name, on in wanted.items() if offloads[name] != on and own.set_offload(name, on=on) != on]
         if still:
-            self.doubts.append(
-                f"{port.interface}: cannot be switched {'on' if wanted[still[0]] else 'off'}: {still[0]}"
-            )
+            state = "on" if wanted[still[0]] else "off"
+            self.doubts.append(f"{port.interface}: cannot be switched {state}: {still[0]}")
 
     def place_threads(self) -> None:
         """Give the device's ports kernel threads on its processor. Again after a port was down: it gets new ones."""
@@ -224,7 +223,7 @@ class Bench:
         return ["ip", "netns", "exec", namespace, *pinned, *argv]
 
     def start(self, namespace: str, argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]:
-        """Start a device's program: it runs until its standard input ends, or the bench is removed."""
+        """Start a device's program: it runs until its standard input ends, or the setup is removed."""
         program = subprocess.Popen(
             self.argv(namespace, argv, core),
             stdin=subprocess.PIPE,
@@ -262,27 +261,23 @@ class Bench:
                 except OSError as error:
                     raise WavebedError(f"{namespace}: {key}: {error.strerror}") from None
 
-    def mac(self, port: BenchPort) -> str:
+    def mac(self, port: SetupPort) -> str:
         """Return a port's MAC address."""
         return str(self._link(port)["address"])
 
     def receiver_overruns(self) -> int:
-        """Return how many frames found the ring of the tester's receiving port full since the bench was made.
+        """Return how many frames found the ring of the tester's receiving port full since the setup was made.
 
         They left the device and were lost by the tester: a trial in which this rises tells nothing about the device.
         """
         return self._counter(self.device_out, "tx", "dropped")
 
-    def device_overruns(self) -> int:
-        """Return how many frames found the ring of the device's port full: the loss of a device that is too slow."""
-        return self._counter(self.device_in, "rx", "dropped")
-
-    def _counter(self, port: BenchPort, direction: str, name: str) -> int:
+    def _counter(self, port: SetupPort, direction: str, name: str) -> int:
         counters = self._link(port, "-s")["stats64"]
         assert isinstance(counters, dict), "counters have a table for each direction"
         return int(counters[direction][name])
 
-    def _link(self, port: BenchPort, *options: str) -> dict[str, object]:
+    def _link(self, port: SetupPort, *options: str) -> dict[str, object]:
         command = ["ip", "-n", port.namespace, "-j", *options, "link", "show", "dev", port.interface]
         found: list[dict[str, object]] = json.loads(_run(command, None, "ip"))
         return found[0]
@@ -294,8 +289,13 @@ class Bench:
         if self._awake is not None:
             self._awake.close()
         for name in NAMESPACES:
-            # One that was not made is no failure, and the cell takes the rest along.
+            # One that was not made is no failure, and the sandbox removes the rest.
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=RUN_WITHIN_S)
+
+
+def _is_segmentation(feature: str) -> bool:
+    """Return whether a feature lets super-packets leave the stack, to be cut by the interface or not at all."""
+    return feature.startswith("tx-") and (feature.endswith("-segmentation") or feature == "tx-gso-list")
 
 
 def _threads_beside(core: int) -> set[int]:
@@ -310,7 +310,7 @@ def _threads_beside(core: int) -> set[int]:
 
 
 def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
-    """Return what holds in a namespace before its interfaces are made."""
+    """Return the settings of a namespace before its interfaces are made."""
     settings = {
         "net.ipv4.conf.all.rp_filter": "0",
         "net.ipv4.conf.default.rp_filter": "0",
@@ -325,13 +325,13 @@ def _settings(has_v6: bool, *, forwards: bool) -> dict[str, str]:
 
 
 def _forwarding(has_v6: bool, interfaces: Sequence[str]) -> dict[str, str]:
-    """Return what makes a router of a namespace that has its interfaces."""
+    """Return the settings that make a router of a namespace with its interfaces."""
     settings = {"net.ipv4.ip_forward": "1"}
     if has_v6:
         settings["net.ipv6.conf.all.forwarding"] = "1"
     for family in ("ipv4", "ipv6") if has_v6 else ("ipv4",):
         for interface in interfaces:
-            # What was learned stays known during a test: asking again is no part of it.
+            # Neighbours stay known during a test: asking again is no part of it.
             settings[f"net.{family}.neigh.{interface}.base_reachable_time_ms"] = HOUR_MS
     return settings
 
