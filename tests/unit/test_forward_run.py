@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports
-from tests.forked import forked
 from msgspec.structs import replace
+from tests.forked import forked
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
