@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord, WorkloadRecord
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.workload.model import Workload
 
 PATH = '[path]\nrate = "50mbit"\ndelay = "5ms"\n'
@@ -55,16 +55,16 @@ class Trial:
     def start(self, *_: object) -> Lab:
         return self.lab
 
-    def run(self, look: Callable[[Lab, Sequence[Act]], None] = lambda *_: None) -> TrialRecord:
+    def run(self, look: Callable[[Lab, Sequence[RunningWorkload]], None] = lambda *_: None) -> TrialRecord:
         scenario = self.folder / "s.toml"
         scenario.write_text(PATH + self.text)
         plan = read_plan(scenario, only=self.only)
-        (slot,) = ordered(plan.arms, 1, 1)
+        (slot,) = ordered(plan.treatments, 1, 1)
         partial = self.folder / "trial"
         partial.mkdir()
         with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
             if self.workloads:
-                slot = replace(slot, arm=replace(slot.arm, workloads=self.workloads))
+                slot = replace(slot, treatment=replace(slot.treatment, workloads=self.workloads))
             return run_trial(slot, resolved, partial, look, start=self.start)
 
 

@@ -59,7 +59,7 @@ def resolved(plan: Plan, folder: Path | None) -> list[TrialSpec]:
     """Return the specifications of all trials, in their order."""
     found = []
     with closing(Resolver(plan, folder)) as resolver:
-        for slot in ordered(plan.arms, plan.trials, plan.seed):
+        for slot in ordered(plan.treatments, plan.trials, plan.seed):
             with resolver.resolved(slot) as each:
                 found.append(each.spec)
     return found
@@ -102,7 +102,7 @@ def test_a_trace_that_changes_during_a_run_ends_it(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text('[path]\ntrace = "walk.csv"\nqueue = "droptail:100p"\n[[workload]]\nkind = "download"\n')
     plan = read_plan(file, trials=2)
-    first, second = ordered(plan.arms, plan.trials, plan.seed)
+    first, second = ordered(plan.treatments, plan.trials, plan.seed)
     with closing(Resolver(plan, None)) as resolver:
         with resolver.resolved(first):
             pass

@@ -1,4 +1,4 @@
-"""The path, drawn as a row of hosts and segments from the specification of a trial; and the map of its scene."""
+"""The path, drawn as a row of hosts and hops from the specification of a trial; and the map of its scene."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PICTURE_BYTES = 16 << 20
 
 
 def path_row(resolved: Table) -> str:
-    """Return hosts and segments as a list that a style sheet makes a row of; empty without them.
+    """Return hosts and hops as a list that a style sheet makes a row of; empty without them.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def _hop(hop: Table, patterns: Table) -> str:
     )
     name = str(hop.get("name", ""))
     what = f"{name}" if name == kind else f"{name}, {kind}"
-    return f'<li class="segment {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
+    return f'<li class="hop {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
 
 
 def _stages(stages: list[Table], patterns: Table) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.report.thin import Points
 from wavebed.result.model import COUNTED
+from wavebed.workload.model import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,17 +23,7 @@ if TYPE_CHECKING:
     from wavebed.result.load import Run
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
 
-__all__ = ["Flow", "Happening", "LinkCourse", "Results", "Trial", "read_results", "whole"]
-
-
-class Happening(NamedTuple):
-    """A row of the events: `end_s` and `value` may be ``None``."""
-
-    time_s: float
-    end_s: float | None
-    name: str
-    text: str
-    value: float | None
+__all__ = ["Flow", "LinkCourse", "Results", "Trial", "read_results", "whole"]
 
 
 class LinkCourse(NamedTuple):
@@ -137,13 +128,13 @@ class Trial:
             found[str(name), str(data["unit"][rows[0]] or "")] = points
         return found
 
-    def events(self, workload: str) -> list[Happening]:
+    def events(self, workload: str) -> list[Event]:
         """Return what happened to a workload, in order of time."""
         frame = self.run.table("events", trial=self.line.folder)
         frame = frame[frame["workload"] == workload].sort_values("time_s")
         rows = zip(frame["time_s"], frame["end_s"], frame["name"], frame["text"], frame["value"], strict=True)
         return [
-            Happening(float(time_s), _maybe(end_s), str(name), str(text or ""), _maybe(value))
+            Event(str(name), float(time_s), _maybe(end_s), str(text or ""), _maybe(value))
             for time_s, end_s, name, text, value in rows
         ]
 

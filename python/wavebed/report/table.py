@@ -21,9 +21,9 @@ PATH = "path"
 """The workload of the metrics of the transport."""
 FIRST_ROWS = 8
 """So many metrics of a workload are shown; further ones unfold."""
-_WAYS = {"higher": "↑", "lower": "↓", "neither": ""}
+_ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 _DOTS_WIDE = 150
-_LANE = 11
+_DOTS_ROW = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
     if metric.definition:
         number = notes.setdefault(metric.definition, len(notes) + 1)
         note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
-    way = _WAYS.get(metric.better, "")
-    better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
+    arrow = _ARROWS.get(metric.better, "")
+    better = f' <span class="arrow" title="{metric.better} is better">{arrow}</span>' if arrow else ""
     cells = [
         f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>',
         f'<td class="unit">{escape(metric.unit)}</td>',
@@ -191,14 +191,14 @@ def difference_cell(interval: Interval | None) -> str:
 
 
 def _dots(results: Results, row: Row) -> str:
-    """Draw every value as a dot, a lane for each treatment, on one scale; the ends of the scale are written."""
+    """Draw every value as a dot, a row for each treatment, on one scale; the ends of the scale are written."""
     values = [value for pairs in row.values.values() for _, value in pairs]
     low, high = min(values), max(values)
     width = high - low or 1.0
-    high_px = _LANE * len(results.treatments)
+    high_px = _DOTS_ROW * len(results.treatments)
     dots = []
-    for lane, treatment in enumerate(results.treatments):
-        y = _LANE * (lane + 0.5)
+    for place, treatment in enumerate(results.treatments):
+        y = _DOTS_ROW * (place + 0.5)
         dots += [
             f'<circle class="dot {results.style(treatment)}" cx="{5 + (value - low) / width * (_DOTS_WIDE - 10):.1f}"'
             f' cy="{y:g}" r="3"/>'

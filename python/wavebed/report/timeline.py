@@ -24,9 +24,8 @@ MOST_FLOWS = 4
 """TCP connections of a trial whose RTT and cwnd are drawn: those that carried most."""
 STEPS = 400
 LEAST_STEP_S = 0.01
-SMALL_SHARE = 0.04
-"""An uplink that carries less than this share of the downlink (acknowledgements) has no panel."""
-CLEAR = "los"
+SMALL_FRACTION = 0.04
+"""An uplink that carries less than this fraction of the downlink (acknowledgements) has no panel."""
 MOST_STATES = 4000
 
 
@@ -111,7 +110,7 @@ def timeline(results: Results, view: View) -> Figure:
 def _workloads(results: Results, view: View) -> list[Strip]:
     strips = []
     for name, _ in results.workloads:
-        lanes = []
+        rows = []
         for trial in view.trials:
             record = trial.workload(name)
             if record is not None and record.span is not None:
@@ -119,9 +118,9 @@ def _workloads(results: Results, view: View) -> list[Strip]:
                 text = f"{name}, {trial.line.treatment}"
                 if record.outcome.status != "ok":
                     text += f", {record.outcome.status}: {record.outcome.reason}"
-                lanes.append([Bar(record.span.start_s, record.span.end_s, style, text)])
-        if lanes:
-            strips.append(Strip(name, lanes))
+                rows.append([Bar(record.span.start_s, record.span.end_s, style, text)])
+        if rows:
+            strips.append(Strip(name, rows))
     return strips
 
 
@@ -129,7 +128,7 @@ def _matters(view: View, up: str, down: str | None) -> bool:
     """Whether an uplink carried more than acknowledgements."""
     for trial in view.trials:
         below = float(np.nansum(trial.carried(down)[1])) if down is not None else 0.0
-        if float(np.nansum(trial.carried(up)[1])) > SMALL_SHARE * below:
+        if float(np.nansum(trial.carried(up)[1])) > SMALL_FRACTION * below:
             return True
     return False
 

@@ -10,7 +10,7 @@ from wavebed.experiment.order import in_blocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.run.scenario import Arm
+    from wavebed.run.scenario import TreatmentPlan
 
 __all__ = ["Slot", "ordered"]
 
@@ -30,17 +30,17 @@ class Slot:
     number: int
     block: int
     seed: int
-    arm: Arm
+    treatment: TreatmentPlan
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
-        return f"{self.number:04d}-{self.arm.name}"
+        return f"{self.number:04d}-{self.treatment.name}"
 
 
-def ordered(arms: Sequence[Arm], trials: int, seed: int) -> list[Slot]:
+def ordered(treatments: Sequence[TreatmentPlan], trials: int, seed: int) -> list[Slot]:
     """Return the trials in the order in which they run; the same seed gives the same order."""
     slots: list[Slot] = []
-    for block, drawn in enumerate(in_blocks(arms, trials, seed), 1):
-        slots += [Slot(len(slots) + place, block, seed + block - 1, arm) for place, arm in enumerate(drawn, 1)]
+    for block, drawn in enumerate(in_blocks(treatments, trials, seed), 1):
+        slots += [Slot(len(slots) + place, block, seed + block - 1, each) for place, each in enumerate(drawn, 1)]
     return slots

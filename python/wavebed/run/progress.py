@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Lab
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
 
 __all__ = ["Live", "duration_text", "show_text"]
 
@@ -38,13 +38,13 @@ class Live(Status):
         self._before = None
         self._said_s = time.monotonic()
 
-    def look(self, head: str, left_s: float, lab: Lab, acts: Sequence[Act]) -> None:
+    def look(self, head: str, left_s: float, lab: Lab, running: Sequence[RunningWorkload]) -> None:
         """Say how far the trial is, if it is time to."""
         if not self.is_due():
             return
-        running = ", ".join(act.workload.name for act in acts if act.started.is_set() and not act.over.is_set())
+        names = ", ".join(one.workload.name for one in running if one.started.is_set() and not one.over.is_set())
         shown, self._before = show_text(lab.show(), self._before)
-        self.say(f"{head}, about {duration_text(left_s)} left: {running or 'waiting'}{shown}", left_s)
+        self.say(f"{head}, about {duration_text(left_s)} left: {names or 'waiting'}{shown}", left_s)
 
 
 def show_text(

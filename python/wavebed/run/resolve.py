@@ -86,7 +86,7 @@ class Resolver:
         WavebedError
             If a trace changed during the run, or a pattern cannot be kept.
         """
-        path = slot.arm.path
+        path = slot.treatment.path
         if isinstance(path, StoredTrial):
             with _unpacked(path, self._folder) as (network, files, descriptors):
                 spec = _spec(self._plan, slot, path.spec.network, path.spec.patterns)
@@ -113,7 +113,7 @@ class Resolver:
         """
         if self._folder is None:
             return
-        path = self._plan.arms[0].path
+        path = self._plan.treatments[0].path
         with explained(self._folder, "the map of the scene cannot be kept"):
             if isinstance(path, StoredTrial):
                 copy_scene(path.folder, self._folder)
@@ -171,12 +171,12 @@ def _spec(plan: Plan, slot: Slot, network: Network, origins: Mapping[str, Patter
         version=VERSION,
         title=plan.title,
         source=plan.source,
-        treatment=Treatment(slot.arm.name, cast("dict[str, Json]", dict(slot.arm.changes))),
+        treatment=Treatment(slot.treatment.name, cast("dict[str, Json]", dict(slot.treatment.changes))),
         block=slot.block,
         seed=slot.seed,
         network=network,
         patterns=dict(origins),
-        workloads=tuple(_workload_spec(workload) for workload in slot.arm.workloads),
+        workloads=tuple(_workload_spec(workload) for workload in slot.treatment.workloads),
     )
 
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import WorkloadRecord
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
-    from wavebed.run.scenario import Arm, Plan
+    from wavebed.run.scenario import Plan, TreatmentPlan
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
@@ -79,11 +79,11 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     record = _record(plan, command_line)
     teller = Teller(live)
     open_run(folder, record, plan.text)
-    slots = ordered(plan.arms, plan.trials, plan.seed)
+    slots = ordered(plan.treatments, plan.trials, plan.seed)
     with Journal(teller) as journal:
         journal.open(folder)
         journal.emit(RunBegun(kind="run", title=plan.title))
-        trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.arm)) for slot in slots])
+        trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.treatment)) for slot in slots])
         _prepare(plan, trials)
         with trials.guarded(), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
             for slot in slots:
@@ -103,8 +103,8 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
 def _prepare(plan: Plan, trials: Trials) -> None:
     """Make what workloads need."""
     cache = cache_folder()
-    for arm in plan.arms:
-        for workload in arm.workloads:
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
             trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
             try:
                 workload.prepare(cache)
@@ -121,12 +121,12 @@ def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbo
     name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
 
-    def look(lab: Lab, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, running: Sequence[RunningWorkload]) -> None:
         neighbours.look()
-        told.look(acts)
-        teller.look(lab, acts)
+        told.look(running)
+        teller.look(lab, running)
 
-    with trials.begun(slot.number, slot.arm.name, slot.block, slot.seed, ("series", "raw")) as partial:
+    with trials.begun(slot.number, slot.treatment.name, slot.block, slot.seed, ("series", "raw")) as partial:
         neighbours.look()
         with explained(trials.folder, KEPT):
             trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
@@ -152,11 +152,11 @@ class _ToldSpans:
         self._ended: set[str] = set()
         self._problem: WavebedError | None = None
 
-    def look(self, acts: Sequence[Act]) -> None:
+    def look(self, running: Sequence[RunningWorkload]) -> None:
         """Tell what is known while the trial runs."""
         try:
-            for act in acts:
-                self._tell(act.workload.name, act.start_s, act.end_s)
+            for one in running:
+                self._tell(one.workload.name, one.start_s, one.end_s)
         except WavebedError as error:
             self._problem = error
 
@@ -183,10 +183,10 @@ class _ToldSpans:
             self._journal.emit(WorkloadEnded(trial=self._trial, workload=workload, at_s=end_s))
 
 
-def expected_s(arm: Arm) -> float:
+def expected_s(treatment: TreatmentPlan) -> float:
     """Return about how long a trial takes, seconds."""
     ends: dict[str, float] = {}
-    waiting = [workload for workload in arm.workloads if not workload.endless]
+    waiting = [workload for workload in treatment.workloads if not workload.endless]
     while waiting:
         for workload in list(waiting):
             after = workload.common.after
@@ -194,28 +194,30 @@ def expected_s(arm: Arm) -> float:
                 begin_s = workload.common.start_s + (ends[after] if after is not None else 0.0)
                 ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
                 waiting.remove(workload)
-    tail_s = max((workload.tail_s for workload in arm.workloads), default=0.0)
-    browsers = any("chromium" in workload.needed_programs() for workload in arm.workloads)
+    tail_s = max((workload.tail_s for workload in treatment.workloads), default=0.0)
+    browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
 
 
 def plan_text(plan: Plan) -> str:
     """Return what will be run, in one line."""
-    count = plan.trials * len(plan.arms)
-    total_s = plan.trials * sum(expected_s(arm) for arm in plan.arms)
+    count = plan.trials * len(plan.treatments)
+    total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"
     return f"{plan.title}: {trials}, about {duration_text(total_s)}"
 
 
 def _check_packages(plan: Plan) -> None:
-    for arm in plan.arms:
-        for workload in arm.workloads:
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
             if workload.extra:
                 require(workload.extra, f"workload {workload.name}")
 
 
 def _programs(plan: Plan) -> set[str]:
-    return {program for arm in plan.arms for workload in arm.workloads for program in workload.needed_programs()}
+    return {
+        program for each in plan.treatments for workload in each.workloads for program in workload.needed_programs()
+    }
 
 
 def _check_programs(plan: Plan) -> None:
@@ -238,5 +240,7 @@ def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
         versions=versions(_programs(plan)),
         machine=machine(),
         workloads=list(plan.tables),
-        treatments=[{"name": arm.name, "set": cast("dict[str, Json]", dict(arm.changes))} for arm in plan.arms],
+        treatments=[
+            {"name": each.name, "set": cast("dict[str, Json]", dict(each.changes))} for each in plan.treatments
+        ],
     )

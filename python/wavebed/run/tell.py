@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.lab.protocol import Lab
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
 
 __all__ = ["Teller"]
@@ -41,10 +41,10 @@ class Teller:
             case _:
                 pass
 
-    def look(self, lab: Lab, acts: Sequence[Act]) -> None:
+    def look(self, lab: Lab, running: Sequence[RunningWorkload]) -> None:
         """Say how far the trial is that runs, if it is time to."""
         trial = self._trial
         assert trial is not None, "a trial has begun"
         head = f"trial {trial.number} of {trial.trials} ({trial.treatment}, seed {trial.seed})"
         left_s = max(trial.left_s - (time.monotonic() - self._began_s), 0.0)
-        self._live.look(head, left_s, lab, acts)
+        self._live.look(head, left_s, lab, running)

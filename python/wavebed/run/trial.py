@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wavebed.run.backend import StartLab
     from wavebed.run.capacity import Steps
     from wavebed.run.order import Slot
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
     from wavebed.workload.model import Metric
 
@@ -49,7 +49,7 @@ def run_trial(
     slot: Slot,
     resolved: Resolved,
     partial: Path,
-    look: Callable[[Lab, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]] = tuple,
     limits: Limits = LIMITS,
     start: StartLab = in_namespaces,
@@ -87,8 +87,8 @@ def run_trial(
     raw.mkdir(exist_ok=True)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
-    found = outcomes(course.acts)
-    workloads = _records(course.acts, found)
+    found = outcomes(course.running)
+    workloads = _records(course.running, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
     checks, transport = _judge(tables, capacity, workloads, engine_checks(course.summary, course.messages))
@@ -100,7 +100,7 @@ def run_trial(
     return TrialRecord(
         folder=slot.folder,
         block=slot.block,
-        treatment=slot.arm.name,
+        treatment=slot.treatment.name,
         seed=slot.seed,
         started=started,
         wall_s=round(time.monotonic() - began, 3),
@@ -128,7 +128,7 @@ class _Course:
         Those of the laboratory.
     """
 
-    acts: list[Act] = field(default_factory=list)
+    running: list[RunningWorkload] = field(default_factory=list)
     end_s: float = 0.0
     problem: str = ""
     summary: Mapping[str, Json] = field(default_factory=dict)
@@ -139,7 +139,7 @@ def _perform(
     slot: Slot,
     start: Callable[[], Lab],
     raw: Path,
-    look: Callable[[Lab, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[RunningWorkload]], None],
     limits: Limits,
 ) -> _Course:
     """Make the laboratory, run the workloads, and end it."""
@@ -153,21 +153,21 @@ def _perform(
 
     def watch() -> None:
         pulse.look()
-        look(lab, course.acts)
+        look(lab, course.running)
 
     try:
         with lab:
-            course.acts = open_all(slot.arm.workloads, lab, raw, slot.seed)
+            course.running = open_all(slot.treatment.workloads, lab, raw, slot.seed)
             lab.begin()
             try:
-                perform(course.acts, lab, watch)
+                perform(course.running, lab, watch)
             finally:
                 course.end_s = lab.clock.now_s()
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem
     course.summary, course.messages = lab.summary or {}, lab.messages
-    settle(course.acts, lab.clock)
+    settle(course.running, lab.clock)
     return course
 
 
@@ -204,14 +204,14 @@ def _take_back(raw: Path) -> str:
     return ""
 
 
-def _records(acts: Sequence[Act], found: Sequence[Outcome]) -> list[WorkloadRecord]:
+def _records(running: Sequence[RunningWorkload], found: Sequence[Outcome]) -> list[WorkloadRecord]:
     records = []
-    for act, outcome in zip(acts, found, strict=True):
-        if act.limited and outcome.status == "ok":
-            told = replace(outcome, status="partial", reason=f"stopped at its limit of {act.stage.limit_s:g} s")
+    for one, outcome in zip(running, found, strict=True):
+        if one.limited and outcome.status == "ok":
+            told = replace(outcome, status="partial", reason=f"stopped at its limit of {one.context.limit_s:g} s")
         else:
             told = outcome
-        records.append(WorkloadRecord(act.workload.name, act.workload.kind, act.span, told))
+        records.append(WorkloadRecord(one.workload.name, one.workload.kind, one.span, told))
     return records
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["Bulk"]
 
@@ -119,37 +119,37 @@ class Bulk(Workload[BulkOptions]):
         )
         return Confined(capabilities=() if is_free else ("net_admin",))
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the server."""
-        return _BulkSession(self, stage)
+        return _BulkSession(self, context)
 
 
 class _BulkSession(Session):
-    def __init__(self, workload: Bulk, stage: Stage) -> None:
+    def __init__(self, workload: Bulk, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._failure: str | None = None
         self._start_s = self._end_s = 0.0
         self._status: int | None = None
-        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(stage.port)]
-        log = stage.folder / "server.log"
-        with create(stage.folder / "server.json") as output, create(log) as errors:
-            process = stage.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
+        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(context.port)]
+        log = context.folder / "server.log"
+        with create(context.folder / "server.json") as output, create(log) as errors:
+            process = context.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
         self._server = RunningServer("iperf3's server", process, log)
-        self._server.wait_for_ports(stage.server, [stage.port])
+        self._server.wait_for_ports(context.server, [context.port])
 
     def run(self) -> None:
-        stage = self._stage
-        where = [stage.server.name, "-4", "-p", str(stage.port)]
+        context = self._context
+        where = [context.server.name, "-4", "-p", str(context.port)]
         argv = [find("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
-        self._start_s = stage.clock.now_s()
-        with create(stage.folder / "client.json") as output, create(stage.folder / "client.log") as errors:
-            client = stage.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
+        self._start_s = context.clock.now_s()
+        with create(context.folder / "client.json") as output, create(context.folder / "client.log") as errors:
+            client = context.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
         self._failure = wait_for_end(client, self._asked, self._server_failure)
         # A client that has lost its server says so; one that is at its limit writes what it has on SIGINT.
         end_within(client, _LAST_WORDS_S if self._failure else 0.001, signal.SIGINT)
-        self._end_s = stage.clock.now_s()
+        self._end_s = context.clock.now_s()
         self._status = client.returncode
         end_within(self._server.process, _LAST_WORDS_S, signal.SIGINT)
 
@@ -162,7 +162,7 @@ class _BulkSession(Session):
         self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        ends = {name: _read(self._stage, name) for name in ("client", "server")}
+        ends = {name: _read(self._context, name) for name in ("client", "server")}
         flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
         start_s = self._first_s(ends["client"], flows)
         series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
@@ -171,7 +171,7 @@ class _BulkSession(Session):
             return Outcome("failed", failure, series=series, doubts=doubts)
         metrics = [each for flow in flows for each in flow.metrics(self._workload.is_udp, only=len(flows) == 1)]
         is_cut = self._asked.is_set() and self._status != 0
-        reason = f"stopped at its limit of {self._stage.limit_s:g} s" if is_cut else self._missing(flows)
+        reason = f"stopped at its limit of {self._context.limit_s:g} s" if is_cut else self._missing(flows)
         status: Status = "partial" if reason else "ok"
         return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
 
@@ -199,7 +199,7 @@ class _BulkSession(Session):
             # Of about six round trips in which it does not send, five are before it begins.
             first_s = self._start_s + (latest_s - self._start_s) * _ROUND_TRIPS_TO_START / 6
         if client.begun_unix_s is not None:
-            first_s = max(first_s, self._stage.clock.of_unix_s(client.begun_unix_s))
+            first_s = max(first_s, self._context.clock.of_unix_s(client.begun_unix_s))
         return min(first_s, latest_s)
 
     def _failed(self, client: End, flows: Sequence[_Flows]) -> tuple[str | None, list[str]]:
@@ -208,12 +208,12 @@ class _BulkSession(Session):
             return self._failure, []
         # It says some errors and then ends with 0.
         if (self._status != 0 or client.error) and not self._asked.is_set():
-            return f"iperf3: {client.error or last_line(self._stage.folder / 'client.log') or 'it said nothing'}", []
+            return f"iperf3: {client.error or last_line(self._context.folder / 'client.log') or 'it said nothing'}", []
         wanted = self._workload.options.congestion_control
         doubts: list[str] = []
         for flow in flows:
             if not any(each.bytes for stream in flow.received for each in stream):
-                return f"nothing arrived {flow.towards} within {self._stage.limit_s:g} s", doubts
+                return f"nothing arrived {flow.towards} within {self._context.limit_s:g} s", doubts
             if wanted is not None and flow.control not in (wanted, None):
                 return f"iperf3 sent {flow.towards} with {flow.control}, not with {wanted}", doubts
             if wanted is not None and flow.control is None:
@@ -221,8 +221,8 @@ class _BulkSession(Session):
         return None, doubts
 
 
-def _read(stage: Stage, name: str) -> End:
-    file = stage.folder / f"{name}.json"
+def _read(context: TrialContext, name: str) -> End:
+    file = context.folder / f"{name}.json"
     return read_end(output_of(file))
 
 

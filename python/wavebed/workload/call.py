@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage
+    from wavebed.workload.model import Schedule, TrialContext
 
 __all__ = ["Call"]
 
@@ -85,9 +85,9 @@ class Call(Workload[CallOptions]):
         self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
         open_to_all(self.film)
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start both browsers; each has its page, its camera and its description ready."""
-        session = CallSession(self, stage)
+        session = CallSession(self, context)
         try:
             session.open()
         except BaseException:
@@ -118,9 +118,9 @@ class Call(Workload[CallOptions]):
 class CallSession(Session):
     """A call in one trial. Descriptions go from one end to the other by this process, not over the path."""
 
-    def __init__(self, workload: Call, stage: Stage) -> None:
+    def __init__(self, workload: Call, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._stop = threading.Event()
         self._agents: dict[str, Agent] = {}
         self._offer: Json = None
@@ -129,7 +129,7 @@ class CallSession(Session):
     def open(self) -> None:
         """Bring both browsers up, and let the server's end describe itself."""
         settings = self._workload.settings()
-        for end, host in (("server", self._stage.server), ("client", self._stage.client)):
+        for end, host in (("server", self._context.server), ("client", self._context.client)):
             self._agents[end] = self._agent(end, host, settings)
         for agent in self._agents.values():
             agent.await_ready()
@@ -142,7 +142,7 @@ class CallSession(Session):
 
     def run(self) -> None:
         """Call, talk for the duration, hang up."""
-        clock = self._stage.clock
+        clock = self._context.clock
         end_s = clock.monotonic_s() + self._workload.duration_s
         try:
             answer = self._ask("client", "answer", self._offer)
@@ -156,7 +156,7 @@ class CallSession(Session):
                     said = self._hear(name, max(0.0, over_s - clock.monotonic_s()))
                 except TimeoutError as error:
                     raise WavebedError(f"the {name}'s end of the call: {error}") from None
-                file = self._stage.folder / f"{name}.json"
+                file = self._context.folder / f"{name}.json"
                 file.write_text(json.dumps(said), encoding="utf-8")
         finally:
             self.close()
@@ -169,24 +169,24 @@ class CallSession(Session):
         """Read what both ends counted."""
         ends: dict[str, Mapping[str, Json]] = {}
         for name in ("server", "client"):
-            file = self._stage.folder / f"{name}.json"
+            file = self._context.folder / f"{name}.json"
             if not file.exists():
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
             ends[name] = cast("dict[str, dict[str, Json]]", json.loads(output_of(file)))["result"]
-        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._stage.clock)
+        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._context.clock)
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
 
     def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
-        folder = self._stage.folder / end
+        folder = self._context.folder / end
         folder.mkdir(exist_ok=True)
         assert self._workload.film is not None, "it was prepared"
         return Agent(host, "wavebed.workload.call_agent", settings, folder, read=[self._workload.film])
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})
-        clock = self._stage.clock
+        clock = self._context.clock
         over_s = clock.monotonic_s() + _ANSWER_S
         while clock.monotonic_s() < over_s:
             with suppress(TimeoutError):

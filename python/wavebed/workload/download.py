@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["Download"]
 
@@ -98,9 +98,9 @@ class Download(Workload[DownloadOptions]):
         """Name of the file on the server."""
         return f"{self.size_bytes}.bin"
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start nginx."""
-        return _DownloadSession(self, stage)
+        return _DownloadSession(self, context)
 
 
 def _make_sparse(file: Path, size_bytes: int) -> None:
@@ -112,23 +112,23 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
 
 
 class _DownloadSession(Session):
-    def __init__(self, workload: Download, stage: Stage) -> None:
+    def __init__(self, workload: Download, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._failure: str | None = None
         self._end_s: float | None = None
-        site = VirtualHost(stage.server.name, "*", stage.port, workload.content)
-        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
+        site = VirtualHost(context.server.name, "*", context.port, workload.content)
+        self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
 
     @property
     def _url(self) -> str:
         scheme = "http" if self._workload.certificate is None else "https"
-        return f"{scheme}://{self._stage.server.name}:{self._stage.port}/{self._workload.file_name}"
+        return f"{scheme}://{self._context.server.name}:{self._context.port}/{self._workload.file_name}"
 
     def _command(self) -> list[str]:
         certificate = self._workload.certificate
-        limit = f"{self._stage.limit_s:.3f}"
+        limit = f"{self._context.limit_s:.3f}"
         return [
             *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
@@ -138,12 +138,12 @@ class _DownloadSession(Session):
         ]
 
     def run(self) -> None:
-        folder = self._stage.folder
+        folder = self._context.folder
         with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
-            client = self._stage.client.start(self._command(), stdout=output, stderr=log, confined=True)
+            client = self._context.client.start(self._command(), stdout=output, stderr=log, confined=True)
         self._failure = wait_for_end(client, self._asked, self._server.failure)
         end_within(client, _LAST_WORDS_S, signal.SIGTERM)
-        self._end_s = self._stage.clock.now_s()
+        self._end_s = self._context.clock.now_s()
         self._failure = self._failure or self._server.failure()
         self._server.stop()
 
@@ -151,7 +151,7 @@ class _DownloadSession(Session):
         self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        folder = self._stage.folder
+        folder = self._context.folder
         figures = _figures(folder / "curl.json")
         got_bytes = None if figures is None else int(_number(figures, "size_download") or 0)
         status, reason = self._judge(figures, last_line(folder / "curl.log"))
@@ -182,7 +182,7 @@ class _DownloadSession(Session):
         if status == _TIMED_OUT:
             return (
                 "partial",
-                f"stopped at its limit of {self._stage.limit_s:g} s with {got_bytes:.0f} of {size_bytes} bytes",
+                f"stopped at its limit of {self._context.limit_s:g} s with {got_bytes:.0f} of {size_bytes} bytes",
             )
         if status != 0:
             return "failed", message or f"curl ended with {status:g}"

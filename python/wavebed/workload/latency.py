@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, TrialContext
     from wavebed.workload.serve import Certificate
 
 __all__ = ["Latency"]
@@ -91,11 +91,11 @@ class Latency(Workload[LatencyOptions]):
         if self.options.rpm:
             self.certificate = make_certificate(cache, [self.common.server])
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the servers of irtt and of fresh connections; ping needs none."""
         if "udp" in self.probes:
-            start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
-        return LatencySession(self, stage)
+            start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
+        return LatencySession(self, context)
 
 
 @dataclass
@@ -110,24 +110,24 @@ class _Taken:
 class LatencySession(Session):
     """Probes in one trial."""
 
-    def __init__(self, workload: Latency, stage: Stage) -> None:
+    def __init__(self, workload: Latency, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
-        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
+        self._context = context
+        self._watch = Watch(context.clock, workload.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate
-        self._rpm = None if certificate is None else RpmProber(stage, stage.port, certificate)
+        self._rpm = None if certificate is None else RpmProber(context, context.port, certificate)
 
     def run(self) -> None:
         """Probe until the duration is over or somebody asks to stop."""
-        self._start_s = self._stage.clock.now_s()
+        self._start_s = self._context.clock.now_s()
         probers: list[Probing] = [
             Prober(
                 _PROGRAMS[probe],
-                self._stage.client,
+                self._context.client,
                 self._command(probe),
-                self._stage.folder,
+                self._context.folder,
                 writes=probe == "udp",
             )
             for probe in self._workload.probes
@@ -138,13 +138,13 @@ class LatencySession(Session):
         try:
             self._end_s = self._watch.keep(probers)
         finally:
-            self._end_s = self._end_s or self._stage.clock.now_s()
+            self._end_s = self._end_s or self._context.clock.now_s()
 
     def _command(self, probe: str) -> list[str]:
-        host, interval_s = self._stage.server.name, self._workload.interval_s
+        host, interval_s = self._context.server.name, self._workload.interval_s
         if probe == "icmp":
             return ping_command(host, interval_s)
-        return irtt_client(host, self._stage.port, interval_s, LEAST_LENGTH, self._stage.folder / "irtt.json")
+        return irtt_client(host, self._context.port, interval_s, LEAST_LENGTH, self._context.folder / "irtt.json")
 
     def stop(self) -> None:
         """Ask for the end, after the tail."""
@@ -184,15 +184,15 @@ class LatencySession(Session):
         )
 
     def _read_ping(self) -> _Taken:
-        file = self._stage.folder / "ping.txt"
+        file = self._context.folder / "ping.txt"
         text = output_of(file)
-        probes = read_ping(text, self._stage.clock, self._start_s, self._workload.interval_s)
+        probes = read_ping(text, self._context.clock, self._start_s, self._workload.interval_s)
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known), {"ping said": summary_line(text)})
 
     def _read_irtt(self) -> _Taken:
-        file = self._stage.folder / "irtt.json"
-        probes = read_irtt(file, self._stage.clock) if file.exists() else []
+        file = self._context.folder / "irtt.json"
+        probes = read_irtt(file, self._context.clock) if file.exists() else []
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known))
 

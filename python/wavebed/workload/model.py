@@ -9,7 +9,7 @@ them. The life of a session in a trial:
 4. `Session.stop`, from another thread, when its time is up.
 5. `Session.report`, when the laboratory is gone: files are read, metrics computed.
 
-A session waits by the clock of its laboratory alone (`Stage.clock`), so that it can be tested in virtual time.
+A session waits by the clock of its laboratory alone (`TrialContext.clock`), so that it can be tested in virtual time.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ __all__ = [
     "Series",
     "Session",
     "Span",
-    "Stage",
     "Status",
+    "TrialContext",
     "Workload",
 ]
 
@@ -187,7 +187,7 @@ Schedule: TypeAlias = Mapping[str, Span]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TrialContext:
     """What a session gets in a trial.
 
     Parameters
@@ -302,7 +302,7 @@ class Workload(ABC, Generic[_Options]):
         """
 
     @abstractmethod
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start servers and clients so that they wait; send nothing yet.
 
         Raises

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
-    from wavebed.workload.model import Span, Stage
+    from wavebed.workload.model import Span, TrialContext
     from wavebed.workload.serve import Certificate, RunningServer
 
 __all__ = ["Exchange", "RpmProber", "foreign_rpm", "read_exchanges", "rpm_metrics", "rpm_series", "trimmed_mean"]
@@ -79,7 +79,7 @@ class RpmProber:
 
     Parameters
     ----------
-    stage : Stage
+    context : TrialContext
         Whose server serves an object of one byte.
     port : int
         TCP port of the web server.
@@ -89,21 +89,21 @@ class RpmProber:
 
     name = "rpm"
 
-    def __init__(self, stage: Stage, port: int, certificate: Certificate) -> None:
-        folder = stage.folder / "rpm"
+    def __init__(self, context: TrialContext, port: int, certificate: Certificate) -> None:
+        folder = context.folder / "rpm"
         root = folder / "www"
         root.mkdir(parents=True)
         (root / _OBJECT).write_bytes(b"1")
         self._server: RunningServer = start_web_server(
-            stage.server, [VirtualHost(stage.server.name, "*", port, root)], "h2", folder, certificate
+            context.server, [VirtualHost(context.server.name, "*", port, root)], "h2", folder, certificate
         )
-        self._client: Host = stage.client
-        self._clock = stage.clock
-        self._output = stage.folder / "rpm.jsonl"
+        self._client: Host = context.client
+        self._clock = context.clock
+        self._output = context.folder / "rpm.jsonl"
         self._argv = [
             find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", *certificate.curl_options(),
             "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
-            f"https://{stage.server.name}:{port}/{_OBJECT}",
+            f"https://{context.server.name}:{port}/{_OBJECT}",
         ]  # fmt: skip
         self._over = threading.Event()
         self._error: WavebedError | None = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage
+    from wavebed.workload.model import Schedule, TrialContext
     from wavebed.workload.video_playback import Record
 
 __all__ = ["Video", "VideoSession"]
@@ -128,27 +128,27 @@ class Video(Workload[VideoOptions]):
             "player": player_settings(self.options.abr, self.options.buffer_s),
         }
 
-    def open(self, stage: Stage) -> VideoSession:
+    def open(self, context: TrialContext) -> VideoSession:
         """Start nginx and the browser, with the page loaded."""
-        return VideoSession(self, stage)
+        return VideoSession(self, context)
 
 
 class VideoSession(Session):
     """One video, watched once."""
 
-    def __init__(self, workload: Video, stage: Stage) -> None:
+    def __init__(self, workload: Video, context: TrialContext) -> None:
         assert workload.root is not None, "it was prepared"
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         scheme = "http" if workload.certificate is None else "https"
-        url = f"{scheme}://{workload.common.server}:{stage.port}/{MANIFEST}"
+        url = f"{scheme}://{workload.common.server}:{context.port}/{MANIFEST}"
         arguments: list[Json] = []
         if workload.certificate is not None:
             arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
-        site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
-        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
-        file = stage.folder / "page.html"
+        site = VirtualHost(workload.common.server, "*", context.port, workload.root, ANY_PAGE)
+        self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
+        file = context.folder / "page.html"
         with create(file) as shown:
             shown.write(workload.page.encode())
         settings: dict[str, Json] = {
@@ -156,10 +156,10 @@ class VideoSession(Session):
             "arguments": arguments,
             "page": str(file),
             "origin": PAGE_ORIGIN,
-            "record": str(stage.folder / RECORD),
+            "record": str(context.folder / RECORD),
             "watch": workload.watch_settings(url),
         }
-        self._agent = Agent(stage.client, "wavebed.workload.video_agent", settings, stage.folder)
+        self._agent = Agent(context.client, "wavebed.workload.video_agent", settings, context.folder)
         try:
             self._agent.await_ready()
         except BaseException:
@@ -189,11 +189,11 @@ class VideoSession(Session):
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it needs nobody else
         """Read the record that the page left."""
-        file = self._stage.folder / RECORD
+        file = self._context.folder / RECORD
         try:
             record = cast("Record", json.loads(output_of(file)))
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
-        playback = read(record, self._stage.clock, self._workload.ladder.representations)
-        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        playback = read(record, self._context.clock, self._workload.ladder.representations)
+        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._context.folder)
         return replace(outcome, details={**outcome.details, "browser sandbox": self._agent.sandbox})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, TrialContext
 
 __all__ = ["Voice"]
 
@@ -73,31 +73,31 @@ class Voice(Workload[VoiceOptions]):
         """Return its duration; that of an endless one is its tail."""
         return self.tail_s if self.duration_s is None else self.duration_s
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the server that answers every packet with one of its size."""
-        start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
-        return VoiceSession(self, stage)
+        start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
+        return VoiceSession(self, context)
 
 
 class VoiceSession(Session):
     """A voice flow in one trial."""
 
-    def __init__(self, workload: Voice, stage: Stage) -> None:
+    def __init__(self, workload: Voice, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
-        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
-        self._file = stage.folder / "irtt.json"
+        self._context = context
+        self._watch = Watch(context.clock, workload.duration_s, workload.tail_s)
+        self._file = context.folder / "irtt.json"
         self._end_s = 0.0
 
     def run(self) -> None:
         """Talk until the duration is over or somebody asks to stop."""
-        stage, codec = self._stage, self._workload.codec
+        context, codec = self._context, self._workload.codec
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
-        command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
+        command = irtt_client(context.server.name, context.port, codec.interval_ms / 1e3, length, self._file)
         try:
-            self._end_s = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
+            self._end_s = self._watch.keep([Prober("irtt", context.client, command, context.folder, writes=True)])
         except WavebedError:
-            self._end_s = stage.clock.now_s()
+            self._end_s = context.clock.now_s()
             raise
 
     def stop(self) -> None:
@@ -108,7 +108,7 @@ class VoiceSession(Session):
         """Rate both directions: the whole flow, and the parts while the path was idle and loaded."""
         if not self._file.exists():
             return Outcome("failed", "irtt left no result: it never reached its server, or was ended")
-        probes = answered_or_lost(read_irtt(self._file, self._stage.clock), self._end_s)
+        probes = answered_or_lost(read_irtt(self._file, self._context.clock), self._end_s)
         loads, workload = loads_of(schedule), self._workload
         metrics: list[Metric] = []
         series: list[Series] = []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
     from wavebed.workload.serve import Certificate, Protocol
     from wavebed.workload.site import BuiltSite
     from wavebed.workload.web_figures import Course
@@ -126,9 +126,9 @@ class Web(Workload[WebOptions]):
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
         self.device = _device(self.options.device, self.name)
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the web server, and the browser with an empty page."""
-        return _WebSession(self, stage)
+        return _WebSession(self, context)
 
 
 def _device(name: str, workload: str) -> Mapping[str, Json]:
@@ -146,17 +146,19 @@ def _device(name: str, workload: str) -> Mapping[str, Json]:
 
 
 class _WebSession(Session):
-    def __init__(self, workload: Web, stage: Stage) -> None:
+    def __init__(self, workload: Web, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
         addresses = self._add_addresses()
         self._server = start_web_server(
-            stage.server, self._hosts(addresses), workload.protocol, stage.folder, workload.certificate
+            context.server, self._hosts(addresses), workload.protocol, context.folder, workload.certificate
         )
-        self._agent = Agent(stage.client, "wavebed.workload.browser.web_agent", self._settings(addresses), stage.folder)
+        self._agent = Agent(
+            context.client, "wavebed.workload.browser.web_agent", self._settings(addresses), context.folder
+        )
         try:
             self._agent.await_ready()
         except BaseException:
@@ -167,10 +169,10 @@ class _WebSession(Session):
     def _add_addresses(self) -> dict[str, str]:
         """Give each origin an address on the server, and return them by name."""
         origins = self._workload.built.site.origins
-        addresses = {origin.name: f"{self._stage.address}{number}" for number, origin in enumerate(origins, 1)}
+        addresses = {origin.name: f"{self._context.address}{number}" for number, origin in enumerate(origins, 1)}
         commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
         argv, needs = ["ip", "-batch", "-"], Confined(capabilities=("net_admin",))
-        self._stage.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
+        self._context.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
         return addresses
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
@@ -204,9 +206,9 @@ class _WebSession(Session):
             "quic": workload.protocol == "h3",
             "device": dict(workload.device),
             "url": workload.url,
-            "limit_s": self._stage.limit_s,
+            "limit_s": self._context.limit_s,
             "settle_s": workload.settle_s,
-            "folder": str(self._stage.folder),
+            "folder": str(self._context.folder),
             "blocked": [] if has_icon else ["*/favicon.ico"],
         }
 
@@ -214,7 +216,7 @@ class _WebSession(Session):
         """Say go, and wait for the result; the browser knows the limit too."""
         try:
             if not self._asked.is_set():
-                self._began_s = self._stage.clock.monotonic_s()
+                self._began_s = self._context.clock.monotonic_s()
                 self._agent.tell({"go": True})
                 self._agent.result(self._asked, self._server.failure)
         except WavebedError as error:
@@ -227,18 +229,18 @@ class _WebSession(Session):
     def stop(self) -> None:
         """Have the browser end its recording."""
         if not self._asked.is_set():
-            self._stopped_s = self._stage.clock.monotonic_s()
+            self._stopped_s = self._context.clock.monotonic_s()
             self._asked.set()
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
         """Return what the trace and the page say; what was not reached is missing."""
-        folder = self._stage.folder
+        folder = self._context.folder
         course = read_course(folder / "page.json")
         status, reason = self._judge(course)
         trace = read_trace(folder / "trace.json")
         if course is None or trace is None:
             return Outcome("failed", reason or "the browser's trace has no page in it")
-        start_s = self._stage.clock.of_monotonic_ns(trace.began_ns)
+        start_s = self._context.clock.of_monotonic_ns(trace.began_ns)
         metrics, progress = metrics_of(course, trace)
         workload = self._workload
         return Outcome(
@@ -267,9 +269,9 @@ class _WebSession(Session):
             return "failed", course.error
         if not course.loaded:
             waited_s = self._stopped_s - self._began_s
-            if self._asked.is_set() and waited_s < self._stage.limit_s - LOOK_EVERY_S:
+            if self._asked.is_set() and waited_s < self._context.limit_s - LOOK_EVERY_S:
                 return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
-            return "failed", f"not loaded within {self._stage.limit_s:g} s"
+            return "failed", f"not loaded within {self._context.limit_s:g} s"
         if not course.settled:
             return "partial", f"loaded, but stopped before the screen was recorded for {self._workload.settle_s:g} s"
         return "ok", ""
