@@ -207,7 +207,7 @@ def test_a_run_without_trials_has_a_report(example: Path, tmp_path: Path) -> Non
     shutil.rmtree(folder / "trials")
     (folder / "run.json").write_text(json.dumps(record))
     read = plain(write_report(folder).read_text(encoding="utf-8"))
-    assert "The run did not end" in read
+    assert "The run has not ended" in read
     assert "No trial counts, so there are no results." in read
 
 
@@ -224,7 +224,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert main(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "holds no run.json" in error
+    assert "has no run.json" in error
 
 
 def test_a_file_that_cannot_be_written_is_refused(example: Path, tmp_path: Path) -> None:

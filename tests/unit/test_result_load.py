@@ -100,7 +100,7 @@ def test_what_is_not_there_is_named_with_what_is(run_dir: Path) -> None:
 
 
 def test_a_folder_that_holds_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no run.json: name a folder that wavebed run or wavebed forward wrote"):
+    with pytest.raises(UserError, match=r"has no run.json: name a folder that wavebed run or wavebed forward wrote"):
         wavebed.load(tmp_path)
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_table_is_named(run_dir: Path) -> None:
     with pytest.raises(UserError, match=r"links\.parquet: cannot be read"):
         wavebed.load(run_dir).table("links")
     file.unlink()
-    with pytest.raises(UserError, match=r"links\.parquet: is not there"):
+    with pytest.raises(UserError, match=r"links\.parquet: is missing"):
         wavebed.load(run_dir).table("links")
 
 

@@ -196,13 +196,13 @@ def test_the_limit_of_one_does_not_end_the_others(tmp_path: Path) -> None:
     ("fault", "reason"),
     [
         ("fails", "the server went away"),
-        ("breaks", "a fault of wavebed: ZeroDivisionError: a bug"),
+        ("breaks", "internal error of wavebed: ZeroDivisionError: a bug"),
         ("does not open", "no such browser"),
-        ("breaks on opening", "a fault of wavebed: KeyError: 'port'"),
+        ("breaks on opening", "internal error of wavebed: KeyError: 'port'"),
         ("its helper hangs", "ip did not end within 10 s"),
         ("garbage", "its output cannot be read: ValueError: no JSON"),
         ("uneven series", "its output cannot be read: ValueError: series rtt: 2 times, 1 values"),
-        ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is no number"),
+        ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is not a number"),
     ],
 )
 def test_a_fault_in_one_leaves_the_others_alone(tmp_path: Path, fault: str, reason: str) -> None:
@@ -285,8 +285,8 @@ def test_nothing_runs_any_more_when_reports_are_asked_for(tmp_path: Path) -> Non
     assert trial.now_s() == pytest.approx(8)
     long, later, done = outcomes(trial.running)
     assert trial.spans() == {"long": near(0, 8), "done": near(0, 1)}
-    assert (long.status, long.reason) == ("failed", "the laboratory ended under it")
-    assert (later.status, later.reason) == ("failed", "the laboratory ended under it")
+    assert (long.status, long.reason) == ("failed", "the laboratory ended before it")
+    assert (later.status, later.reason) == ("failed", "the laboratory ended before it")
     assert done.status == "ok"
 
 
@@ -304,4 +304,4 @@ def test_what_breaks_because_the_laboratory_ended_says_so(tmp_path: Path) -> Non
     trial.lab.clock.at(1.0, trial.lab.close)
     trial.perform()
     settle(trial.running, trial.lab.clock)
-    assert outcomes(trial.running)[0].reason == "the laboratory ended under it"
+    assert outcomes(trial.running)[0].reason == "the laboratory ended before it"

@@ -92,7 +92,7 @@ def test_programs_run_at_the_times_of_the_scenario(tmp_path: Path) -> None:
     record = trial(tmp_path, text, {"a": Program(30.0), "b": Program(5.0), "c": Program(1.0)}).run()
     assert spans(record) == {"b": (42, 47), "a": (10, 40), "c": (0, 1)}
     assert [each.outcome.status for each in record.workloads] == ["ok", "ok", "ok"]
-    assert check(record, "partial") == (True, "each did all that was planned")
+    assert check(record, "partial") == (True, "all workloads completed")
 
 
 def test_an_omitted_workload_leaves_its_predecessor_to_its_successor(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_one_that_overruns_its_grace_ends_the_trial_and_the_others(tmp_path: Pat
     record = made.run()
     assert record.verdict == "failed"
     assert record.reasons[0] == "stuck: did not end within 10 s of being asked to"
-    assert workload(record, "other").outcome.reason == "the laboratory ended under it"
+    assert workload(record, "other").outcome.reason == "the laboratory ended before it"
     assert not made.lab.is_alive()
 
 

@@ -21,7 +21,7 @@ def test_a_partial_workload_makes_its_trial_suspect() -> None:
     partial = record("partial", "stopped at its limit of 5 s")
     found, reasons = verdict([partial_check([record("ok"), partial])], [partial])
     assert found == "suspect"
-    assert reasons == ["not so: every workload is whole: bulk: stopped at its limit of 5 s"]
+    assert reasons == ["check failed: every workload is complete: bulk: stopped at its limit of 5 s"]
 
 
 def test_a_trial_whose_workloads_are_whole_is_valid() -> None:

@@ -107,7 +107,7 @@ def test_a_trace_that_changes_during_a_run_ends_it(tmp_path: Path) -> None:
         with resolver.resolved(first):
             pass
         trace.write_text(f"{head}0,1000000\n1,50\n")
-        with pytest.raises(WavebedError, match=r"walk\.csv: changed while the run went on"), resolver.resolved(second):
+        with pytest.raises(WavebedError, match=r"walk\.csv: changed during the run"), resolver.resolved(second):
             pass
 
 
@@ -247,5 +247,5 @@ def test_a_full_disk_ends_in_one_line_for_patterns_that_were_kept_before_too(
     monkeypatch.setattr("wavebed.run.resolve.keep", full)
     file = tmp_path / "spec.json"
     for plan in (read_plan(scenario), plan_of_spec(read_spec(file), file)):
-        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be kept"):
+        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be stored"):
             resolved(plan, tmp_path)

@@ -1,4 +1,4 @@
-"""How long the rest of an experiment takes: as planned at first, as measured later."""
+"""The estimate of the time left, from planned durations and then from measured ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Estimate"]
 
 
 class Estimate:
-    """The time that is left, by the trials that have ended.
+    """The time left, scaled by the finished trials.
 
     Parameters
     ----------
     expected_s : sequence of float
-        How long each trial is expected to take, in the order in which they run.
+        Expected duration of each trial, in order.
     """
 
     def __init__(self, expected_s: Sequence[float]) -> None:
@@ -24,12 +24,12 @@ class Estimate:
         self._measured_s: list[float] = []
 
     def done(self, wall_s: float) -> None:
-        """Take note of how long the next trial took."""
+        """Add the duration of the next finished trial."""
         self._measured_s.append(wall_s)
 
     @property
     def left_s(self) -> float:
-        """Seconds left when the next trial begins."""
+        """Seconds left at the start of the next trial."""
         finished = len(self._measured_s)
         expected = sum(self._expected_s[:finished])
         scale = sum(self._measured_s) / expected if expected else 1.0

@@ -1,4 +1,4 @@
-"""The trials of an experiment in their order: each begins, grows, and is stored or fails; the journal says so."""
+"""The trials of an experiment in order; the journal has the start and the end (stored or failed) of each."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Trials"]
 
 
 class Trials:
-    """The trials of one folder of results; they are known by their numbers, from 1.
+    """The trials of one folder of results, numbered from 1.
 
     Parameters
     ----------
     folder : pathlib.Path
-        Of the results; it has a folder for trials.
+        Folder of the results, with a folder for trials.
     journal : Journal
-        Of this folder; the plan is told at once.
+        Its journal, which gets the plan at once.
     parts : sequence of Part
-        Every trial, in order: the name of its folder, and the time it takes.
+        All trials in order: folder name and expected duration.
     """
 
     def __init__(self, folder: Path, journal: Journal, parts: Sequence[Part]) -> None:
@@ -47,12 +47,12 @@ class Trials:
 
     @property
     def left_s(self) -> float:
-        """Seconds left when the next trial begins."""
+        """Seconds left at the start of the next trial."""
         return self._estimate.left_s
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Leave no trial behind that is not whole, however the block is left or the process ends."""
+        """Remove unfinished trials at the end of the block or of the process."""
         with guarded(self.folder, self._mark):
             yield
 
@@ -60,12 +60,7 @@ class Trials:
     def begun(
         self, number: int, treatment: str, block: int, seed: int | None = None, inside: Sequence[str] = ()
     ) -> Iterator[Path]:
-        """Begin a trial and give the folder in which it grows; an error in the block is that it failed.
-
-        Parameters
-        ----------
-        inside : sequence of str
-            Folders to make in it.
+        """Begin a trial and yield its unfinished folder with the folders `inside`; an error in the block fails it.
 
         Raises
         ------
@@ -93,7 +88,7 @@ class Trials:
             raise
 
     def stored(self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = ()) -> None:
-        """Say that a trial is on the disk under its name."""
+        """Record that a trial is on the disk under its final name."""
         name = self._parts[number - 1].trial
         stored = TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons))
         self.journal.emit(stored)

@@ -75,7 +75,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of time; `end_s` is ``None`` for a moment."""
+    """An interval of time; `end_s` is ``None`` for a moment."""
 
     start_s: float
     end_s: float | None
@@ -85,7 +85,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A row of bars above the panels. Bars of one `row` never lie on each other."""
+    """Rows of bars above the panels. Bars of one row do not overlap."""
 
     title: str
     rows: Sequence[Sequence[Bar]]
@@ -99,11 +99,11 @@ class Figure:
     Parameters
     ----------
     label : str
-        What it is called for those who cannot see it.
+        Its text for screen readers.
     start_s, end_s : float
         The axis, seconds since time zero of the trial.
     shades : sequence of Bar
-        What is shaded behind all panels.
+        Intervals shaded behind all panels.
     """
 
     label: str
@@ -227,7 +227,7 @@ def swatch(style: str) -> str:
 
 
 def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Points:
-    """Let a stepped line begin with what holds at the start, and hold to the end if it does."""
+    """Extend a stepped line to the start of the axis, and to its end if it holds."""
     if not line.stepped or not len(line.points):
         return points
     first = held(line.points, np.array([start_s]))
@@ -239,7 +239,7 @@ def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Poi
 
 
 def _runs(points: Points) -> list[Points]:
-    """Cut at the gaps."""
+    """Split at the gaps."""
     cuts = np.flatnonzero(np.diff(np.isnan(points.value).astype(np.int8))) + 1
     pieces = zip(np.split(points.time_s, cuts), np.split(points.value, cuts), strict=True)
     return [Points(time_s, value) for time_s, value in pieces if len(value) and not np.isnan(value[0])]

@@ -1,4 +1,4 @@
-"""The panel of each workload in a view: its own series over its own time, with what happened to it."""
+"""The figure of each workload in a view: its series and events over its own time."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ TITLES = {
     "command": "command",
 }
 BAD_WORDS = ("stall", "freeze", "rebuffer", "error", "abort", "lost")
-"""Events with such a name are drawn in red."""
+"""Events with these words in their names are drawn in red."""
 MOST_MARKS = 300
 MOST_PANELS = 8
 STEPPED = ("bitrate", "progress")
-"""Series of a video or a page that hold until the next value."""
+"""Series of a video or a page that are constant until the next value."""
 MARGIN = 0.02
 
 
 def workload_figure(results: Results, view: View, name: str, kind: str) -> Figure | None:
-    """Return the figure of a workload in a view; ``None`` where it kept no series."""
+    """Return the figure of a workload in a view; ``None`` without series."""
     spans = [record.span for trial in view.trials if (record := trial.workload(name)) is not None and record.span]
     panels = _panels(results, view, name, kind)
     if not spans or not panels:
@@ -90,7 +90,7 @@ def _line(results: Results, trial: Trial, series: str, points: Points, stepped: 
 
 
 def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, float]:
-    """Turn bytes into megabytes where there are many."""
+    """Return the unit and its factor: kB or MB for many bytes."""
     most = max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn)
     if unit == "bytes" and most >= 1e6:
         return "MB", 1e6
@@ -100,7 +100,7 @@ def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, fl
 
 
 def _acked(trial: Trial, name: str) -> Points | None:
-    """Return the bytes that were acknowledged while a workload ran: those of the connection that carried most in it."""
+    """Return the acknowledged bytes of the largest connection during a workload."""
     record = trial.workload(name)
     if record is None or record.span is None:
         return None
@@ -114,7 +114,7 @@ def _acked(trial: Trial, name: str) -> Points | None:
 
 
 def _event_strips(results: Results, view: View, name: str) -> list[Strip]:
-    """Return a row for each kind of event that lasted or of which there are few, with a row for each treatment."""
+    """Return a strip for each kind of event except requests, with a row for each treatment."""
     kinds: dict[str, list[list[Bar]]] = {}
     for trial in view.trials:
         mine: dict[str, list[Event]] = {}

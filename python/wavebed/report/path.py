@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.report.numbers import figure
-from wavebed.result.names import SCENE_FILE
+from wavebed.result.names import INCOMPLETE, SCENE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,13 +25,7 @@ _MOST_PICTURE_BYTES = 16 << 20
 
 
 def path_row(resolved: Table) -> str:
-    """Return hosts and hops as a list that a style sheet makes a row of; empty without them.
-
-    Parameters
-    ----------
-    resolved : mapping
-        The specification of a trial.
-    """
+    """Return hosts and hops of a trial's specification as a list, shown as a row; empty without them."""
     network, patterns = _table(resolved, "network"), _table(resolved, "patterns")
     hosts = [str(host.get("name", "")) for host in _tables(network, "hosts")]
     legs = _tables(network, "legs")
@@ -119,13 +113,13 @@ def _ms(value: Json | None) -> str:
 
 
 def scene_map(results: Results) -> str:
-    """Return the map of the scene, which the run drew, as a figure; empty where there is none."""
+    """Return the map of the scene, drawn by the run, as a figure; empty without one."""
     file = results.run.folder / SCENE_FILE
     if not file.is_file():
         return ""
     try:
-        # As a picture: what stands in a file of results must not become a part of the page.
-        drawn = b64encode(read_bytes(file, "the results are not whole", most=_MOST_PICTURE_BYTES)).decode("ascii")
+        # As an image, so that the content of a results file never becomes part of the page.
+        drawn = b64encode(read_bytes(file, INCOMPLETE, most=_MOST_PICTURE_BYTES)).decode("ascii")
     except UserError:
         return ""
     title = next(filter(None, map(_scene_title, results.trials)), "")

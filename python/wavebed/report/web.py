@@ -1,4 +1,4 @@
-"""The panel of a web page: how it appeared (filmstrip), and what was asked when (waterfall)."""
+"""The panel of a web page: its filmstrip, and the waterfall of its requests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.report.numbers import MISSING, figure
+from wavebed.result.names import INCOMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ PHASES = {
     "wait": "wait",
     "receive": "receive",
 }
-"""Phases of a request: their class in the style sheet, and what they are called."""
+"""Phases of a request: class in the style sheet, and label."""
 MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
 MOST_ROWS = 120
 MOST_PICTURE_BYTES = 20_000
@@ -68,17 +69,17 @@ def _film(trial: Trial, name: str, frames: Sequence[Table]) -> str:
         image = f'<img src="{picture}" alt="The page after {after}">' if picture else '<div class="blank">blank</div>'
         shown.append(f"<li>{image}{after}<br>{figure(_number(frame, 'percent'))} %</li>")
     return (
-        f'<ol class="film" tabindex="0" aria-label="How the page appeared">{"".join(shown)}</ol>'
+        f'<ol class="film" tabindex="0" aria-label="Filmstrip of the page">{"".join(shown)}</ol>'
         '<p class="soft">Time since the start of the navigation, and visual progress.</p>'
     )
 
 
 def _picture(folder: Path, name: Json) -> str:
-    """Return a picture as a data address; empty without one, or if it is no small JPEG."""
+    """Return a picture as a data URL; empty without one, or if it is not a small JPEG."""
     if not isinstance(name, str) or Path(name).name != name:
         return ""
     try:
-        data = read_bytes(folder / name, "the results are not whole", most=MOST_PICTURE_BYTES)
+        data = read_bytes(folder / name, INCOMPLETE, most=MOST_PICTURE_BYTES)
     except UserError:
         return ""
     if not data.startswith(_JPEG):
@@ -131,7 +132,7 @@ def _request(
 
 
 def _phases(request: Table) -> list[tuple[str, float, float]]:
-    """Return what a request did from when until when (ms); what lies between is called blocked."""
+    """Return the phases of a request with start and end (ms); gaps are called blocked."""
     asked, sent, answered, end = (_number(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
     if asked is None:
         return []
@@ -158,7 +159,7 @@ def _phases(request: Table) -> list[tuple[str, float, float]]:
 
 
 def _moments(workload: WorkloadRecord) -> dict[str, float]:
-    """Return the marks of the page, in their order."""
+    """Return the marks of the page in order of time."""
     values = {metric.name: metric.value for metric in workload.outcome.metrics}
     found = {short: value for name, short in MARKS.items() if (value := values.get(name)) is not None}
     return dict(sorted(found.items(), key=lambda item: item[1]))

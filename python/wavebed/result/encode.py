@@ -1,4 +1,4 @@
-"""Records as JSON. What JSON cannot say (NaN, infinities) is null: it was not measured."""
+"""Records as JSON. NaN and infinities become null (not measured)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PATH_WORKLOAD", "run_json", "spec_json", "trial_json"]
 
 PATH_WORKLOAD = "path"
-"""The workload of a metric that belongs to the path and its flows."""
+"""The workload name of metrics of the path and its flows."""
 
 
 def run_json(record: RunRecord) -> str:
@@ -46,7 +46,7 @@ def run_json(record: RunRecord) -> str:
 
 
 def trial_json(record: TrialRecord) -> str:
-    """Return the text of ``trial.json``. Series and events are not in it; they are tables."""
+    """Return the text of ``trial.json``. Series and events are in the tables."""
     metrics = [(PATH_WORKLOAD, metric) for metric in record.transport]
     metrics += [(workload.name, metric) for workload in record.workloads for metric in workload.outcome.metrics]
     return _text(
@@ -69,7 +69,7 @@ def trial_json(record: TrialRecord) -> str:
 
 
 def spec_json(resolved: Mapping[str, Json]) -> str:
-    """Return the text of ``spec.json``, without secrets: a trial that had one says so when it is repeated."""
+    """Return the text of ``spec.json`` with secrets replaced, which a repetition of the trial reports."""
     known = dict(resolved)
     for key in ("treatment", "workloads"):
         if key in known:

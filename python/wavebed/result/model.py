@@ -16,23 +16,23 @@ __all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord"
 SCHEMA = 1
 Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
 COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
-"""Verdicts of the trials whose figures count."""
+"""Verdicts of the trials that are part of the statistics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of a trial's validity, and the evidence.
+    """One check of a trial's validity, and the evidence.
 
     Parameters
     ----------
     name : str
-        What is asked: ``every packet accounted for``.
+        The condition: ``every packet accounted for``.
     severity : str
-        What the trial is where it does not hold: ``invalid`` or ``suspect``.
+        Verdict of the trial if it fails: ``invalid`` or ``suspect``.
     evidence : str
         Figures, one line.
     code : str
-        What programs know it by; empty in results of before there were codes.
+        Stable name for programs; empty in older results.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A workload in one trial: when it ran (``None``: it never began), and what it gave."""
+    """A workload in one trial: its span (``None``: it never started), and its results."""
 
     name: str
     kind: str
@@ -61,13 +61,13 @@ class TrialRecord:
     folder : str
         Name of its folder: ``0001-cubic``.
     block : int
-        Which of the seeds, from 1.
+        Place of its seed, from 1.
     transport : sequence of Metric
-        Those of the path and its flows; `workloads` have theirs.
+        Metrics of the path and its flows; those of workloads are in `workloads`.
     engine : mapping
         The summary of the engine.
     resolved : mapping
-        The specification of the trial, as its ``spec.json`` has it; of older results the key ``network`` alone.
+        Content of the trial's ``spec.json``; in older results only the key ``network``.
     """
 
     folder: str
@@ -87,7 +87,7 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """What ``run.json`` says of a trial."""
+    """A trial in ``run.json``."""
 
     folder: str
     block: int
@@ -99,7 +99,7 @@ class TrialLine:
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run; ``run.json`` is this."""
+    """A run: the content of ``run.json``."""
 
     title: str
     source: str

@@ -1,4 +1,4 @@
-"""Records from the JSON of a folder of results."""
+"""Read records from the JSON of a folder of results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, TrialLine, TrialRecord, Verdict, WorkloadRecord
-from wavebed.result.names import DEVICES_FOLDER, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -23,43 +23,43 @@ __all__ = ["FORWARD", "Kind", "kind_of", "read_run", "read_trial"]
 
 Kind: TypeAlias = Literal["run", "forward", "reproduction"]
 FORWARD: Literal["forward"] = "forward"
-"""The kind of a forwarding test, as its ``run.json`` names it. A run of a scenario names none."""
+"""The key `kind` of a forwarding test's ``run.json``. A run of a scenario has no such key."""
 _MOST_CHARACTERS = 1 << 16
-"""Of a text: names stand many times in a page."""
+"""Longest text: a page repeats names many times."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 def kind_of(folder: Path) -> Kind:
-    """Return what a folder of results holds.
+    """Return the kind of a folder of results.
 
     Raises
     ------
     UserError
-        If it holds no results, or its ``run.json`` cannot be read.
+        If it has no results, or its ``run.json`` cannot be read.
     """
     file = folder / RUN_FILE
     if not file.is_file():
         if (folder / DEVICES_FOLDER).is_dir():
             return "reproduction"
-        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run or wavebed forward wrote")
-    data = read_json(file, "the results are not whole")
+        raise UserError(f"{folder}: has no run.json: name a folder that wavebed run or wavebed forward wrote")
+    data = read_json(file, INCOMPLETE)
     return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read ``run.json`` of a folder of results; while the run has not ended, the trials are those that are there.
+    """Read ``run.json`` of a folder of results; before the end of the run, add the stored trials.
 
     Raises
     ------
     UserError
-        If the folder holds no run, or one of another schema.
+        If the folder has no run, or one of another schema.
     """
     file = folder / RUN_FILE
     if not file.is_file():
-        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run wrote")
+        raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
     data = _load(file)
     if data.get("kind") == FORWARD:
-        raise UserError(f"{folder}: holds a forwarding test: use wavebed report, wavebed compare or wavebed.load")
+        raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     try:
         record = RunRecord(
             title=_one(str, data, "title"),
@@ -86,10 +86,10 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def _kept(folder: Path) -> list[TrialLine]:
-    """Return the trials whose folders are there, in the order in which they ran."""
+    """Return the stored trials in order."""
     lines = []
     for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}"):
-        with suppress(UserError):  # one that cannot be read does not hide the others
+        with suppress(UserError):  # the others stay readable
             trial = read_trial(file.parent)
             reasons = list(trial.reasons)
             lines.append(TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, reasons))
@@ -114,12 +114,12 @@ def _line(data: dict[str, Json]) -> TrialLine:
 
 
 def read_trial(folder: Path) -> TrialRecord:
-    """Read ``trial.json`` of a trial's folder; series and events are left to the tables.
+    """Read ``trial.json`` of a trial's folder; series and events are in the tables.
 
     Raises
     ------
     UserError
-        If it is not there, damaged, or of another schema.
+        If it is missing, damaged, or of another schema.
     """
     file = folder / TRIAL_FILE
     data = _load(file)
@@ -147,7 +147,7 @@ def read_trial(folder: Path) -> TrialRecord:
 
 
 def _resolved(folder: Path, data: dict[str, Json]) -> Mapping[str, Json]:
-    """Return the specification; in older results ``trial.json`` has the network alone, as ``laboratory``."""
+    """Return the specification; older ``trial.json`` have only the network, as ``laboratory``."""
     if "laboratory" in data:
         return {"network": _one(dict, data, "laboratory")}
     from wavebed.spec.link import plain
@@ -156,7 +156,7 @@ def _resolved(folder: Path, data: dict[str, Json]) -> Mapping[str, Json]:
     file = folder / SPEC_FILE
     if not file.exists():
         return {}
-    return plain(load_spec(file, "the results are not whole"))
+    return plain(load_spec(file, INCOMPLETE))
 
 
 def _metric(data: dict[str, Json]) -> Metric:
@@ -225,7 +225,7 @@ def _number(data: Mapping[str, Json], key: str) -> float | None:
 
 
 _EARLIER_WORDS = {"doubtful": "suspect"}
-"""What results of earlier versions say, and what it is now."""
+"""Words of earlier versions, and the present ones."""
 
 
 def _word(words: Sequence[str], data: Mapping[str, Json], key: str) -> str:
@@ -237,7 +237,7 @@ def _word(words: Sequence[str], data: Mapping[str, Json], key: str) -> str:
 
 
 def _load(file: Path) -> dict[str, Json]:
-    data = read_json(file, "the results are not whole")
+    data = read_json(file, INCOMPLETE)
     if not isinstance(data, dict) or "schema" not in data:
         raise UserError(f"{file}: names no schema: it must be a file that wavebed run wrote")
     if data["schema"] != SCHEMA:
@@ -249,4 +249,4 @@ def _load(file: Path) -> dict[str, Json]:
 
 def _damaged(file: Path, error: Exception) -> UserError:
     what = f"has no {error}" if isinstance(error, KeyError) else f"is not as documented ({error})"
-    return UserError(f"{file}: {what}: the results are not whole")
+    return UserError(f"{file}: {what}: {INCOMPLETE}")

@@ -17,14 +17,14 @@ __all__ = ["Slot", "ordered"]
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which trial it is.
+    """A trial of a plan.
 
     Parameters
     ----------
     number : int
-        In the order in which they run, from 1.
+        Place in the order of the trials, from 1.
     block : int
-        Which of the seeds, from 1.
+        Place of its seed, from 1.
     """
 
     number: int

@@ -1,10 +1,10 @@
-"""The workloads of one trial in time: each starts at its moment, is held to its limit, and is judged afterwards."""
+"""Run the workloads of one trial: start each at its time, stop it at its limit, collect its results."""
 
 from __future__ import annotations
 
 import subprocess
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["HungError", "RunningWorkload", "open_all", "outcomes", "perform", "settle"]
 
 STOP_GRACE_S = 10.0
-"""A session must end within 5 s of being asked; after twice that the laboratory is ended under it."""
+"""A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
 OPEN_S = 120.0
-"""A session must be open by then: servers take 10 s at most, a browser on a busy machine a minute."""
+"""Time to open a session: servers take 10 s at most, a browser on a busy machine a minute."""
 FIRST_PORT = 20_000
 PORTS_EACH = 20
 LOOK_EVERY_S = 0.2
@@ -35,18 +35,18 @@ class HungError(WavebedError):
 
 @dataclass(eq=False)
 class RunningWorkload:
-    """A workload in this trial.
+    """The state of a workload in this trial.
 
     Parameters
     ----------
     session : Session or None
-        ``None`` if it could not be opened; `problem` says why.
+        ``None`` if it could not be opened; `problem` has the reason.
     started, over : threading.Event
-        Set when it begins and when it has ended, or never will begin.
+        Set at its start, and at its end or when it will not start any more.
     asked : threading.Event
-        Set when it was asked to end: if it has not begun by then, it never will.
+        Set when it was asked to stop; a workload that has not started by then never starts.
     thread : threading.Event or None
-        The end of the thread that runs it; ``None`` if there is none.
+        The end of its thread.
     limited : bool
         Whether it was stopped at its limit.
     """
@@ -66,24 +66,24 @@ class RunningWorkload:
 
     @property
     def span(self) -> Span | None:
-        """When it ran; ``None`` if it never began or has not ended."""
+        """Its span; ``None`` if it never started or has not ended."""
         if self.start_s is None or self.end_s is None:
             return None
         return Span(self.start_s, self.end_s, self.workload.is_load)
 
     def ask_to_stop(self) -> None:
-        """Ask it once to end."""
+        """Ask it once to stop."""
         if self.asked_s is None and self.session is not None:
             self.asked_s = self.context.clock.monotonic_s()
             self.asked.set()
             try:
                 self.session.stop()
             except Exception as error:  # noqa: BLE001 - its program may be gone; the others go on
-                self.problem = self.problem or _told(error)
+                self.problem = self.problem or _error_text(error)
 
 
 def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[RunningWorkload]:
-    """Open every workload, side by side: browsers take seconds. One that does not open has its `problem`."""
+    """Open all workloads in parallel, because browsers take seconds; a failure to open is the workload's `problem`."""
     running = []
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
@@ -115,35 +115,33 @@ def _open(one: RunningWorkload) -> None:
         if not one.over.is_set():
             one.session = session
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not end the run
-        one.problem = _told(error)
+        one.problem = _error_text(error)
         one.over.set()
 
 
-def _told(error: Exception) -> str:
-    """Return what people read of an error: one line."""
+def _error_text(error: Exception) -> str:
+    """Return one line about an error."""
     if isinstance(error, subprocess.TimeoutExpired):
         return f"{error.cmd[0]} did not end within {error.timeout:g} s"
     if isinstance(error, WavebedError | TimeoutError | OSError):
         return str(error) or type(error).__name__
-    return f"a fault of wavebed: {type(error).__name__}: {error}"
+    return f"internal error of wavebed: {type(error).__name__}: {error}"
 
 
 def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], None]) -> None:
-    """Run the workloads that were opened; return when all have ended.
+    """Run the opened workloads; return when all, or the laboratory, have ended.
 
     Parameters
     ----------
     running : sequence of RunningWorkload
         Their clock has begun.
-    lab : Lab
-        Where they run; when it has ended, this returns.
     look : callable
         Called a few times a second.
 
     Raises
     ------
     HungError
-        If one did not end in time after it was asked to.
+        If one did not end in time after `Session.stop`.
     """
     by_name = {one.workload.name: one for one in running}
     wake = threading.Event()
@@ -154,14 +152,14 @@ def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], Non
         lab.clock.wait(wake, LOOK_EVERY_S)
         wake.clear()
         if not lab.is_alive():
-            _blame_laboratory(running)
+            _fail_unfinished(running)
             return
         _hold_to_limits(running)
         look()
 
 
 def _play(one: RunningWorkload, running: Mapping[str, RunningWorkload], wake: threading.Event) -> None:
-    assert one.session is not None, "looked at by the caller"
+    assert one.session is not None, "checked by the caller"
     clock = one.context.clock
     try:
         left_s = one.workload.common.start_s
@@ -177,7 +175,7 @@ def _play(one: RunningWorkload, running: Mapping[str, RunningWorkload], wake: th
         one.started.set()
         one.session.run()
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not leave the trial waiting
-        one.problem = one.problem or _told(error)
+        one.problem = one.problem or _error_text(error)
     finally:
         if one.start_s is not None:
             one.end_s = clock.now_s()
@@ -201,9 +199,9 @@ def _hold_to_limits(running: Sequence[RunningWorkload]) -> None:
 
 
 def settle(running: Sequence[RunningWorkload], clock: Clock) -> None:
-    """Wait for what still runs, now that the laboratory is gone under it; what has not begun never will."""
+    """Wait for the remaining threads after the end of the laboratory; a workload that has not started never starts."""
     end_s = clock.monotonic_s() + STOP_GRACE_S
-    _blame_laboratory(running)
+    _fail_unfinished(running)
     for one in running:
         one.asked.set()
     for one in running:
@@ -211,34 +209,23 @@ def settle(running: Sequence[RunningWorkload], clock: Clock) -> None:
             clock.wait(one.thread, max(0.0, end_s - clock.monotonic_s()))
 
 
-def _blame_laboratory(running: Sequence[RunningWorkload]) -> None:
+def _fail_unfinished(running: Sequence[RunningWorkload]) -> None:
     for one in running:
         if not one.over.is_set():
-            one.problem = one.problem or "the laboratory ended under it"
+            one.problem = one.problem or "the laboratory ended before it"
 
 
 def outcomes(running: Sequence[RunningWorkload]) -> list[Outcome]:
-    """Ask every session for its report, now that the laboratory is gone."""
+    """Return the results of every session, after the end of the laboratory."""
     schedule: Schedule = {one.workload.name: span for one in running if (span := one.span) is not None}
     return [_outcome(one, schedule) for one in running]
 
 
 def _outcome(one: RunningWorkload, schedule: Schedule) -> Outcome:
     if one.session is None or one.start_s is None:
-        return Outcome("failed", one.problem or "it never began")
+        return Outcome("failed", one.problem or "it never started")
     try:
         outcome = one.session.report(schedule)
     except Exception as error:  # noqa: BLE001 - raw outputs of a failed program may be anything
-        told = one.problem or f"its output cannot be read: {type(error).__name__}: {error}"
-        return Outcome("failed", told)
-    if one.problem:
-        return Outcome(
-            "failed",
-            one.problem,
-            outcome.metrics,
-            outcome.series,
-            outcome.events,
-            outcome.details,
-            outcome.doubts,
-        )
-    return outcome
+        return Outcome("failed", one.problem or f"its output cannot be read: {type(error).__name__}: {error}")
+    return replace(outcome, status="failed", reason=one.problem) if one.problem else outcome

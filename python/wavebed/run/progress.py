@@ -21,7 +21,7 @@ BROWSER_S = 4.0
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: ``8 s``, ``3 min``, ``2 h 10 min``."""
+    """Return a rounded duration: ``8 s``, ``3 min``, ``2 h 10 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -29,17 +29,17 @@ def duration_text(seconds: float) -> str:
 
 
 class Live(Status):
-    """The line about the trial that runs."""
+    """The progress line of the running trial."""
 
     _before: tuple[int, dict[str, int]] | None = None
 
     def new_trial(self) -> None:
-        """Forget the counters of the trial before."""
+        """Forget the counters of the previous trial."""
         self._before = None
         self._said_s = time.monotonic()
 
     def look(self, head: str, left_s: float, lab: Lab, running: Sequence[RunningWorkload]) -> None:
-        """Say how far the trial is, if it is time to."""
+        """Update the line, if it is due."""
         if not self.is_due():
             return
         names = ", ".join(one.workload.name for one in running if one.started.is_set() and not one.over.is_set())
@@ -50,14 +50,14 @@ class Live(Status):
 def show_text(
     show: dict[str, Json], before: tuple[int, dict[str, int]] | None
 ) -> tuple[str, tuple[int, dict[str, int]] | None]:
-    """Return throughput, queue and round trip as text, and the counters for the next time.
+    """Return throughput, queue and round-trip time as text, and the counters for the next call.
 
     Parameters
     ----------
     show : dict
-        What `Lab.show` returned.
+        The value of `Lab.show`.
     before : tuple or None
-        The counters of the last time.
+        The counters of the previous call.
     """
     now_ns = show.get("now_ns")
     if not isinstance(now_ns, int):

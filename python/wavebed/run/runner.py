@@ -1,4 +1,4 @@
-"""A whole run: every trial in its order, stored as it ends."""
+"""Run all trials of a plan in order and store each at its end."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     record: RunRecord
 
     @property
     def counted(self) -> dict[str, int]:
-        """How many trials of each treatment count: valid and suspect ones."""
+        """Number of counted (valid or suspect) trials of each treatment."""
         found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
         for trial in self.record.trials:
             found[trial.treatment] += trial.verdict in COUNTED
@@ -72,7 +72,7 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     MachineError
         If a program or a package is missing, or no laboratory can be made here.
     WavebedError
-        If the results cannot be written; what was written before stays readable.
+        If the results cannot be written; earlier trials stay readable.
     """
     _check_packages(plan)
     _check_programs(plan)
@@ -101,7 +101,7 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
 
 
 def _prepare(plan: Plan, trials: Trials) -> None:
-    """Make what workloads need."""
+    """Make the content of the workloads."""
     cache = cache_folder()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
@@ -111,8 +111,8 @@ def _prepare(plan: Plan, trials: Trials) -> None:
             except OSError as error:
                 what = (error.strerror or "cannot be written").lower()
                 raise WavebedError(
-                    f"{workload.name}: {error.filename or cache}: {what}: what it needs cannot be made; $WAVEBED_CACHE"
-                    " may name another folder"
+                    f"{workload.name}: {error.filename or cache}: {what}: its content cannot be stored; $WAVEBED_CACHE"
+                    " can name another folder"
                 ) from error
 
 
@@ -140,9 +140,9 @@ def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbo
 
 
 class _ToldSpans:
-    """Tells of each workload of a trial once that it began, and once that it ended.
+    """Writes the start and the end of each workload of a trial to the journal, once each.
 
-    A journal that cannot be written while the trial runs ends the run, and is not taken for a fault of the trial.
+    An error of the journal during the trial ends the run; it is not a fault of the trial.
     """
 
     def __init__(self, trial: str, journal: Journal) -> None:
@@ -153,7 +153,7 @@ class _ToldSpans:
         self._problem: WavebedError | None = None
 
     def look(self, running: Sequence[RunningWorkload]) -> None:
-        """Tell what is known while the trial runs."""
+        """Write what has happened so far."""
         try:
             for one in running:
                 self._tell(one.workload.name, one.start_s, one.end_s)
@@ -161,12 +161,12 @@ class _ToldSpans:
             self._problem = error
 
     def end(self, workloads: Sequence[WorkloadRecord]) -> None:
-        """Tell the rest, now that the trial has ended.
+        """Write the rest after the end of the trial.
 
         Raises
         ------
         WavebedError
-            If the journal could not be written meanwhile.
+            If the journal could not be written during the trial.
         """
         if self._problem is not None:
             raise self._problem
@@ -184,7 +184,7 @@ class _ToldSpans:
 
 
 def expected_s(treatment: TreatmentPlan) -> float:
-    """Return about how long a trial takes, seconds."""
+    """Return the expected duration of a trial, seconds."""
     ends: dict[str, float] = {}
     waiting = [workload for workload in treatment.workloads if not workload.endless]
     while waiting:
@@ -200,7 +200,7 @@ def expected_s(treatment: TreatmentPlan) -> float:
 
 
 def plan_text(plan: Plan) -> str:
-    """Return what will be run, in one line."""
+    """Return title, number of trials and expected duration in one line."""
     count = plan.trials * len(plan.treatments)
     total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"

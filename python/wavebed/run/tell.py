@@ -1,4 +1,4 @@
-"""What people read of the events of a run, on the line of its progress."""
+"""Show the events of a run on its progress line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Teller"]
 
 
 class Teller:
-    """Says on a line what it hears."""
+    """A listener of the journal that writes the progress line."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -26,7 +26,7 @@ class Teller:
         self._began_s = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Hear an event."""
+        """Show an event."""
         match event:
             case StepBegun():
                 self._live.say(event.step)
@@ -42,7 +42,7 @@ class Teller:
                 pass
 
     def look(self, lab: Lab, running: Sequence[RunningWorkload]) -> None:
-        """Say how far the trial is that runs, if it is time to."""
+        """Show the state of the running trial, if the line is due."""
         trial = self._trial
         assert trial is not None, "a trial has begun"
         head = f"trial {trial.number} of {trial.trials} ({trial.treatment}, seed {trial.seed})"

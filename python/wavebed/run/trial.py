@@ -59,24 +59,24 @@ def run_trial(
     Parameters
     ----------
     slot : Slot
-        Which one.
+        The trial.
     resolved : Resolved
         Its specification, and the patterns of its network.
     partial : pathlib.Path
         An empty folder.
     look : callable
-        Called a few times a second while it runs.
+        Called a few times a second during the trial.
     of_machine : callable, optional
-        Called when it has ended: conditions of its validity that do not lie in the trial.
+        Called at the end; returns checks of the machine.
     limits : Limits
-        How long each wait for the laboratory may take.
+        Limits of the waits for the laboratory.
     start : callable
         Makes the laboratory.
 
     Raises
     ------
     WavebedError
-        If no laboratory can be made here. What goes wrong later, and a laboratory that hangs, is in the record.
+        If no laboratory can be made here. Later errors, and a laboratory that hangs, are in the record.
     """
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -116,14 +116,14 @@ def run_trial(
 
 @dataclass(slots=True)
 class _Course:
-    """What became of a trial's laboratory and its workloads.
+    """The end of a trial's laboratory and its workloads.
 
     Parameters
     ----------
     end_s : float
-        When the last workload ended, seconds since time zero.
+        End of the last workload, seconds since time zero.
     problem : str
-        Why it broke off, if it did.
+        The reason of a failure.
     summary, messages
         Those of the laboratory.
     """
@@ -172,7 +172,7 @@ def _perform(
 
 
 class _Pulse:
-    """Asks a laboratory every few seconds whether it still answers; one that does not is killed."""
+    """Sends a request to the laboratory every few seconds; a laboratory that does not answer is killed."""
 
     def __init__(self, lab: Lab, every_s: float) -> None:
         self._lab = lab
@@ -180,7 +180,7 @@ class _Pulse:
         self._next_s = lab.clock.monotonic_s() + every_s
 
     def look(self) -> None:
-        """Ask, if it is time to.
+        """Send the request, if it is due.
 
         Raises
         ------
@@ -193,14 +193,14 @@ class _Pulse:
 
 
 def _take_back(raw: Path) -> str:
-    """Make raw outputs ours, before any is read; return why that is not possible. Then they are removed."""
+    """Take ownership of the raw outputs before they are read; on failure remove them and return the reason."""
     try:
         take_back(raw)
     except (OSError, WavebedError, RecursionError) as error:
         subprocess.run(["rm", "-rf", "--", str(raw)], check=False)
         raw.mkdir(exist_ok=True)
         reason = "folders are nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return f"the raw outputs of a program cannot be kept: {reason}"
+        return f"the raw outputs of a program cannot be stored: {reason}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Whether every workload of a trial did all that was planned."""
+"""The check that every workload of a trial was complete."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ __all__ = ["partial_check"]
 
 
 def partial_check(workloads: Sequence[WorkloadRecord]) -> Check:
-    """Judge whether every workload did all that was planned."""
+    """Check that no workload is partial."""
     partial = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "partial"]
     return Check(
-        "every workload is whole",
-        not partial,
-        "suspect",
-        "; ".join(partial) or "each did all that was planned",
-        "partial",
+        "every workload is complete", not partial, "suspect", "; ".join(partial) or "all workloads completed", "partial"
     )

@@ -18,7 +18,7 @@ __all__ = ["Common", "NoOptions", "read_common"]
 
 
 class Common(Struct, frozen=True, kw_only=True):
-    """What every workload says: when it runs, for how long at most, and between which hosts."""
+    """Keys of every workload: start, limit and hosts."""
 
     kind: Annotated[str, Key(values.text, "what it is; the kinds have sections of their own below", write="NAME")]
     name: Annotated[str, Key(values.name, "its name, by which results go", absent="that of its kind")] = ""
