@@ -104,7 +104,7 @@ def test_a_video_that_is_stopped_before_it_began_sends_nothing(server: Server, t
     session = video(tmp_path).open(context(tmp_path))
     session.stop()
     session.stop()
-    with pytest.raises(WavebedError, match="stopped before it began"):
+    with pytest.raises(WavebedError, match="stopped before it started"):
         session.run()
     (agent,) = Silent.made
     assert (agent.told, agent.closed, server.stopped) == ([], 1, 1)
@@ -117,7 +117,7 @@ def test_a_page_that_is_stopped_before_it_began_sends_nothing(server: Server, tm
     (agent,) = Silent.made
     assert (agent.told, agent.closed, server.stopped) == ([], 1, 1)
     outcome = session.report({})
-    assert (outcome.status, outcome.reason) == ("failed", "stopped before it began")
+    assert (outcome.status, outcome.reason) == ("failed", "stopped before it started")
 
 
 @pytest.mark.parametrize("kind", ["video", "web"])

@@ -1,4 +1,4 @@
-"""`call`: a WebRTC call between a Chromium on the server's side and one on the client's, with made-up media."""
+"""`call`: a WebRTC call between Chromium on the server and Chromium on the client, with synthetic media."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _even(least: int, most: int) -> Reader[int]:
     def read_even(value: object) -> int:
         given = read(value)
         if given % 2:
-            raise Problem(f"{given} is odd: pictures have an even number of pixels each way")
+            raise Problem(f"{given} is odd: width and height of a picture are even numbers of pixels")
         return given
 
     return Reader(read_even, "PIXELS", {**read.schema(), "multipleOf": 2})
@@ -56,14 +56,14 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     duration_s: Annotated[float, Key(seconds(2, 3600), "how long the call lasts")] = 10.0
     width: Annotated[int, Key(_even(160, 1920), "width of the picture that each end sends")] = 640
     height: Annotated[int, Key(_even(90, 1080), "height of the picture that each end sends")] = 360
-    fps: Annotated[int, Key(number(5, 60), "pictures per second that each camera gives")] = 30
+    fps: Annotated[int, Key(number(5, 60), "pictures per second of each camera")] = 30
     max_bitrate_bps: Annotated[
-        int | None, Key(rate_bps, "most that each end sends of video", absent="Chromium's own")
+        int | None, Key(rate_bps, "highest video bitrate of each end", absent="Chromium's own")
     ] = None
 
 
 class Call(Workload[CallOptions]):
-    """Both ends of a video call, as their browsers count it."""
+    """Both ends of a video call, measured by their browsers."""
 
     kind: ClassVar[str] = "call"
     summary: ClassVar[str] = "a WebRTC call between two Chromium"
@@ -81,12 +81,12 @@ class Call(Workload[CallOptions]):
         return self.duration_s
 
     def prepare(self, cache: Path) -> None:
-        """Make the film that the cameras see."""
+        """Make the film of the cameras."""
         self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
         open_to_all(self.film)
 
     def open(self, context: TrialContext) -> Session:
-        """Start both browsers; each has its page, its camera and its description ready."""
+        """Start both browsers with page, camera and session description."""
         session = CallSession(self, context)
         try:
             session.open()
@@ -96,7 +96,7 @@ class Call(Workload[CallOptions]):
         return session
 
     def settings(self) -> dict[str, Json]:
-        """Return what both agents are told."""
+        """Return the settings of both agents."""
         assert self.film is not None, "it was prepared"
         return {
             "chromium": find("chromium"),
@@ -116,7 +116,7 @@ class Call(Workload[CallOptions]):
 
 
 class CallSession(Session):
-    """A call in one trial. Descriptions go from one end to the other by this process, not over the path."""
+    """A call in one trial. This process passes the session descriptions between the ends, not the path."""
 
     def __init__(self, workload: Call, context: TrialContext) -> None:
         self._workload = workload
@@ -127,7 +127,7 @@ class CallSession(Session):
         self._stopped_early = False
 
     def open(self) -> None:
-        """Bring both browsers up, and let the server's end describe itself."""
+        """Start both browsers and get the offer of the server's end."""
         settings = self._workload.settings()
         for end, host in (("server", self._context.server), ("client", self._context.client)):
             self._agents[end] = self._agent(end, host, settings)
@@ -141,7 +141,7 @@ class CallSession(Session):
             agent.close()
 
     def run(self) -> None:
-        """Call, talk for the duration, hang up."""
+        """Call, wait for the duration, hang up."""
         clock = self._context.clock
         end_s = clock.monotonic_s() + self._workload.duration_s
         try:
@@ -165,8 +165,8 @@ class CallSession(Session):
         """Hang up."""
         self._stop.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it concerns itself alone
-        """Read what both ends counted."""
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        """Return the results of both ends."""
         ends: dict[str, Mapping[str, Json]] = {}
         for name in ("server", "client"):
             file = self._context.folder / f"{name}.json"
@@ -192,7 +192,7 @@ class CallSession(Session):
             with suppress(TimeoutError):
                 return self._hear(end, LOOK_EVERY_S)["value"]
             if self._stop.is_set():
-                raise WavebedError("stopped before the ends of the call knew each other")
+                raise WavebedError("stopped before the ends of the call were connected")
         raise WavebedError(f"the {end}'s end of the call: no answer within {_ANSWER_S:g} s")
 
     def _hear(self, end: str, timeout_s: float) -> dict[str, Json]:

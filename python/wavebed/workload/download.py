@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Download"]
 
 _GUESSED_BPS = 100e6
-"""Only for the estimate of the time left: what a path carries is not known here."""
+"""Only for the estimate of the time left; the rate of the path is unknown here."""
 _LAST_WORDS_S = 1.0
-"""How long curl has to write its figures at its own limit, or when nginx has gone."""
+"""Time for curl to write its figures at its own limit, or after the end of nginx."""
 _TIMED_OUT = 28
 _HOSTS = ("client", "edge", "server")
 
@@ -43,7 +43,7 @@ _HOSTS = ("client", "edge", "server")
 def _size(value: object) -> int:
     size = values.size_bytes(value)
     if size < 1:
-        raise Problem("a download of nothing takes no time: write at least 1b")
+        raise Problem("0 bytes are not a download: write at least 1b")
     return size
 
 
@@ -58,7 +58,7 @@ class DownloadOptions(Struct, frozen=True, kw_only=True):
 
 
 class Download(Workload[DownloadOptions]):
-    """`size` bytes of a file that takes no space on the disk, once."""
+    """One download of `size` bytes of a sparse file."""
 
     kind = "download"
     summary = "a file from nginx to curl over one connection"
@@ -83,7 +83,7 @@ class Download(Workload[DownloadOptions]):
         return self.options.protocol
 
     def expected_s(self) -> float:
-        """Return what the file takes at a guessed rate."""
+        """Return the duration at a guessed rate."""
         return min(self.common.limit_s, 1 + self.size_bytes * 8 / _GUESSED_BPS)
 
     def prepare(self, cache: Path) -> None:
@@ -104,7 +104,7 @@ class Download(Workload[DownloadOptions]):
 
 
 def _make_sparse(file: Path, size_bytes: int) -> None:
-    """Make a file of zeros that takes no space; a file of that name is one already."""
+    """Make a sparse file of zeros, unless it exists."""
     if file.exists():
         return
     with drafted(file) as draft:
@@ -132,7 +132,7 @@ class _DownloadSession(Session):
         return [
             *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
-            # At its own limit curl still writes its figures; ended by a signal it does not.
+            # curl writes its figures at its own limit, but not after a signal.
             *("--max-time", limit, "--connect-timeout", limit),
             *("-o", "/dev/null", "-w", "%{json}", self._url),
         ]
@@ -150,7 +150,7 @@ class _DownloadSession(Session):
     def stop(self) -> None:
         self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
         folder = self._context.folder
         figures = _figures(folder / "curl.json")
         got_bytes = None if figures is None else int(_number(figures, "size_download") or 0)
@@ -187,7 +187,7 @@ class _DownloadSession(Session):
         if status != 0:
             return "failed", message or f"curl ended with {status:g}"
         if got_bytes != size_bytes:
-            return "failed", f"curl got {got_bytes:.0f} bytes where {size_bytes} were asked for"
+            return "failed", f"curl got {got_bytes:.0f} of {size_bytes} bytes"
         return "ok", ""
 
 
@@ -205,7 +205,7 @@ def _number(figures: dict[str, object], key: str) -> float | None:
 
 
 def _moment(figures: dict[str, object], key: str) -> float | None:
-    """Return a time of curl's in ms; it writes 0 for what did not happen."""
+    """Return a time of curl in ms; ``None`` for curl's 0 (has not happened)."""
     seconds = _number(figures, key)
     return seconds * 1e3 if seconds else None
 

@@ -1,7 +1,7 @@
-"""What iperf3 prints with ``-J``, as far as it can be trusted.
+"""Read the output of ``iperf3 -J``.
 
-Only the intervals are used, each from the end that saw it: the sums at the end mix the times of both ends, and an
-iperf3 that was interrupted has none of its peer. Seen with iperf3 3.12.
+Only the intervals are used, each from its own end: the sums at the end mix the times of both ends, and an interrupted
+iperf3 has none of its peer. Seen with iperf3 3.12.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["End", "Interval", "Stream", "read_end", "read_sums", "shortfall"]
 
 _EARLY_S = 0.5
-"""The last interval of a stream may end so much before the planned duration: it begins with a handshake."""
+"""The last interval of a stream may end this long before the planned duration, because of the handshake."""
 _NOT_JSON = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval of one stream at one end; seconds since this end began, ``None`` for what is not said.
+    """One interval of one stream at one end; seconds since this end began, ``None`` if not reported.
 
     Parameters
     ----------
     bytes : float
         Sent or received by the application.
     retransmits, rtt_us, cwnd_bytes : float or None
-        Of a TCP sender: segments sent again, smoothed round-trip time and window at the end of the interval.
+        Of a TCP sender: retransmitted segments, smoothed round-trip time and window at the end of the interval.
     packets, lost, jitter_ms : float or None
-        Of a UDP receiver: datagrams by their numbers, those of them that are missing, interarrival jitter.
+        Of a UDP receiver: datagrams by sequence number, lost datagrams, interarrival jitter.
     """
 
     start_s: float
@@ -57,13 +57,13 @@ class End:
     Parameters
     ----------
     error : str
-        Why it ended, if that was not as planned.
+        Reason of an early end.
     begun_unix_s : int or None
-        The second of the system's clock in which the control connection was there.
+        Second of the system's clock at the start of the control connection.
     sent, received : list of Stream
         The streams that it sent or received.
-    sender_control, receiver_control : str or None
-        Congestion controls, as this end knows them.
+    sender_control : str or None
+        Congestion control of the sender.
     flows : list of tuple
         Local and remote ``ADDRESS:PORT`` of the streams.
     """
@@ -73,12 +73,11 @@ class End:
     sent: list[Stream] = field(default_factory=list)
     received: list[Stream] = field(default_factory=list)
     sender_control: str | None = None
-    receiver_control: str | None = None
     flows: list[tuple[str, str]] = field(default_factory=list)
 
 
 def read_end(text: str) -> End:
-    """Read what one iperf3 printed; what is not JSON around it is ignored, NaN is missing."""
+    """Read the output of one iperf3; text around the JSON is ignored, NaN is missing."""
     document = _document(text)
     if document is None:
         words = text.strip().splitlines()
@@ -89,7 +88,6 @@ def read_end(text: str) -> End:
         error=str(document.get("error") or ""),
         begun_unix_s=None if begun is None else int(begun),
         sender_control=_text(last, "sender_tcp_congestion"),
-        receiver_control=_text(last, "receiver_tcp_congestion"),
         flows=[
             (
                 f"{each.get('local_host')}:{each.get('local_port')}",
@@ -110,7 +108,7 @@ def read_end(text: str) -> End:
 
 
 def shortfall(received: Sequence[Stream], streams: int, duration_s: float) -> str:
-    """Return what was planned and did not happen at a receiver, one line; empty if all did."""
+    """Return one line about missing streams or time at a receiver; empty if nothing is missing."""
     if len(received) < streams:
         return f"{len(received)} of {streams} streams"
     counted_s = min(stream[-1].end_s for stream in received)
@@ -118,10 +116,10 @@ def shortfall(received: Sequence[Stream], streams: int, duration_s: float) -> st
 
 
 def read_sums(text: str) -> tuple[str, float | None, float | None]:
-    """Return error, bits per second at the receiver and retransmitted segments, as ``end`` sums them up."""
+    """Return error, bits per second at the receiver and retransmitted segments from the sums in ``end``."""
     document = _document(text)
     if document is None:
-        return "the output is not what iperf3 -J prints", None, None
+        return "the output is not from iperf3 -J", None, None
     end = _table(document, "end")
     received, sent = _table(end, "sum_received"), _table(end, "sum_sent")
     return str(document.get("error") or ""), _number(received, "bits_per_second"), _number(sent, "retransmits")

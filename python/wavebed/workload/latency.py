@@ -45,12 +45,12 @@ class LatencyOptions(Struct, frozen=True, kw_only=True):
     """The keys of a latency probe."""
 
     probe: Annotated[Literal["icmp", "udp", "both"], Key(word(*_PROBES), "ICMP echo by ping, or UDP by irtt")] = "icmp"
-    interval_s: Annotated[float, Key(seconds(0.002, 10), "least time between two probes of a kind")] = 0.02
+    interval_s: Annotated[float, Key(seconds(0.002, 10), "interval between two probes of a kind")] = 0.02
     duration_s: Annotated[
         float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
     ] = None
-    tail_s: Annotated[float, Key(seconds(0, 60), "how much longer it goes on when all others have ended")] = 1.0
-    rpm: Annotated[bool, Key(boolean, "also fresh connections by curl, for round trips per minute")] = False
+    tail_s: Annotated[float, Key(seconds(0, 60), "time for which it continues after all others have ended")] = 1.0
+    rpm: Annotated[bool, Key(boolean, "also measures round trips per minute, by new connections of curl")] = False
 
 
 class Latency(Workload[LatencyOptions]):
@@ -74,25 +74,25 @@ class Latency(Workload[LatencyOptions]):
 
     @property
     def endless(self) -> bool:
-        """Whether it goes on until all others have ended."""
+        """Whether it runs until all others have ended."""
         return self.duration_s is None
 
     @property
     def tail_s(self) -> float:
-        """How long it goes on when all others have ended."""
+        """Seconds for which it continues after all others have ended."""
         return self.options.tail_s if self.endless else 0.0
 
     def expected_s(self) -> float:
-        """Return its duration; that of an endless one is its tail."""
+        """Return its duration, or its tail if it is endless."""
         return self.tail_s if self.duration_s is None else self.duration_s
 
     def prepare(self, cache: Path) -> None:
-        """Make the certificate of the web server that answers fresh connections."""
+        """Make the certificate of the web server for new connections."""
         if self.options.rpm:
             self.certificate = make_certificate(cache, [self.common.server])
 
     def open(self, context: TrialContext) -> Session:
-        """Start the servers of irtt and of fresh connections; ping needs none."""
+        """Start the servers of irtt and of new connections; ping needs none."""
         if "udp" in self.probes:
             start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
         return LatencySession(self, context)
@@ -100,7 +100,7 @@ class Latency(Workload[LatencyOptions]):
 
 @dataclass
 class _Taken:
-    """The probes of one kind, and how many were left out at the end."""
+    """The probes of one kind, and the number of undetermined ones at the end."""
 
     probes: list[Probe]
     undetermined: int
@@ -147,11 +147,11 @@ class LatencySession(Session):
         return irtt_client(host, self._context.port, interval_s, LEAST_LENGTH, self._context.folder / "irtt.json")
 
     def stop(self) -> None:
-        """Ask for the end, after the tail."""
+        """Stop after the tail."""
         self._watch.stop()
 
     def report(self, schedule: Schedule) -> Outcome:
-        """Read what the programs left and compare the two windows."""
+        """Read the outputs and compare the two windows."""
         loads = loads_of(schedule)
         metrics: list[Metric] = []
         series: list[Series] = []
@@ -164,7 +164,7 @@ class LatencySession(Session):
             series.extend(_series(taken.probes, probe))
             details[probe] = _details(taken)
             if all(one.rtt_ms is None for one in taken.probes):
-                said = "no probe was answered" if taken.probes else "no probe was sent, or none can be judged"
+                said = "no probe was answered" if taken.probes else "no probe was sent, or all are undetermined"
                 doubts.append(f"{_PROGRAMS[probe]}: {said}")
             judged += len(taken.probes)
         if self._rpm is not None:
@@ -221,7 +221,7 @@ def _icmp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric
             loads,
             "probe loss",
             lambda probe: probe.rtt_ms is None,
-            "ICMP echoes without an answer by the end, of those that could have had one",
+            "ICMP echoes without an answer at the end, without those in flight",
         ),
     ]
 
@@ -236,7 +236,7 @@ def _udp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]
             loads,
             "udp probe loss",
             lambda probe: probe.rtt_ms is None,
-            "UDP echoes without an answer by the end, of those that could have had one",
+            "UDP echoes without an answer at the end, without those in flight",
         )
     )
     for direction, delay in _DIRECTIONS.items():

@@ -1,4 +1,4 @@
-"""`web`: a page in Chromium, as a phone shows it."""
+"""`web`: a page in Chromium, which emulates a phone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
 _HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
-"""Without the first, fonts and data of other origins are not used; without the second, pages cannot time them."""
+"""The first allows fonts and data of other origins; the second allows pages to time them."""
 
 
 class WebOptions(Struct, frozen=True, kw_only=True):
@@ -51,16 +51,16 @@ class WebOptions(Struct, frozen=True, kw_only=True):
         str,
         Key(values.text, "a shipped site, such as google, or a file or folder that describes one", write="NAME|FILE"),
     ]
-    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "how objects are fetched")] = "h2"
+    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "version of HTTP")] = "h2"
     tls: Annotated[bool, Key(values.boolean, "false: plain text, for HTTP/1.1 only")] = True
     device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
-    settle_s: Annotated[
-        float, Key(values.seconds(), "how long the screen is recorded after the load event has come")
-    ] = 1.0
+    settle_s: Annotated[float, Key(values.seconds(), "time for which the screen is recorded after the load event")] = (
+        1.0
+    )
 
 
 class Web(Workload[WebOptions]):
-    """One visit of a site by a browser that has never been there."""
+    """One visit of a site by a browser with an empty cache."""
 
     kind = "web"
     summary = "a page in Chromium, which emulates a phone"
@@ -85,26 +85,26 @@ class Web(Workload[WebOptions]):
 
     @property
     def protocol(self) -> Protocol:
-        """How objects are fetched."""
+        """The version of HTTP."""
         return self.options.protocol
 
     @property
     def settle_s(self) -> float:
-        """How long the recording goes on after the load event."""
+        """Seconds of recording after the load event."""
         return self.options.settle_s
 
     @property
     def scheme(self) -> str:
-        """Of the page's address."""
+        """The scheme of the page's URL."""
         return "https" if self.options.tls else "http"
 
     @property
     def url(self) -> str:
-        """The page's address."""
+        """The page's URL."""
         return f"{self.scheme}://{self.built.site.origins[0].name}{self.built.site.first}"
 
     def expected_s(self) -> float:
-        """Return a guess of the load, and what comes after it."""
+        """Return a guess of the load time, and the recording after it."""
         return min(self.common.limit_s, _GUESSED_LOAD_S + self.settle_s)
 
     def prepare(self, cache: Path) -> None:
@@ -213,7 +213,7 @@ class _WebSession(Session):
         }
 
     def run(self) -> None:
-        """Say go, and wait for the result; the browser knows the limit too."""
+        """Start the load and wait for the result; the browser has the limit too."""
         try:
             if not self._asked.is_set():
                 self._began_s = self._context.clock.monotonic_s()
@@ -227,13 +227,13 @@ class _WebSession(Session):
         self._server.stop()
 
     def stop(self) -> None:
-        """Have the browser end its recording."""
+        """End the browser's recording."""
         if not self._asked.is_set():
             self._stopped_s = self._context.clock.monotonic_s()
             self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        """Return what the trace and the page say; what was not reached is missing."""
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        """Return the results from the trace and the page."""
         folder = self._context.folder
         course = read_course(folder / "page.json")
         status, reason = self._judge(course)
@@ -264,7 +264,7 @@ class _WebSession(Session):
         if self._failure is not None:
             return "failed", self._failure
         if course is None:
-            return "failed", "stopped before it began" if self._asked.is_set() else "the browser recorded nothing"
+            return "failed", "stopped before it started" if self._asked.is_set() else "the browser recorded nothing"
         if course.error is not None:
             return "failed", course.error
         if not course.loaded:

@@ -39,9 +39,9 @@ class Agent:
     module : str
         The module.
     settings : mapping
-        What it is told first; JSON.
+        Its first message; JSON.
     folder : pathlib.Path
-        Its standard error goes to ``MODULE.log`` there; it may write there.
+        Writable folder; its standard error goes to ``MODULE.log`` there.
     read : sequence of pathlib.Path
         What it reads, if that may be in a home or a temporary folder.
     """
@@ -85,7 +85,7 @@ class Agent:
         self.tell(settings)
 
     def tell(self, message: Mapping[str, Json]) -> None:
-        """Send a message. If nobody hears it any more, `hear` will say so. After `close` nothing is sent."""
+        """Send a message. If the program has ended, `hear` reports it. After `close` nothing is sent."""
         line = json.dumps(message).encode() + b"\n"
         with self._lock, suppress(OSError):
             while line and self._input >= 0:
@@ -117,7 +117,7 @@ class Agent:
         return message
 
     def result(self, asked: threading.Event, needed: Callable[[], str | None]) -> dict[str, Json]:
-        """Wait for its last message; tell it ``{"stop": true}`` when `asked` is set, or what it needs has failed.
+        """Wait for its last message; send ``{"stop": true}`` when `asked` is set or `needed` returns a line.
 
         Parameters
         ----------

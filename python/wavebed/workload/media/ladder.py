@@ -1,4 +1,4 @@
-"""The ladder of a video: which representations there are, and which picture is coded for each."""
+"""The ladder of a video: its representations and their coded pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Representation:
     name : str
         What people and the MPD call it: ``720p``.
     width, height : int
-        The nominal picture, as the MPD says.
+        The nominal picture in the MPD.
     rate_bps : int
         The nominal bitrate: every segment has exactly this many bits per second.
     coded_width, coded_height : int

@@ -23,7 +23,7 @@ _NO_BODY = "none"
 
 
 def nginx_map(variable: str, routes: Mapping[str, Route]) -> str:
-    """Return nginx's map from what is requested to a place of `nginx_locations`.
+    """Return nginx's map from a request to a place of `nginx_locations`.
 
     A map of nginx takes small and capital letters as the same; paths that differ only in that are written as regular
     expressions, which do not.

@@ -30,11 +30,11 @@ MAX_BYTES = 200_000_000
 """Of the file, and of all bodies together, recorded and made up."""
 MAX_ENTRIES = 5000
 MAX_URI_LENGTH = 2000
-"""Of a path with its query; what servers take as one word of their configuration."""
+"""Longest path with query; servers take it as one word of their configuration."""
 MAX_FILLER_BYTES = 100_000_000
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62})(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _OF_NGINX = (444, 499)
-"""What nginx takes for a connection that is to be closed, or was."""
+"""nginx's internal codes for closed connections."""
 _KEEP_IN_URI = "".join(chr(code) for code in range(0x21, 0x7F))
 _Table: TypeAlias = "Mapping[str, object]"
 
@@ -58,7 +58,7 @@ class _Answer:
 
 
 def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-    """Write the bodies of a recording into `folder`, and return what it serves and how.
+    """Write the bodies of a recording into `folder`, and return its site and routes.
 
     Files are called by numbers: nothing of what is written there follows from what the recording says.
 
@@ -159,7 +159,7 @@ def _answers(entries: list[_Table], left_out: Counter[str]) -> Iterator[_Answer]
 
 
 def _served(status: int, location: str) -> int:
-    """Return the status that is answered here. All servers can send it with a body, as far as it has one."""
+    """Return the status of the answer here; every server can send it with any body."""
     if status in _OF_NGINX:
         return 400
     if location or status == 204 or status >= 400:
@@ -188,7 +188,7 @@ def _address(url: object) -> _Address | str:
 
 
 def _location(response: _Table, request: _Table) -> str:
-    """Return where a redirect leads, as a whole URL; empty if it is nowhere."""
+    """Return the target of a redirect as an absolute URL; empty without one."""
     given = response.get("redirectURL")
     try:
         url = urljoin(str(request.get("url")), given) if isinstance(given, str) and given else ""
@@ -224,7 +224,7 @@ def _count(value: object) -> int:
 
 
 def _bytes_of(answer: _Answer) -> int:
-    """Return the size of what is served."""
+    """Return the size of the answer's body."""
     return min(answer.size, MAX_FILLER_BYTES) if answer.body is None else len(answer.body)
 
 
@@ -255,7 +255,7 @@ def _write(answer: _Answer, number: int, folder: Path, left_out: Counter[str]) -
 
 
 def read_har(file: Path) -> bytes:
-    """Return what is in a recording's file.
+    """Return the content of a recording's file.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?"
 _MANIFEST = ".site.json"  # no host is called like this
 _FORMAT = 1
 IMPORT_LIMIT_S = 10.0
-"""In which a recording or a saved page becomes a site."""
+"""Limit for the import of a recording or a saved page."""
 
 
 def _shipped_folder() -> Path:
@@ -42,7 +42,7 @@ def shipped_sites() -> tuple[str, ...]:
 
 
 def load_site(name_or_file: str, cache: Path) -> BuiltSite:
-    """Return a site with its files, which are made in `cache` if they are not there.
+    """Return a site with its files, from `cache` or newly made there.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
         A specification (``.toml``); a recording (``.har``); a saved page (``.html``, ``.htm``) with its folder; a
         folder with an ``index.html``; or if there is no such file the name of a shipped site such as ``cnn``.
     cache : pathlib.Path
-        Folder for content that is made once; sites go to ``sites`` in it.
+        The cache; sites go to ``sites`` in it.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _safe(name: str) -> str:
 
 
 def _cached(folder: Path, build: Builder) -> BuiltSite:
-    """Return what is in `folder`; make it first if it is not there, or not whole."""
+    """Return the site in `folder`; make it first if it is missing or incomplete."""
     built = _read(folder)
     if built is not None:
         return built
@@ -153,7 +153,7 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
 
 
 def _fill(made: Path, site: Site, routes: Routes) -> None:
-    """Add to the files of a site what it is."""
+    """Write the manifest of a site beside its files."""
     manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
     (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
 
@@ -163,7 +163,7 @@ def _plain(routes: Mapping[str, Route]) -> dict[str, object]:
 
 
 def _put(made: Path, folder: Path, work: Path) -> None:
-    """Move a whole site to its place; one that another run has put there meanwhile stays."""
+    """Move a complete site to its place, unless another run has put one there."""
     try:
         made.rename(folder)
     except OSError:
@@ -173,7 +173,7 @@ def _put(made: Path, folder: Path, work: Path) -> None:
 
 
 def _read(folder: Path) -> BuiltSite | None:
-    """Return the site in a folder, or nothing if it is not whole."""
+    """Return the site in a folder; ``None`` if it is missing or incomplete."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         built = BuiltSite(_site(manifest["site"]), folder, _routes(manifest["routes"]))

@@ -19,7 +19,7 @@ Scheme: TypeAlias = Literal["any", "http", "https"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A name that is asked for objects.
+    """A host of a site.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class SiteObject:
     origin : str
         Name of its origin.
     path : str
-        What is requested there: the path of the URL with its query, as on the wire.
+        Path of the URL with its query, as on the wire.
     file : str
         Its file in the origin's folder; empty if the answer has no body.
     bytes : int
@@ -83,7 +83,7 @@ class Site:
     Parameters
     ----------
     name : str
-        By which it is called: ``cnn``.
+        Its short name: ``cnn``.
     title, source : str
         What people read; where its numbers come from.
     first : str

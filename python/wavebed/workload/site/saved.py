@@ -1,4 +1,4 @@
-"""Import a page that a browser has saved: a document, and a folder of what belongs to it."""
+"""Import a page saved by a browser: a document and the folder beside it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SavedPage:
         self.largest_bytes = max(sizes)
 
     def digest(self) -> str:
-        """Return what changes with any of its files."""
+        """Return a digest of all files."""
         total = hashlib.sha256()
         for file in self._files:
             data = self._read(file)
@@ -68,7 +68,7 @@ class SavedPage:
         return total.hexdigest()
 
     def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-        """Copy it into `folder` and return what is served and how. Files are called by numbers there."""
+        """Copy it into `folder`, with numbers as file names, and return its site and routes."""
         (folder / _HOST).mkdir()
         objects: list[SiteObject] = []
         abroad: set[str] = set()
@@ -112,7 +112,7 @@ def find_page(file: Path) -> SavedPage:
     Raises
     ------
     UserError
-        If there is none, or it is too large.
+        If there is no page, or it is too large.
     """
     if file.is_dir():
         document = file / "index.html"
@@ -141,7 +141,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _abroad(text: bytes) -> set[str]:
-    """Return the hosts that a text loads something from, as far as its text says so."""
+    """Return the external hosts that a text loads from."""
     return {found[1][:_MOST_SHOWN].decode("ascii", "replace").lower() for found in _ABROAD.finditer(text)}
 
 
