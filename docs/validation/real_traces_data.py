@@ -38,7 +38,7 @@ STUDY_WALKS: Final = ("kau-e5g-1", "kau-e5g-3", "kau-e5g-4")
 STUDY_DRIVE: Final = "kau-e5g-2"
 LTE_SCENE: Final = "kau-e5g-lte"
 MAST_500_M: Final = (-425.0, 0.0, 25.0)
-"""Metres; the handset of `LTE_SCENE` is at x = 75."""
+"""Metres; the UE of `LTE_SCENE` is at x = 75."""
 OPPORTUNITY_BITS: Final = 1500 * 8
 CARRIER_SCENE: Final = "street-canyon-bus"
 """28 GHz, 400 MHz, two layers, as operators have it."""
@@ -63,10 +63,10 @@ class Runs(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Lengths of the times below a threshold, seconds, and the share of all seconds that they take."""
+    """Lengths of the times below a threshold, seconds, and their fraction of all seconds."""
 
     lengths_s: Floats
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True)
