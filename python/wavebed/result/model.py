@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from wavebed.config.data import Json
     from wavebed.workload.model import Metric, Outcome, Span
+else:
+    Json = Any  # any JSON value, for msgspec
 
-__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
+__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "Text", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 
 SCHEMA = 1
 Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
 COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
 """Verdicts of the trials that are part of the statistics."""
+Text: TypeAlias = Annotated[str, Meta(max_length=1 << 16)]
+"""A text of bounded length: a page repeats names many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,11 @@ class Check:
         Stable name for programs; empty in older results.
     """
 
-    name: str
+    name: Text
     holds: bool
     severity: Literal["invalid", "suspect"]
-    evidence: str
-    code: str = ""
+    evidence: Text
+    code: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +94,29 @@ class TrialRecord:
 class TrialLine:
     """A trial in ``run.json``."""
 
-    folder: str
+    folder: Text
     block: int
-    treatment: str
+    treatment: Text
     seed: int
     verdict: Verdict
-    reasons: Sequence[str] = ()
+    reasons: Sequence[Text] = ()
 
 
 @dataclass(slots=True)
 class RunRecord:
     """A run: the content of ``run.json``."""
 
-    title: str
-    source: str
-    scenario: str
+    title: Text
+    source: Text
+    scenario: Text
     overrides: Mapping[str, Json]
-    command_line: Sequence[str]
-    started: str
+    command_line: Sequence[Text]
+    started: Text
     seed: int
     blocks: int
-    versions: Mapping[str, str]
-    machine: Mapping[str, str]
+    versions: Mapping[str, Text]
+    machine: Mapping[str, Text]
     workloads: Sequence[Mapping[str, Json]]
     treatments: Sequence[Mapping[str, Json]]
     trials: list[TrialLine] = field(default_factory=list)
-    ended: str | None = None
+    ended: Text | None = None
