@@ -125,7 +125,7 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
     monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
-    monkeypatch.setattr(Live, "look", lambda live, head, left_s, *_: live.say(f"{head}, {left_s:.0f} s"))
+    monkeypatch.setattr(Live, "look", lambda live, *_: live.say("{}, {:.0f} s".format(*live.position())))
     said = io.StringIO()
     run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", said))
     events = read_journal(tmp_path / "run")

@@ -220,7 +220,7 @@ def test_a_probe_that_dies_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
     ping = Program(7.0, status=2, errors="ping: sendmsg: no buffer space\n")
     record = trial(tmp_path, text, {"ping": ping, "load": Program(50.0)}).run()
     reason = workload(record, "latency").outcome.reason
-    assert reason == "ping ended with 2 before its time: ping: sendmsg: no buffer space"
+    assert reason == "ping ended early with 2: ping: sendmsg: no buffer space"
     assert spans(record) == {"latency": (0, 7), "load": (0, 50)}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.result.model import WorkloadRecord
-from wavebed.run.checks import verdict
-from wavebed.run.whole import partial_check
+from wavebed.run.checks import partial_check, verdict
 from wavebed.workload.model import Outcome, Span
 
 if TYPE_CHECKING:

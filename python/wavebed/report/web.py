@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.config.data import number_in, tables_in
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.report.numbers import MISSING, figure
@@ -47,8 +48,8 @@ def web_panel(results: Results, view: View, name: str) -> str:
         if record is None:
             continue
         details = record.outcome.details
-        body = _film(trial, name, _tables(details, "film"))
-        body += _waterfall(_tables(details, "requests"), _moments(record))
+        body = _film(trial, name, tables_in(details, "film"))
+        body += _waterfall(tables_in(details, "requests"), _moments(record))
         if body and len(results.treatments) > 1:
             key = f'<span class="key {results.style(trial.line.treatment)}"></span>'
             title = f"{key}{escape(trial.line.treatment)}: filmstrip and requests"
@@ -64,10 +65,10 @@ def _film(trial: Trial, name: str, frames: Sequence[Table]) -> str:
         return ""
     shown = []
     for frame in frames:
-        after = f"{figure(_number(frame, 'time_ms'))} ms"
+        after = f"{figure(number_in(frame, 'time_ms'))} ms"
         picture = _picture(folder, frame.get("file"))
         image = f'<img src="{picture}" alt="The page after {after}">' if picture else '<div class="blank">blank</div>'
-        shown.append(f"<li>{image}{after}<br>{figure(_number(frame, 'percent'))} %</li>")
+        shown.append(f"<li>{image}{after}<br>{figure(number_in(frame, 'percent'))} %</li>")
     return (
         f'<ol class="film" tabindex="0" aria-label="Filmstrip of the page">{"".join(shown)}</ol>'
         '<p class="soft">Time since the start of the navigation, and visual progress.</p>'
@@ -110,7 +111,7 @@ def _waterfall(requests: Sequence[Table], moments: Mapping[str, float]) -> str:
 def _request(
     request: Table, phases: Sequence[tuple[str, float, float]], end_ms: float, moments: Mapping[str, float]
 ) -> str:
-    size = _number(request, "bytes")
+    size = number_in(request, "bytes")
     bars = "".join(
         f'<i class="phase p-{style}" style="left:{100 * at / end_ms:.2f}%;width:{100 * (to - at) / end_ms:.2f}%"></i>'
         for style, at, to in phases
@@ -118,10 +119,8 @@ def _request(
     bars += "".join(f'<i class="mark" style="left:{100 * ms / end_ms:.2f}%"></i>' for ms in moments.values())
     told = ", ".join(f"{PHASES[style]} {figure(to - at)} ms" for style, at, to in phases)
     address = f"{request.get('origin', '')}{request.get('path', '')}"
-    status = request.get("status")
-    tip = (
-        f"{address}: {request.get('kind', '')}, status {status}, from {figure(_number(request, 'asked_ms'))} ms: {told}"
-    )
+    status, asked_ms = request.get("status"), number_in(request, "asked_ms")
+    tip = f"{address}: {request.get('kind', '')}, status {status}, from {figure(asked_ms)} ms: {told}"
     failed = ' class="fails"' if request.get("failed") else ""
     return (
         f'<tr{failed} title="{escape(tip)}"><th scope=row class="url">{escape(address)}</th>'
@@ -133,7 +132,7 @@ def _request(
 
 def _phases(request: Table) -> list[tuple[str, float, float]]:
     """Return the phases of a request with start and end (ms); gaps are called blocked."""
-    asked, sent, answered, end = (_number(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
+    asked, sent, answered, end = (number_in(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
     if asked is None:
         return []
     spans = []
@@ -171,13 +170,3 @@ def _pair(table: Table, key: str) -> tuple[float, float] | None:
         return None
     first, last = value
     return (float(first), float(last)) if isinstance(first, int | float) and isinstance(last, int | float) else None
-
-
-def _number(table: Table, key: str) -> float | None:
-    value = table.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _tables(table: Table, key: str) -> list[Table]:
-    found = table.get(key)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.result.model import Verdict, WorkloadRecord
 
-__all__ = ["engine_checks", "processor_check", "verdict"]
+__all__ = ["engine_checks", "partial_check", "processor_check", "verdict"]
 
 BUSY = 0.97
 BUSY_FRACTION = 0.25
@@ -138,6 +138,14 @@ def processor_check(busy: Sequence[float]) -> Check:
         "suspect",
         f"all processors busy in {fraction:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_FRACTION:.0%})",
         "processors",
+    )
+
+
+def partial_check(workloads: Sequence[WorkloadRecord]) -> Check:
+    """Check that no workload is partial."""
+    partial = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "partial"]
+    return Check(
+        "every workload is complete", not partial, "suspect", "; ".join(partial) or "all workloads completed", "partial"
     )
 
 

@@ -28,7 +28,6 @@ from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, duration_text
 from wavebed.run.resolve import Resolver
-from wavebed.run.tell import Teller
 from wavebed.run.trial import run_trial
 from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
@@ -77,10 +76,9 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     _check_packages(plan)
     _check_programs(plan)
     record = _record(plan, command_line)
-    teller = Teller(live)
     open_run(folder, record, plan.text)
     slots = ordered(plan.treatments, plan.trials, plan.seed)
-    with Journal(teller) as journal:
+    with Journal(live) as journal:
         journal.open(folder)
         journal.emit(RunBegun(kind="run", title=plan.title))
         trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.treatment)) for slot in slots])
@@ -90,7 +88,7 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
                 with resolver.resolved(slot) as resolved:
                     if slot.number == 1:
                         resolver.draw_scene()
-                    trial = _one(slot, resolved, trials, teller, neighbours)
+                    trial = _one(slot, resolved, trials, live, neighbours)
                 record.trials.append(
                     TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
                 )
@@ -116,7 +114,7 @@ def _prepare(plan: Plan, trials: Trials) -> None:
                 ) from error
 
 
-def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbours: Neighbours) -> TrialRecord:
+def _one(slot: Slot, resolved: Resolved, trials: Trials, live: Live, neighbours: Neighbours) -> TrialRecord:
     """Run a trial and store it; each step is an event."""
     name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
@@ -124,7 +122,7 @@ def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbo
     def look(lab: Lab, running: Sequence[RunningWorkload]) -> None:
         neighbours.look()
         told.look(running)
-        teller.look(lab, running)
+        live.look(lab, running)
 
     with trials.begun(slot.number, slot.treatment.name, slot.block, slot.seed, ("series", "raw")) as partial:
         neighbours.look()

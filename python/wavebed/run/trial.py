@@ -20,9 +20,8 @@ from wavebed.result.transport import transport_metrics
 from wavebed.run.backend import in_namespaces
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
-from wavebed.run.checks import engine_checks, processor_check, verdict
+from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
-from wavebed.run.whole import partial_check
 from wavebed.spec.link import plain
 from wavebed.workload.model import Event, Outcome
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from msgspec import Struct
 
 from wavebed.config import units, values
+from wavebed.config.data import number_in
 from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
@@ -153,12 +154,12 @@ class _DownloadSession(Session):
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
         folder = self._context.folder
         figures = _figures(folder / "curl.json")
-        got_bytes = None if figures is None else int(_number(figures, "size_download") or 0)
+        got_bytes = None if figures is None else int(number_in(figures, "size_download") or 0)
         status, reason = self._judge(figures, last_line(folder / "curl.log"))
         if figures is None or status == "failed":
             return Outcome(status, reason, metrics=_metrics({}, "failed", got_bytes))
         events = []
-        total_s = _number(figures, "time_total")
+        total_s = number_in(figures, "time_total")
         if self._end_s is not None and total_s is not None:
             events = [Event("request", self._end_s - total_s, self._end_s, self._url, got_bytes)]
         return Outcome(
@@ -177,8 +178,8 @@ class _DownloadSession(Session):
             if self._asked.is_set():
                 return "failed", "curl was stopped before its limit, and left no figures"
             return "failed", message or "curl left no figures"
-        status = _number(figures, "exitcode")
-        got_bytes = _number(figures, "size_download") or 0
+        status = number_in(figures, "exitcode")
+        got_bytes = number_in(figures, "size_download") or 0
         if status == _TIMED_OUT:
             return (
                 "partial",
@@ -196,22 +197,17 @@ def _figures(file: Path) -> dict[str, object] | None:
         figures = json.loads(output_of(file))
     except (UserError, ValueError):
         return None
-    return figures if isinstance(figures, dict) and _number(figures, "exitcode") is not None else None
-
-
-def _number(figures: dict[str, object], key: str) -> float | None:
-    value = figures.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return figures if isinstance(figures, dict) and number_in(figures, "exitcode") is not None else None
 
 
 def _moment(figures: dict[str, object], key: str) -> float | None:
     """Return a time of curl in ms; ``None`` for curl's 0 (has not happened)."""
-    seconds = _number(figures, key)
+    seconds = number_in(figures, key)
     return seconds * 1e3 if seconds else None
 
 
 def _metrics(figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
-    total_s = _number(figures, "time_total")
+    total_s = number_in(figures, "time_total")
     goodput = None if not total_s or got_bytes is None else got_bytes * 8 / total_s / 1e6
     complete_s = total_s if status == "ok" else None
     first_ms = _moment(figures, "time_starttransfer")

@@ -7,10 +7,11 @@ iperf3 has none of its peer. Seen with iperf3 3.12.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
+
+from wavebed.config.data import number_in, table_in, tables_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,8 +83,8 @@ def read_end(text: str) -> End:
     if document is None:
         words = text.strip().splitlines()
         return End(error=words[-1].strip() if words else "iperf3 printed nothing")
-    start, last = _table(document, "start"), _table(document, "end")
-    begun = _number(_table(start, "timestamp"), "timesecs")
+    start, last = table_in(document, "start"), table_in(document, "end")
+    begun = number_in(table_in(start, "timestamp"), "timesecs")
     end = End(
         error=str(document.get("error") or ""),
         begun_unix_s=None if begun is None else int(begun),
@@ -93,15 +94,15 @@ def read_end(text: str) -> End:
                 f"{each.get('local_host')}:{each.get('local_port')}",
                 f"{each.get('remote_host')}:{each.get('remote_port')}",
             )
-            for each in _tables(start, "connected")
+            for each in tables_in(start, "connected")
         ],
     )
     streams: dict[tuple[bool, float | None], Stream] = {}
-    for interval in _tables(document, "intervals"):
-        for each in _tables(interval, "streams"):
+    for interval in tables_in(document, "intervals"):
+        for each in tables_in(interval, "streams"):
             found = _interval(each)
             if found is not None:
-                streams.setdefault((each.get("sender") is True, _number(each, "socket")), []).append(found)
+                streams.setdefault((each.get("sender") is True, number_in(each, "socket")), []).append(found)
     for (sender, _), stream in streams.items():
         (end.sent if sender else end.received).append(stream)
     return end
@@ -120,9 +121,9 @@ def read_sums(text: str) -> tuple[str, float | None, float | None]:
     document = _document(text)
     if document is None:
         return "the output is not from iperf3 -J", None, None
-    end = _table(document, "end")
-    received, sent = _table(end, "sum_received"), _table(end, "sum_sent")
-    return str(document.get("error") or ""), _number(received, "bits_per_second"), _number(sent, "retransmits")
+    end = table_in(document, "end")
+    received, sent = table_in(end, "sum_received"), table_in(end, "sum_sent")
+    return str(document.get("error") or ""), number_in(received, "bits_per_second"), number_in(sent, "retransmits")
 
 
 def _document(text: str) -> dict[str, object] | None:
@@ -139,7 +140,7 @@ def _document(text: str) -> dict[str, object] | None:
 
 
 def _interval(given: Mapping[str, object]) -> Interval | None:
-    start_s, end_s, size = (_number(given, key) for key in ("start", "end", "bytes"))
+    start_s, end_s, size = (number_in(given, key) for key in ("start", "end", "bytes"))
     if start_s is None or end_s is None or size is None or end_s <= start_s or given.get("omitted") is True:
         return None
     receives = given.get("sender") is not True
@@ -147,32 +148,15 @@ def _interval(given: Mapping[str, object]) -> Interval | None:
         start_s=start_s,
         end_s=end_s,
         bytes=size,
-        retransmits=_number(given, "retransmits"),
-        rtt_us=_number(given, "rtt") or None,
-        cwnd_bytes=_number(given, "snd_cwnd") or None,
-        packets=_number(given, "packets") if receives else None,
-        lost=_number(given, "lost_packets") if receives else None,
-        jitter_ms=_number(given, "jitter_ms") if receives else None,
+        retransmits=number_in(given, "retransmits"),
+        rtt_us=number_in(given, "rtt") or None,
+        cwnd_bytes=number_in(given, "snd_cwnd") or None,
+        packets=number_in(given, "packets") if receives else None,
+        lost=number_in(given, "lost_packets") if receives else None,
+        jitter_ms=number_in(given, "jitter_ms") if receives else None,
     )
-
-
-def _number(given: Mapping[str, object], key: str) -> float | None:
-    value = given.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
 
 
 def _text(given: Mapping[str, object], key: str) -> str | None:
     value = given.get(key)
     return value if isinstance(value, str) and value else None
-
-
-def _table(given: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = given.get(key)
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
-
-
-def _tables(given: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
-    value = given.get(key)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.workload.drafts import drafted_folder
 from wavebed.workload.site.bounded import bounded
-from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import BuiltSite, Route, Site
 from wavebed.workload.site.spec import read_spec
 
 if TYPE_CHECKING:
@@ -152,14 +152,14 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
     return built
 
 
-def _fill(made: Path, site: Site, routes: Routes) -> None:
+class _Manifest(msgspec.Struct):
+    site: Site
+    routes: dict[str, dict[str, Route]]
+
+
+def _fill(made: Path, site: Site, routes: dict[str, dict[str, Route]]) -> None:
     """Write the manifest of a site beside its files."""
-    manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
-    (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def _plain(routes: Mapping[str, Route]) -> dict[str, object]:
-    return {path: asdict(route) for path, route in routes.items()}
+    (made / _MANIFEST).write_bytes(msgspec.json.encode(_Manifest(site, routes)))
 
 
 def _put(made: Path, folder: Path, work: Path) -> None:
@@ -175,20 +175,9 @@ def _put(made: Path, folder: Path, work: Path) -> None:
 def _read(folder: Path) -> BuiltSite | None:
     """Return the site in a folder; ``None`` if it is missing or incomplete."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        built = BuiltSite(_site(manifest["site"]), folder, _routes(manifest["routes"]))
+        manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
+        built = BuiltSite(manifest.site, folder, manifest.routes)
         whole = all(built.path_of(entry).stat().st_size == entry.bytes for entry in built.site.objects if entry.file)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, msgspec.MsgspecError):
         return None
     return built if whole else None
-
-
-def _site(plain: dict[str, Any]) -> Site:
-    plain["origins"] = tuple(Origin(**entry) for entry in plain["origins"])
-    plain["objects"] = tuple(SiteObject(**entry) for entry in plain["objects"])
-    plain["notes"] = tuple(plain["notes"])
-    return Site(**plain)
-
-
-def _routes(plain: dict[str, Any]) -> Routes:
-    return {name: {path: Route(**route) for path, route in of.items()} for name, of in plain.items()}
