@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKS", "PHASES", "web_panel"]
 
-PHASES = {
-    "blocked": "blocked",
-    "dns": "DNS",
-    "connect": "connect",
-    "tls": "TLS",
-    "wait": "wait",
-    "receive": "receive",
-}
+PHASES = {"blocked": "blocked", "dns": "DNS", "connect": "connect", "tls": "TLS", "wait": "wait", "receive": "receive"}
 """Phases of a request: class in the style sheet, and label."""
 MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
 MOST_ROWS = 120

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.experiment.disk import explained
-from wavebed.experiment.events import (
-    CheckFailed,
-    Part,
-    RunBegun,
-    RunEnded,
-    StepBegun,
-    WorkloadBegun,
-    WorkloadEnded,
-)
+from wavebed.experiment.events import CheckFailed, Part, RunBegun, RunEnded, StepBegun, WorkloadBegun, WorkloadEnded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT

@@ -60,8 +60,7 @@ class BulkOptions(Struct, frozen=True, kw_only=True):
     duration_s: Annotated[int, Key(_duration_s, "how long it sends; whole seconds")] = 10
     streams: Annotated[int, Key(values.number(1, _MAX_STREAMS), "how many streams in each direction")] = 1
     direction: Annotated[
-        Literal["down", "up", "both"],
-        Key(values.word(*_DIRECTIONS), "`down` is from the server to the client"),
+        Literal["down", "up", "both"], Key(values.word(*_DIRECTIONS), "`down` is from the server to the client")
     ] = "down"
     congestion_control: Annotated[
         str | None, Key(values.name, "congestion control of the streams", absent="that of the sending host")

@@ -59,10 +59,7 @@ class CommandOptions(Struct, frozen=True, kw_only=True):
     may_be_stopped: Annotated[bool, Key(values.boolean, "whether output until its limit counts")] = False
     confined: Annotated[
         bool,
-        Key(
-            values.boolean,
-            "false: runs as the user of wavebed, with that user's files, variables and privileges",
-        ),
+        Key(values.boolean, "false: runs as the user of wavebed, with that user's files, variables and privileges"),
     ] = True
 
 

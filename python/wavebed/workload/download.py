@@ -53,8 +53,7 @@ class DownloadOptions(Struct, frozen=True, kw_only=True):
 
     size_bytes: Annotated[int, Key(_size, "bytes of the file; they are not stored")] = 2_000_000
     protocol: Annotated[
-        Literal["http/1.1", "h2"],
-        Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS"),
+        Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
 
 
@@ -64,11 +63,7 @@ class Download(Workload[DownloadOptions]):
     kind = "download"
     summary = "a file from nginx to curl over one connection"
     options_type = DownloadOptions
-    programs: ClassVar[Sequence[Program]] = (
-        Program("nginx"),
-        Program("curl"),
-        Program("openssl", "protocol", ("h2",)),
-    )
+    programs: ClassVar[Sequence[Program]] = (Program("nginx"), Program("curl"), Program("openssl", "protocol", ("h2",)))
 
     content: Path
     certificate: Certificate | None = None

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from msgspec import Struct
-
 from wavebed.config.table import Key
 from wavebed.config.values import boolean, seconds, word
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.latency_process import Prober, Probing, Watch, duration, start_server
+from wavebed.workload.latency_process import Prober, Probing, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
@@ -19,7 +17,7 @@ from wavebed.workload.latency_windows import (
     loss_metrics,
     variation_metrics,
 )
-from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.ping import ping_command, read_ping, summary_line
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
@@ -41,19 +39,15 @@ _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
 _PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 
 
-class LatencyOptions(Struct, frozen=True, kw_only=True):
+class LatencyOptions(ProbingOptions, frozen=True, kw_only=True):
     """The keys of a latency probe."""
 
     probe: Annotated[Literal["icmp", "udp", "both"], Key(word(*_PROBES), "ICMP echo by ping, or UDP by irtt")] = "icmp"
     interval_s: Annotated[float, Key(seconds(0.002, 10), "interval between two probes of a kind")] = 0.02
-    duration_s: Annotated[
-        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
-    ] = None
-    tail_s: Annotated[float, Key(seconds(0, 60), "time for which it continues after all others have ended")] = 1.0
     rpm: Annotated[bool, Key(boolean, "also measures round trips per minute, by new connections of curl")] = False
 
 
-class Latency(Workload[LatencyOptions]):
+class Latency(ProbingWorkload[LatencyOptions]):
     """Delay and loss of probes, idle and loaded."""
 
     kind: ClassVar[str] = "latency"
@@ -63,28 +57,12 @@ class Latency(Workload[LatencyOptions]):
         *(Program(name, "probe", (probe, "both")) for probe, name in _PROGRAMS.items()),
         *(Program(name, "rpm", (True,)) for name in ("curl", "nginx", "openssl")),
     )
-    is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, options: LatencyOptions) -> None:
         super().__init__(common, options)
         self.probes = _PROBES[options.probe]
         self.certificate: Certificate | None = None
         self.interval_s = options.interval_s
-        self.duration_s = options.duration_s
-
-    @property
-    def endless(self) -> bool:
-        """Whether it runs until all others have ended."""
-        return self.duration_s is None
-
-    @property
-    def tail_s(self) -> float:
-        """Seconds for which it continues after all others have ended."""
-        return self.options.tail_s if self.endless else 0.0
-
-    def expected_s(self) -> float:
-        """Return its duration, or its tail if it is endless."""
-        return self.tail_s if self.duration_s is None else self.duration_s
 
     def prepare(self, cache: Path) -> None:
         """Make the certificate of the web server for new connections."""
@@ -113,7 +91,7 @@ class LatencySession(Session):
     def __init__(self, workload: Latency, context: TrialContext) -> None:
         self._workload = workload
         self._context = context
-        self._watch = Watch(context.clock, workload.duration_s, workload.tail_s)
+        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate

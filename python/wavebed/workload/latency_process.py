@@ -6,13 +6,17 @@ import math
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, TypeVar
+
+from msgspec import Struct
 
 from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
-from wavebed.config.values import TIME_SCHEMA, time_ns, time_text
+from wavebed.config.table import Key
+from wavebed.config.values import TIME_SCHEMA, seconds, time_ns, time_text
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
+from wavebed.workload.model import Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Clock, Host, Process
 
-__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server"]
+__all__ = ["OTHERS", "Prober", "Probing", "ProbingOptions", "ProbingWorkload", "Watch", "duration", "start_server"]
 
 OTHERS = "others"
 """The duration of a workload that runs until all others have ended."""
@@ -44,6 +48,38 @@ def duration(value: object) -> float | None:
     if not isinstance(value, str):
         raise Problem(f'{described(value)} is not a duration: write "others" or a time such as "10s"')
     return time_ns(value) / 1e9
+
+
+class ProbingOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a workload that can run until all others have ended."""
+
+    duration_s: Annotated[
+        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
+    ] = None
+    tail_s: Annotated[float, Key(seconds(0, 60), "time for which it continues after all others have ended")] = 1.0
+
+
+_Options = TypeVar("_Options", bound=ProbingOptions)
+
+
+class ProbingWorkload(Workload[_Options]):
+    """A workload that puts no load on the path and can run until all others have ended."""
+
+    is_load: ClassVar[bool] = False
+
+    @property
+    def endless(self) -> bool:
+        """Whether it runs until all others have ended."""
+        return self.options.duration_s is None
+
+    @property
+    def tail_s(self) -> float:
+        """Seconds for which it continues after all others have ended."""
+        return self.options.tail_s if self.endless else 0.0
+
+    def expected_s(self) -> float:
+        """Return its duration, or its tail if it is endless."""
+        return self.tail_s if self.options.duration_s is None else self.options.duration_s
 
 
 class Probing(Protocol):

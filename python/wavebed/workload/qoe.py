@@ -79,12 +79,7 @@ def stalled(watched_s: float, stalled_s: float) -> float | None:
 
 
 def p1203_input(
-    chunks: Sequence[Chunk],
-    startup_s: float,
-    stalls: Sequence[Stall],
-    *,
-    frames_per_s: int,
-    audio_bps: int,
+    chunks: Sequence[Chunk], startup_s: float, stalls: Sequence[Stall], *, frames_per_s: int, audio_bps: int
 ) -> dict[str, Json]:
     """Return the input of P.1203 in mode 0 for the reference software.
 

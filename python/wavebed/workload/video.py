@@ -69,12 +69,10 @@ class VideoOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     abr: Annotated[
-        str,
-        Key(values.word(*ABR_RULES), "the player's rule: throughput, BOLA, or either by the buffer's level"),
+        str, Key(values.word(*ABR_RULES), "the player's rule: throughput, BOLA, or either by the buffer's level")
     ] = "dynamic"
     protocol: Annotated[
-        Literal["http/1.1", "h2"],
-        Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS"),
+        Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from msgspec import Struct
-
 from wavebed.config.table import Key
 from wavebed.config.values import seconds, word
 from wavebed.errors import WavebedError
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.latency_process import Prober, Watch, duration, start_server
+from wavebed.workload.latency_process import Prober, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
-from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.percentiles import percentile
 from wavebed.workload.tools import Program
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
@@ -31,47 +29,27 @@ _RTP_BYTES = 12
 _DIRECTIONS = ("down", "up")
 
 
-class VoiceOptions(Struct, frozen=True, kw_only=True):
+class VoiceOptions(ProbingOptions, frozen=True, kw_only=True):
     """The keys of a voice flow."""
 
     codec: Annotated[str, Key(word(*CODECS), "codec: packet interval and size, Ie and Bpl")] = "g711"
-    duration_s: Annotated[
-        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
-    ] = None
-    tail_s: Annotated[float, Key(seconds(0, 60), "time for which it continues after all others have ended")] = 1.0
     jitter_buffer_s: Annotated[
         float, Key(seconds(0, 1), "playout delay after the least delay; a later packet is lost as late")
     ] = 0.06
 
 
-class Voice(Workload[VoiceOptions]):
+class Voice(ProbingWorkload[VoiceOptions]):
     """A voice flow, rated by a planning model."""
 
     kind: ClassVar[str] = "voice"
     summary: ClassVar[str] = "voice packets both ways by irtt, rated by the E-model"
     options_type = VoiceOptions
     programs: ClassVar[Sequence[Program]] = (Program("irtt"),)
-    is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, options: VoiceOptions) -> None:
         super().__init__(common, options)
         self.codec = CODECS[options.codec]
         self.buffer_ms = options.jitter_buffer_s * 1e3
-        self.duration_s = options.duration_s
-
-    @property
-    def endless(self) -> bool:
-        """Whether it runs until all others have ended."""
-        return self.duration_s is None
-
-    @property
-    def tail_s(self) -> float:
-        """Seconds for which it continues after all others have ended."""
-        return self.options.tail_s if self.endless else 0.0
-
-    def expected_s(self) -> float:
-        """Return its duration, or its tail if it is endless."""
-        return self.tail_s if self.duration_s is None else self.duration_s
 
     def open(self, context: TrialContext) -> Session:
         """Start the server, which answers every packet with one of the same size."""
@@ -85,7 +63,7 @@ class VoiceSession(Session):
     def __init__(self, workload: Voice, context: TrialContext) -> None:
         self._workload = workload
         self._context = context
-        self._watch = Watch(context.clock, workload.duration_s, workload.tail_s)
+        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
         self._file = context.folder / "irtt.json"
         self._end_s = 0.0
 

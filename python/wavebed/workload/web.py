@@ -17,14 +17,7 @@ from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import Program, find
-from wavebed.workload.web_figures import (
-    details_of,
-    doubts_of,
-    events_of,
-    metrics_of,
-    progress_series,
-    read_course,
-)
+from wavebed.workload.web_figures import details_of, doubts_of, events_of, metrics_of, progress_series, read_course
 from wavebed.workload.web_trace import read_trace
 
 if TYPE_CHECKING:

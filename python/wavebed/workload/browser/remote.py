@@ -47,12 +47,7 @@ class Agent:
     """
 
     def __init__(
-        self,
-        host: Host,
-        module: str,
-        settings: Mapping[str, Json],
-        folder: Path,
-        read: Sequence[Path] = (),
+        self, host: Host, module: str, settings: Mapping[str, Json], folder: Path, read: Sequence[Path] = ()
     ) -> None:
         self._name = module.rpartition(".")[2]
         self._log = folder / f"{self._name}.log"

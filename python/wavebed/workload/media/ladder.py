@@ -85,18 +85,8 @@ def _ladder(name: str, nominal: list[tuple[int, int, int]]) -> Ladder:
     return Ladder(name, tuple(found))
 
 
-_STUDY = [
-    (512, 288, 1_150_000),
-    (768, 432, 1_820_000),
-    (1280, 720, 4_140_000),
-    (1920, 1080, 7_940_000),
-]
-_ABOVE = [
-    (2560, 1440, 16_000_000),
-    (3840, 2160, 25_000_000),
-    (3840, 2160, 45_000_000),
-    (7680, 4320, 100_000_000),
-]
+_STUDY = [(512, 288, 1_150_000), (768, 432, 1_820_000), (1280, 720, 4_140_000), (1920, 1080, 7_940_000)]
+_ABOVE = [(2560, 1440, 16_000_000), (3840, 2160, 25_000_000), (3840, 2160, 45_000_000), (7680, 4320, 100_000_000)]
 
 LADDERS = {"study": _ladder("study", _STUDY), "uhd": _ladder("uhd", _STUDY + _ABOVE)}
 """``study``: the four of the study by Karlstad University; ``uhd``: the same, and four above them to 100 Mbit/s."""

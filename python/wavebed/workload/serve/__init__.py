@@ -29,11 +29,7 @@ __all__ = [
 
 
 def start_web_server(
-    host: Host,
-    hosts: Sequence[VirtualHost],
-    protocol: Protocol,
-    folder: Path,
-    certificate: Certificate | None = None,
+    host: Host, hosts: Sequence[VirtualHost], protocol: Protocol, folder: Path, certificate: Certificate | None = None
 ) -> RunningServer:
     """Start a web server and wait, without sending a packet, until it listens.
 

@@ -150,11 +150,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     ] = 0.6
     origin: Annotated[str | None, Key(_origin, "who has them", absent="the first origin")] = None
     needs: Annotated[
-        str,
-        Key(
-            values.name,
-            "the group that refers to them, evenly in turn; they are found when it has come",
-        ),
+        str, Key(values.name, "the group that refers to them, evenly in turn; they are found when it has come")
     ] = DOCUMENT
     load: Annotated[
         str | None,
@@ -167,8 +163,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     chain: Annotated[bool, Key(values.boolean, "js: each one inserts the next")] = False
     above_fold: Annotated[bool, Key(values.boolean, "image: seen without scrolling")] = False
     shape: Annotated[
-        str | None,
-        Key(values.word(*SHAPES), "image: how large it is shown; a `pixel` is not seen", absent="`card`"),
+        str | None, Key(values.word(*SHAPES), "image: how large it is shown; a `pixel` is not seen", absent="`card`")
     ] = None
     format: Annotated[str | None, Key(values.word("jpeg", "png"), "image: how it is coded", absent="`jpeg`")] = None
     cpu_ns: Annotated[int, Key(values.time_ns, "js: how long each keeps the processor busy")] = 0
@@ -187,10 +182,7 @@ class SiteTable(Struct, frozen=True, kw_only=True):
     layout: Annotated[str, Key(values.word(*LAYOUTS), "how the page is laid out")] = "feed"
     colour: Annotated[str, Key(_colour, "its main colour")] = "#1a5fb4"
     seed: Annotated[int, Key(values.number(0, 2**32 - 1), "of sizes, pictures and text")] = 1
-    objects: Annotated[
-        object,
-        Key(_GROUPS, "groups of objects: keys below"),
-    ] = []
+    objects: Annotated[object, Key(_GROUPS, "groups of objects: keys below")] = []
 
 
 _ONLY_FOR = {
