@@ -169,7 +169,7 @@ class _WebSession(Session):
         return addresses
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
-        built = self._workload.built
+        built, routes = self._workload.built, self._workload.built.routes
         port = 443 if self._workload.certificate else 80
         return [
             VirtualHost(
@@ -178,7 +178,7 @@ class _WebSession(Session):
                 port,
                 built.folder / origin.folder,
                 headers=_HEADERS,
-                routes=built.routes.get(origin.name, {}),
+                routes=routes.get(origin.name, {}),
             )
             for origin in built.site.origins
         ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Host, Process
-    from wavebed.workload.site.model import Route
+    from wavebed.workload.site.model import SiteObject
 
 __all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
 
@@ -49,7 +49,7 @@ class VirtualHost:
     port: int
     root: Path
     headers: Mapping[str, str] = field(default_factory=dict)
-    routes: Mapping[str, Route] = field(default_factory=dict)
+    routes: Mapping[str, SiteObject] = field(default_factory=dict)
 
 
 class RunningServer:

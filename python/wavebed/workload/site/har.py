@@ -16,7 +16,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.workload.site.filler import filler
 from wavebed.workload.site.kinds import ending, kind_of_type
-from wavebed.workload.site.model import Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import Origin, Site, SiteObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,15 +57,15 @@ class _Answer:
     wire_bytes: int
 
 
-def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-    """Write the bodies of a recording into `folder`, and return its site and routes.
+def import_har(file: Path, data: bytes, folder: Path) -> Site:
+    """Write the bodies of a recording into `folder`, and return its site.
 
-    Files are called by numbers: nothing of what is written there follows from what the recording says.
+    File names are numbers, so they do not depend on the content of the recording.
 
     Raises
     ------
     UserError
-        If it is no recording of a page.
+        If it is not a recording of a page.
     """
     left_out: Counter[str] = Counter()
     try:
@@ -73,29 +73,24 @@ def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, d
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     hosts = list(dict.fromkeys(answer.address.host for answer in answers))
-    routes: dict[str, dict[str, Route]] = {host: {} for host in hosts}
-    objects: list[SiteObject] = []
     if sum(map(_bytes_of, answers)) > MAX_BYTES:
         raise UserError(f"{file}: its bodies are larger than {MAX_BYTES} bytes together: name a recording of one page")
-    for number, answer in enumerate(answers, 1):
-        entry = _write(answer, number, folder, left_out)
-        objects.append(entry)
-        routes[entry.origin][entry.path] = Route(entry.file, entry.content_type, entry.status, entry.location)
+    objects = tuple(_write(answer, number, folder, left_out) for number, answer in enumerate(answers, 1))
     first = answers[0].address
     others = sum(answer.address.scheme != first.scheme for answer in answers)
     if others:
         left_out[f"requests by another scheme than {first.scheme}: all are served by one"] = others
-    site = Site(
+    return Site(
         name=file.stem,
         title=f"{first.host}{first.uri}",
         source=f"{file.name}: a recording (HAR)",
         first=first.uri,
         origins=tuple(Origin(host, host) for host in hosts),
-        objects=tuple(objects),
+        objects=objects,
         scheme=first.scheme,
         notes=tuple(f"{what}: {count}" for what, count in sorted(left_out.items())),
+        recorded=True,
     )
-    return site, routes
 
 
 def _entries(data: bytes) -> list[_Table]:

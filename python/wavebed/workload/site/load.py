@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -14,20 +15,19 @@ from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.workload.drafts import drafted_folder
 from wavebed.workload.site.bounded import bounded
-from wavebed.workload.site.model import BuiltSite, Route, Site
+from wavebed.workload.site.model import BuiltSite, Site
 from wavebed.workload.site.spec import read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    Routes = Mapping[str, Mapping[str, Route]]
     Builder = Callable[[Path], None]
 
 __all__ = ["load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 _MANIFEST = ".site.json"  # no host is called like this
-_FORMAT = 1
+_FORMAT = 2
 IMPORT_LIMIT_S = 10.0
 """Limit for the import of a recording or a saved page."""
 
@@ -97,7 +97,7 @@ def _of_spec(file: Path) -> tuple[str, Builder]:
 
     def build(folder: Path) -> None:
         try:
-            _fill(folder, build_site(spec, folder), {})
+            _fill(folder, build_site(spec, folder))
         except Problem as problem:
             raise UserError(f"{file}: {problem}") from None
 
@@ -111,7 +111,7 @@ def _of_har(file: Path) -> tuple[str, Builder]:
     data = read_har(file)
     key = _digest(builder_version(), file.name, hashlib.sha256(data).hexdigest())
     return key, lambda folder: bounded(
-        str(file), lambda: _fill(folder, *import_har(file, data, folder)), IMPORT_LIMIT_S, len(data)
+        str(file), lambda: _fill(folder, import_har(file, data, folder)), IMPORT_LIMIT_S, len(data)
     )
 
 
@@ -122,7 +122,7 @@ def _of_page(file: Path) -> tuple[str, Builder]:
     page = find_page(file)
     key = _digest(builder_version(), file.name, page.digest())
     return key, lambda folder: bounded(
-        str(file), lambda: _fill(folder, *page.copy(folder)), IMPORT_LIMIT_S, page.largest_bytes
+        str(file), lambda: _fill(folder, page.copy(folder)), IMPORT_LIMIT_S, page.largest_bytes
     )
 
 
@@ -152,14 +152,9 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
     return built
 
 
-class _Manifest(msgspec.Struct):
-    site: Site
-    routes: dict[str, dict[str, Route]]
-
-
-def _fill(made: Path, site: Site, routes: dict[str, dict[str, Route]]) -> None:
+def _fill(made: Path, site: Site) -> None:
     """Write the manifest of a site beside its files."""
-    (made / _MANIFEST).write_bytes(msgspec.json.encode(_Manifest(site, routes)))
+    (made / _MANIFEST).write_text(json.dumps(msgspec.to_builtins(site)), encoding="utf-8")
 
 
 def _put(made: Path, folder: Path, work: Path) -> None:
@@ -175,9 +170,8 @@ def _put(made: Path, folder: Path, work: Path) -> None:
 def _read(folder: Path) -> BuiltSite | None:
     """Return the site in a folder; ``None`` if it is missing or incomplete."""
     try:
-        manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
-        built = BuiltSite(manifest.site, folder, manifest.routes)
+        built = BuiltSite(msgspec.convert(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), Site), folder)
         whole = all(built.path_of(entry).stat().st_size == entry.bytes for entry in built.site.objects if entry.file)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError, msgspec.MsgspecError):
         return None
     return built if whole else None

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.workload.site.kinds import kind_of_type, type_of_ending
-from wavebed.workload.site.model import Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import Origin, Site, SiteObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +67,8 @@ class SavedPage:
             total.update(hashlib.sha256(data).digest())
         return total.hexdigest()
 
-    def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-        """Copy it into `folder`, with numbers as file names, and return its site and routes."""
+    def copy(self, folder: Path) -> Site:
+        """Copy it into `folder`, with numbers as file names, and return its site."""
         (folder / _HOST).mkdir()
         objects: list[SiteObject] = []
         abroad: set[str] = set()
@@ -86,7 +86,7 @@ class SavedPage:
                 abroad |= _abroad(data)
             path = "/" + quote(self._name(file).encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~-._")
             objects.append(SiteObject(_HOST, path, kept, len(data), kind, content_type))
-        site = Site(
+        return Site(
             name=self._document.stem,
             title=self._document.name,
             source=f"{self._document.name}: a saved page",
@@ -94,8 +94,8 @@ class SavedPage:
             origins=(Origin(_HOST, _HOST),),
             objects=tuple(objects),
             notes=_notes(abroad),
+            recorded=True,
         )
-        return site, {_HOST: {entry.path: Route(entry.file, entry.content_type) for entry in objects}}
 
     @staticmethod
     def _read(file: Path) -> bytes:
