@@ -127,7 +127,7 @@ def _of_page(file: Path) -> tuple[str, Builder]:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join([f"format {_FORMAT}", *parts]).encode()).hexdigest()
+    return hashlib.sha256("\n".join([f"format {_FORMAT}", *parts]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _safe(name: str) -> str:
