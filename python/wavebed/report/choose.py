@@ -27,7 +27,7 @@ _HEADLINES = {
     "video": ("stalled time", "mean bitrate"),
     "web": ("speed index", "on load"),
 }
-"""The main metric of a workload, by kind: the first measured one whose name begins so."""
+"""The main metric of a workload, by kind: beginnings of names, the first measured one counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
         If the trial is ambiguous, or has neither flows nor pings.
     """
     if not file.name.endswith(SUFFIX):
-        raise UserError(f"{file}: flent opens files whose name ends with {SUFFIX}")
+        raise UserError(f"{file}: flent opens only files with the ending {SUFFIX}: write one")
     if (source / TRIAL_FILE).is_file():
         source, trial = source.resolve().parent.parent, source.resolve().name
     run = load_run(source)

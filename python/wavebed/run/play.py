@@ -99,7 +99,7 @@ def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -
             limit_s=workload.common.limit_s,
         )
         running.append(RunningWorkload(workload, context))
-    # After Ctrl-C nobody waits for browsers: the laboratory ends under them.
+    # Ctrl-C does not wait for browsers: they end with the laboratory.
     opened = [lab.clock.start(partial(_open, one), one.workload.name) for one in running]
     end_s = lab.clock.monotonic_s() + OPEN_S
     for one, is_open in zip(running, opened, strict=True):

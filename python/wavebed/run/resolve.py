@@ -123,7 +123,7 @@ class Resolver:
     def _keep(self, file: str) -> tuple[str, int]:
         """Store a pattern and return its name and size; a file must not change between trials."""
         is_scene = bool(self._traces.origin(file).mode)  # the next trial's scene reuses its name
-        found = os.stat(file)  # noqa: PTH116 - text is what is named
+        found = os.stat(file)  # noqa: PTH116 - a name as text
         state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if not is_scene and file in self._names:
             name, size, before = self._names[file]

@@ -171,7 +171,7 @@ def _metrics(direction: Direction) -> list[Metric]:
             sum(event.value or 0 for event in direction.freezes) if seen else None,
             "",
             "lower",
-            f"freezeCount, and a picture that stands still at the end; {stats}",
+            f"freezeCount, and a standstill at the end; {stats}",
         ),
         Metric(
             f"frozen {name}",

@@ -98,7 +98,7 @@ class LatencySession(Session):
         self._rpm = None if certificate is None else RpmProber(context, context.port, certificate)
 
     def run(self) -> None:
-        """Probe until the duration is over or somebody asks to stop."""
+        """Probe until the end of the duration or `stop`."""
         self._start_s = self._context.clock.now_s()
         probers: list[Probing] = [
             Prober(

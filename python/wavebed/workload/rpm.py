@@ -133,7 +133,7 @@ class RpmProber:
         self.look()
 
     def exchanges(self) -> list[Exchange]:
-        """Return what it has found."""
+        """Return its exchanges."""
         return read_exchanges(self._output) if self._output.exists() else []
 
     def _probe(self) -> None:

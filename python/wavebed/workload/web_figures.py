@@ -167,16 +167,16 @@ def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str]) -> list
     if failed:
         why = failed[0].status or "no whole answer"
         doubts.append(f"{len(failed)} of {len(sent)} requests failed; the first: {failed[0].url}: {why}")
-    strangers = sorted({request.origin for request in sent} - set(expected))
-    if strangers:
-        doubts.append(f"asked for names that the site does not have: {', '.join(strangers)}")
+    unknown = sorted({request.origin for request in sent} - set(expected))
+    if unknown:
+        doubts.append(f"requests to names that the site does not have: {', '.join(unknown)}")
     unended = sum(request.end_ms is None for request in sent)
     if course.loaded and unended:
         doubts.append(f"{unended} requests had not ended with the recording")
     if course.loaded and visual_progress(trace.frames[-1:]) is None:
         doubts.append("the page was white at the end: it has no Speed Index")
     if trace.pictures >= MOST_FRAMES:
-        doubts.append(f"the trace holds {trace.pictures} pictures, the most that it can: later changes are not seen")
+        doubts.append(f"the trace holds {trace.pictures} pictures, its maximum: later changes are not recorded")
     busy_ms, load_ms = _long_tasks_ms(course), _moment(course, "loadEventEnd")
     if busy_ms is not None and load_ms is not None and busy_ms > _LONG_FRACTION * load_ms:
         doubts.append(f"tasks over 50 ms kept the page busy for {busy_ms:.0f} ms, its load took {load_ms:.0f} ms")

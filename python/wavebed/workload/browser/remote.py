@@ -131,7 +131,7 @@ class Agent:
             if end_s is None and (asked.is_set() or needed() is not None):
                 self.tell({"stop": True})
                 end_s = self._clock.monotonic_s() + STOP_GRACE_S
-        raise WavebedError(f"{self._name} did not stop when it was told to: what it saw is lost")
+        raise WavebedError(f"{self._name} did not stop in time: its record is lost")
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
         """Wait until its browser is up.

@@ -1,4 +1,4 @@
-"""Load one page and record it: a trace with pictures and requests, and what the page itself says of its times.
+"""Load one page and record it: a trace with pictures and requests, and the page's own timing.
 
 Everything on the network and the screen comes from Chromium's trace (CLOCK_MONOTONIC), which costs the page less than
 listening to events. Settings: ``device`` (options of a Playwright context), ``url``, ``limit_s``, ``settle_s``,
