@@ -1,17 +1,22 @@
 """Run the applications of `applications.md` and print its tables.
 
-Usage: python docs/validation/applications.py [downloads|outages|ping]… [--trials N]
+Usage: python docs/validation/applications.py [downloads|outages|ping]… [--trials N] [-o DIR]
+
+With ``-o`` each scenario is a run in a folder of DIR, for `wavebed report` and `wavebed compare`; a repeated call reads
+complete runs and continues after them.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from applications_run import run, spread, table, values
+from experiments import add_output, output_folder, results_of, spread, table, values
 
 from wavebed.stats.intervals import paired_difference
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KAU: Final = """
 congestion-control = "cubic"
@@ -49,39 +54,33 @@ EARLY_EXIT: Final = f"""
 "net.ipv4.tcp_no_metrics_save" = 0
 "net.ipv4.tcp_no_ssthresh_metrics_save" = 0
 
-# The kernel takes a route's ssthresh only for a peer that it knows: a first small transfer makes it known.
+# The kernel uses a route's ssthresh only for a known peer: a first small transfer makes it known.
 [[workload]]
 kind = "download"
-name = "acquaintance"
+name = "first"
 size = "2kb"
 
 [[workload]]
 kind = "command"
 server-run = "ip route change $(ip route show | head -n 1) ssthresh lock {EXIT_SEGMENTS}"
 run = ["true"]
+confined = false
 """
 
 
-def downloads(trials: int) -> None:
+def downloads(folder: Path, trials: int) -> None:
     """Print the downloads of kau-e5g: as described, and with a slow start that ends early."""
     rows = [["scene", "start", "size", "published", "ours", "ratio", "slow start ends early", "ratio"]]
     for (scene, start), published in PUBLISHED.items():
+        base = KAU.format(scene=scene)
         for size, theirs in zip(("2mb", "20mb", "200mb"), published, strict=True):
-            base = KAU.format(scene=scene)
-            plain, lost = run(
-                f"scene {scene}, {start} s, {size}", f"[path]\n{base}" + DOWNLOAD.format(size=size, start=start), trials
-            )
-            # The acquaintance is made in the last second before the pattern begins again.
-            early, more = run(
-                f"scene {scene}, {start} s, {size}, early",
-                f"[path]\n{base}start-at = '39s'\n{EARLY_EXIT}" + DOWNLOAD.format(size=size, start=start + 1),
-                trials,
-            )
-            for line in lost + more:
-                print(line, file=sys.stderr)
+            name = f"scene-{scene}-{start}s-{size}"
+            plain = f"[path]\n{base}" + DOWNLOAD.format(size=size, start=start)
+            # The first small transfer runs in the last second before the pattern begins again.
+            early = f"[path]\n{base}start-at = '39s'\n{EARLY_EXIT}" + DOWNLOAD.format(size=size, start=start + 1)
             cells = []
-            for metrics in (plain, early):
-                found = values(metrics, "download", "goodput")
+            for file, text in ((name, plain), (f"{name}-early", early)):
+                found = values(results_of(folder, file, text, trials), "download", "goodput")
                 cells += [spread(found), f"{sorted(found)[len(found) // 2] / theirs:.2f}" if found else "–"]
             rows.append([str(scene), f"{start} s", size, str(theirs), *cells])
     print(table(rows))
@@ -95,9 +94,9 @@ OUTAGES: Final = {
 METRICS: Final = ("ttfb", "first visual change", "dom interactive", "on load", "speed index")
 
 
-def outages(trials: int) -> None:
-    """Print the web pages of scene 4 that begin at whole seconds, with outages that hold and that drop."""
-    # At 0 s the link is there; at 1 s a SYN meets an outage, at 6.8 s its first retry another one; at 7 s the outage
+def outages(folder: Path, trials: int) -> None:
+    """Print the web pages of scene 4 that begin at chosen times, with outages that hold and that drop."""
+    # At 0 s the link is up; at 1 s a SYN meets an outage, at 6.8 s its first retry meets another one; at 7 s the outage
     # has ended when Chromium tries a second connection, 250 ms later; at 15 s the next one comes during the handshake.
     starts = [0, 1, 6.8, 7, 15]
     rows = [["outage and SYN timing", "start", *(f"{name}, ms" for name in METRICS)]]
@@ -108,10 +107,8 @@ def outages(trials: int) -> None:
                 f"[path.client.sysctl]\n'net.ipv4.tcp_syn_linear_timeouts' = {how['linear']}\n"
                 f"[[workload]]\nkind = 'web'\nsite = 'google'\nstart = '{start}s'\nlimit = '40s'\n"
             )
-            metrics, lost = run(f"{name}, {start} s", text, trials)
-            for line in lost:
-                print(line, file=sys.stderr)
-            rows.append([name, f"{start} s", *(spread(values(metrics, "web", metric)) for metric in METRICS)])
+            run = results_of(folder, f"{name.replace(', ', '-').replace(' ', '-')}-{start}s", text, trials)
+            rows.append([name, f"{start} s", *(spread(values(run, "web", metric)) for metric in METRICS)])
     print(table(rows))
 
 
@@ -154,15 +151,13 @@ PING_METRICS: Final = {
 }
 
 
-def ping(trials: int) -> None:
+def ping(folder: Path, trials: int) -> None:
     """Print the table of bbr-5g: four flows of cubic against four of bbr, ping beside them, the same seeds."""
     rows = [["operator, UE", "figure", "cubic", "bbr", "bbr − cubic, paired, with 95 % interval"]]
     for scene, name in PHONES.items():
-        metrics, lost = run(name, PING.format(scene=scene), trials)
-        for line in lost:
-            print(line, file=sys.stderr)
+        run = results_of(folder, scene, PING.format(scene=scene), trials)
         for label, (workload, metric) in PING_METRICS.items():
-            cubic, bbr = (values(metrics, workload, metric, each) for each in ("cubic", "bbr"))
+            cubic, bbr = (values(run, workload, metric, each) for each in ("cubic", "bbr"))
             difference = paired_difference(cubic, bbr) if len(cubic) == len(bbr) else None
             told = "–"
             if difference is not None and difference.estimate is not None:
@@ -177,15 +172,17 @@ PARTS: Final = {"downloads": (downloads, 3), "outages": (outages, 3), "ping": (p
 
 
 def main() -> None:
-    """Run the parts that are asked for."""
+    """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--trials", type=int, metavar="N", help="trials of each treatment")
+    add_output(parser)
     arguments = parser.parse_args()
-    for name in arguments.parts or PARTS:
-        part, trials = PARTS[name]
-        print(f"\n## {name}\n")
-        part(arguments.trials or trials)
+    with output_folder(arguments.output) as folder:
+        for name in arguments.parts or PARTS:
+            part, trials = PARTS[name]
+            print(f"\n## {name}\n")
+            part(folder, arguments.trials or trials)
 
 
 if __name__ == "__main__":

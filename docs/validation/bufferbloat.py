@@ -1,28 +1,30 @@
-"""Run the laboratories of `bufferbloat.md`: print its table and write its pictures.
+"""Run the experiment of `bufferbloat.md`: print its table and write its pictures.
 
-Usage: python docs/validation/bufferbloat.py [--seeds N]
+Usage: python docs/validation/bufferbloat.py [--seeds N] [-o DIR]
+
+With ``-o`` the run is kept in DIR/bufferbloat, for `wavebed report` and `wavebed compare`; a complete run is read.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from bufferbloat_pictures import draw_all
-from bufferbloat_plan import FALLING, LATE_MS, SCENES, run_all
+from bufferbloat_plan import FALLING, SCENES, run_cells
+from experiments import ROOT, add_output, echoes, output_folder, table, values
 
-from wavebed.workload.tools import version
+from wavebed.result.model import COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from bufferbloat_run import Cell, Result
+    from bufferbloat_plan import Cell
 
-ROOT: Final = Path(__file__).parents[2]
+    from wavebed.result.load import Run
+
 SIZES: Final = {"20mib": "20 MiB", "256kib": "256 KiB"}
 COLUMNS: Final = (
     "link",
@@ -40,56 +42,88 @@ COLUMNS: Final = (
 )
 
 
-def machine() -> str:
-    """Describe the machine that the figures belong to, in one line."""
-    cpu = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    memory_gib = int(Path("/proc/meminfo").read_text().split()[1]) / 2**20
-    virtual = ", virtual" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
+LATE_MS: Final = 1.0
+"""Trials with a later engine at p99 are named below the table."""
+_METRICS: Final = (
+    ("latency", "rtt idle p50"),
+    ("latency", "rtt loaded p50"),
+    ("latency", "rtt loaded average"),
+    ("latency", "rtt loaded p95"),
+)
+
+
+def machine(run: Run) -> str:
+    """Return the machine of the figures in one line."""
+    facts, programs = run.record.machine, run.record.versions
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT
     ).stdout.strip()
     return (
-        f"{len(cpu)} × {cpu[0] if cpu else 'unknown processor'}{virtual}, {memory_gib:.0f} GiB, "
-        f"Linux {platform.release()}, {version('iperf3')}, wavebed at {commit or 'unknown'}"
+        f"{facts['cores']} × {facts['processor']}, {facts['memory']}, Linux {programs['kernel']}, {programs['iperf3']},"
+        f" wavebed at {commit or 'unknown'}"
     )
 
 
-def table(results: Mapping[Cell, Sequence[Result]]) -> str:
-    """Return the table: the median over seeds, and the least and greatest in brackets."""
-    rows = [COLUMNS, ["---"] * len(COLUMNS)]
+def figures_table(run: Run) -> str:
+    """Return the table: the median over the seeds, with the least and the greatest in brackets."""
+    rows = [list(COLUMNS)]
     for cell in FALLING + SCENES:
-        runs = [result.figures() for result in results[cell]]
-        figures = [_spread([run[key] for run in runs]) for key in ("idle_p50", "p50", "mean", "p95", "max", "goodput")]
-        lost = _spread([100 * run["lost"] for run in runs])
-        late = f"{max(run['late_p99'] for run in runs):.2f}"
-        rows.append([cell.link, cell.direction, SIZES[cell.buffer], cell.control, *figures, lost, late])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        found = [values(run, workload, metric, cell.name) for workload, metric in _METRICS]
+        found += [_longest_ms(run, cell), values(run, "bulk", "goodput", cell.name)]
+        found.append(values(run, "latency", "probe loss loaded", cell.name))
+        late = f"{max(late_ms(run, cell).values(), default=float('nan')):.2f}"
+        rows.append([cell.link, cell.direction, SIZES[cell.buffer], cell.control, *map(_spread, found), late])
+    return table(rows)
 
 
-def _spread(values: Sequence[float]) -> str:
-    return f"{_short(statistics.median(values))} [{_short(min(values))}–{_short(max(values))}]"
+def _spread(found: Sequence[float]) -> str:
+    return f"{_short(statistics.median(found))} [{_short(min(found))}–{_short(max(found))}]" if found else "–"
 
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def late_runs(results: Mapping[Cell, Sequence[Result]]) -> str:
-    """Say which runs the engine was late in."""
-    late = [run for runs in results.values() for run in runs if run.late_p99_ms > LATE_MS]
-    names = ", ".join(f"{run.cell.link} {run.cell.direction} {run.cell.control} seed {run.seed}" for run in late)
-    return f"Runs whose engine was late by more than {LATE_MS:g} ms at p99: {names or 'none'}."
+def _counted(run: Run, cell: Cell) -> list[str]:
+    return [line.folder for line in run.record.trials if line.treatment == cell.name and line.verdict in COUNTED]
+
+
+def _longest_ms(run: Run, cell: Cell) -> list[float]:
+    """Return the longest round trip under load of each counted trial."""
+    found = []
+    for trial in _counted(run, cell):
+        span = next(each.span for each in run.trial(trial).workloads if each.name == "bulk")
+        assert span is not None, "a counted trial has run its transfer"
+        probes = echoes(run, trial)
+        found.append(float(probes[probes["time_s"].between(span.start_s, span.end_s)]["value"].max()))
+    return found
+
+
+def late_ms(run: Run, cell: Cell) -> dict[str, float]:
+    """Return the engine's lateness at p99 in each counted trial, the worse direction."""
+    found = {}
+    for trial in _counted(run, cell):
+        departures = cast("list[dict[str, float]]", run.trial(trial).engine["departures"])
+        found[trial] = max(link["surely_late_p99_us"] for link in departures) / 1e3
+    return found
+
+
+def late_trials(run: Run) -> str:
+    """Name the trials with a late engine."""
+    late = [trial for cell in FALLING + SCENES for trial, each in late_ms(run, cell).items() if each > LATE_MS]
+    return f"Trials whose engine was late by more than {LATE_MS:g} ms at p99: {', '.join(late) or 'none'}."
 
 
 def main() -> None:
     """Run, print, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="the seeds 1 to N (default: %(default)s)")
-    results = run_all(range(1, parser.parse_args().seeds + 1))
-    print(f"{machine()}\n\n{table(results)}\n\n{late_runs(results)}")
-    draw_all(ROOT / "docs/images", results)
+    add_output(parser)
+    arguments = parser.parse_args()
+    with output_folder(arguments.output) as folder:
+        run = run_cells(folder, FALLING + SCENES, arguments.seeds)
+        print(f"{machine(run)}\n\n{figures_table(run)}\n\n{late_trials(run)}")
+        draw_all(ROOT / "docs/images", run)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bufferbloat_plan import PHONE, SCENE_COURSE, USB
-from bufferbloat_run import DEEP, SHALLOW, Cell, Course
-from bufferbloat_series import binned, read_capacity
+import numpy as np
+from bufferbloat_plan import DEEP, FALLING_LINK, PHONE, SCENE_END_S, SHALLOW, USB, Cell, Course
+from experiments import echoes
 
 from wavebed.pattern.plot import INK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
-    from bufferbloat_run import Result
     from matplotlib.axes import Axes
+
+    from wavebed.result.load import Run
 
 Dash: TypeAlias = "str | tuple[float, tuple[float, ...]]"
 
@@ -50,9 +48,9 @@ def _falling(direction: str, name: str) -> Picture:
         f"bufferbloat-{name}.png",
         f"One flow, {name}, rate falls from 300 to 60 Mbit/s",
         [
-            ("CUBIC, 20 MiB", Cell("falling", direction, DEEP, "cubic")),
-            ("BBR, 20 MiB", Cell("falling", direction, DEEP, "bbr")),
-            ("CUBIC, 256 KiB", Cell("falling", direction, SHALLOW, "cubic")),
+            ("CUBIC, 20 MiB", Cell(FALLING_LINK, direction, DEEP, "cubic")),
+            ("BBR, 20 MiB", Cell(FALLING_LINK, direction, DEEP, "bbr")),
+            ("CUBIC, 256 KiB", Cell(FALLING_LINK, direction, SHALLOW, "cubic")),
         ],
         Course().end_s,
     )
@@ -69,18 +67,19 @@ PICTURES: Final = (
             ("phone, BBR", Cell(PHONE, "down", DEEP, "bbr", 4)),
             ("USB modem, CUBIC", Cell(USB, "down", DEEP, "cubic", 4)),
         ],
-        SCENE_COURSE.end_s,
+        SCENE_END_S,
     ),
 )
 
 
-def draw_all(folder: Path, results: Mapping[Cell, Sequence[Result]]) -> None:
-    """Write every picture, each of the first seed."""
+def draw_all(folder: Path, run: Run) -> None:
+    """Write every picture, from the trials of the first seed."""
+    trials = {line.treatment: line.folder for line in run.record.trials if line.block == 1}
     for picture in PICTURES:
-        _draw(folder / picture.file, picture, {cell: results[cell][0] for _, cell in picture.lines})
+        _draw(folder / picture.file, picture, run, [trials[cell.name] for _, cell in picture.lines])
 
 
-def _draw(file: Path, picture: Picture, results: Mapping[Cell, Result]) -> None:
+def _draw(file: Path, picture: Picture, run: Run, trials: Sequence[str]) -> None:
     from matplotlib import rc_context, rc_params_from_file
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -91,54 +90,49 @@ def _draw(file: Path, picture: Picture, results: Mapping[Cell, Result]) -> None:
         figure = Figure(figsize=(9.0, 8.2), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(4, 1, sharex=True, height_ratios=(0.8, 1.1, 1.1, 1.6))
-        _capacity(panels[0], results[picture.lines[0][1]])
-        for (label, cell), (colour, dash) in zip(picture.lines, STYLES, strict=True):
-            _lines(panels[1:], results[cell], label, colour, dash)
-        _label(panels, results[picture.lines[0][1]], picture.end_s)
+        direction = picture.lines[0][1].direction
+        _capacity(panels[0], run, trials[0], direction, picture.end_s)
+        for trial, (label, _), (colour, dash) in zip(trials, picture.lines, STYLES, strict=True):
+            style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.5, "label": label}
+            _lines(panels[1:], run, trial, direction, style)
+        _label(panels, picture.end_s)
         figure.suptitle(picture.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(file, metadata={"Software": None})
 
 
-def _capacity(panel: Axes, result: Result) -> None:
-    if result.cell.link == "falling":
-        steps = Course().steps()
-        time_s = [at_s for at_s, _, _ in steps] + [Course().end_s]
-        mbps = [value for _, value, _ in steps] + [steps[-1][1]]
+def _capacity(panel: Axes, run: Run, trial: str, direction: str, end_s: float) -> None:
+    """Draw the capacity: the steps of a pattern, or the mean of each bin of a scene's channel."""
+    steps = run.table("capacity", trial=trial)
+    steps = steps[steps["link"] == f"radio.{direction}"]
+    time_s, mbps = np.append(steps["time_s"], end_s), np.append(steps["rate_bps"], 0) / 1e6
+    if len(steps) > 2 * end_s * 1e3 / BIN_MS:
+        carried = np.append(0, np.cumsum(np.diff(time_s) * mbps[:-1]))
+        edges = np.arange(0, end_s, BIN_MS / 1e3)
+        time_s, mbps = edges, np.diff(np.interp(np.append(edges, end_s), time_s, carried), append=0)[:-1] * 1e3 / BIN_MS
     else:
-        time_s, mbps = _scene_capacity(result)
+        mbps[-1] = mbps[-2]
     panel.step(time_s, mbps, where="post", color=INK, linewidth=1.3)
 
 
-def _scene_capacity(result: Result) -> tuple[list[float], list[float]]:
-    """Return the mean of each bin of what the scene's channel carries with the laboratory's seed."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "pattern.csv"
-        command = [sys.executable, "-m", "wavebed", "channel", result.cell.link, "--seed", str(result.seed)]
-        subprocess.run([*command, "-o", str(file)], check=True, stdout=subprocess.DEVNULL)
-        capacity = read_capacity(file)
-    width_s = BIN_MS / 1e3
-    time_s = [number * width_s for number in range(int(capacity.duration_s / width_s))]
-    return time_s, [capacity.bits(at_s, at_s + width_s) / width_s / 1e6 for at_s in time_s]
+def _lines(panels: Sequence[Axes], run: Run, trial: str, direction: str, style: dict[str, Any]) -> None:
+    links = run.table("links", trial=trial, columns=["time_ms", "link", "delivered_bytes", "queue_peak_bytes"])
+    links = links[(links["link"] == f"radio.{direction}") & (links["time_ms"] >= 0)]
+    bins = links.groupby(links["time_ms"] // BIN_MS).agg({"delivered_bytes": "sum", "queue_peak_bytes": "max"})
+    bins = bins.reindex(range(int(bins.index.max()) + 1), fill_value=0)
+    middles_s = (bins.index + 0.5) * BIN_MS / 1e3
+    panels[0].plot(middles_s, bins["delivered_bytes"] * 8 / BIN_MS / 1e3, **style)
+    panels[1].plot(middles_s, (bins["queue_peak_bytes"] / 2**20).clip(lower=1e-3), **style)
+    pings = echoes(run, trial)
+    panels[2].plot(pings["time_s"], pings["value"], **style)
 
 
-def _lines(panels: Sequence[Axes], result: Result, label: str, colour: str, dash: Dash) -> None:
-    style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.5, "label": label}
-    delivered = binned(result.series.delivered_bytes, BIN_MS, "sum")
-    queued = binned(result.series.queue_peak_bytes, BIN_MS, "max")
-    middles_s = [(number + 0.5) * BIN_MS / 1e3 for number in range(len(delivered))]
-    panels[0].plot(middles_s, [(value or 0) * 8 / BIN_MS / 1e3 for value in delivered], **style)
-    panels[1].plot(middles_s, [max((value or 0) / 2**20, 1e-3) for value in queued], **style)
-    pings = sorted(result.pings)
-    panels[2].plot([sent_s for sent_s, _ in pings], [rtt_ms for _, rtt_ms in pings], **style)
-
-
-def _label(panels: Sequence[Axes], result: Result, end_s: float) -> None:
+def _label(panels: Sequence[Axes], end_s: float) -> None:
     names = ("capacity\nMbit/s", "throughput\nMbit/s", "queue\nMiB (log)", "ping\nms (log)")
     for panel, name in zip(panels, names, strict=True):
         panel.set_ylabel(name)
         panel.grid(visible=True)
-        panel.axvline(result.load_s[0], color=INK, linewidth=0.8, linestyle=":")
+        panel.axvline(Course().idle_s, color=INK, linewidth=0.8, linestyle=":")
     for panel in panels[:2]:
         panel.set_ylim(0, 1.1 * panel.get_ylim()[1])
     panels[2].set_yscale("log")
@@ -149,5 +143,5 @@ def _label(panels: Sequence[Axes], result: Result, end_s: float) -> None:
     panels[3].set_ylim(PING_TICKS_MS[0], PING_TICKS_MS[-1] * 1.2)
     panels[3].set_yticks(PING_TICKS_MS, [str(tick) for tick in PING_TICKS_MS])
     panels[3].minorticks_off()
-    panels[3].set_xlabel("time, s (the transfer begins at the dotted line; an echo stands where it was sent)")
+    panels[3].set_xlabel("time, s (dotted line: start of the transfer; an echo is drawn at its sending time)")
     panels[3].set_xlim(0, end_s)

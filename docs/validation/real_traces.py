@@ -62,7 +62,7 @@ def tables(folder: Path, pairs: Sequence[Pair], levels: Efficiency, idle: Probes
         "walks": _markdown("one|other|seconds|KS|KS above 200", _walks(folder)),
         "sinr": _markdown("what|value", _sinr(levels)),
         "outages": _markdown(
-            "model|measured|below, Mbit/s|times|share of time|median, s|longest, s|KS", _outages(pairs)
+            "model|measured|below, Mbit/s|times|fraction of time|median, s|longest, s|KS", _outages(pairs)
         ),
         "idle": _markdown("state|idle, s|probes|mean RTT, ms|KS", _idle(idle)),
     }
@@ -138,7 +138,7 @@ def _outages(pairs: Sequence[Pair]) -> Iterable[Row]:
                 pair.measured.name,
                 f"{threshold:g}",
                 _beside(one.lengths_s.size, other.lengths_s.size),
-                _beside(f"{100 * one.share:.1f} %", f"{100 * other.share:.1f} %"),
+                _beside(f"{100 * one.fraction:.1f} %", f"{100 * other.fraction:.1f} %"),
                 _beside(_length(one, 50), _length(other, 50)),
                 _beside(_length(one, 100), _length(other, 100)),
                 f"{ks_distance(one.lengths_s, other.lengths_s):.2f}",
@@ -151,7 +151,7 @@ def _outages(pairs: Sequence[Pair]) -> Iterable[Row]:
             name,
             threshold_text,
             _beside(0, found.lengths_s.size),
-            _beside("0", f"{100 * found.share:.1f} %"),
+            _beside("0", f"{100 * found.fraction:.1f} %"),
             _beside(NONE, _length(found, 50)),
             _beside(NONE, _length(found, 100)),
             NONE,

@@ -63,10 +63,10 @@ class Runs(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Lengths of the times below a threshold, seconds, and the share of all seconds that they take."""
+    """Lengths of the times below a threshold, seconds, and their fraction of all seconds."""
 
     lengths_s: Floats
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ def _picture(
 
 def _cumulative(axes: Axes, values: NDArray[np.float64], name: str, colour: str, dash: object, width: float) -> None:
     ordered = np.sort(values)
-    shares = np.arange(1, ordered.size + 1) / ordered.size
-    axes.step(ordered, shares, where="post", color=colour, linestyle=dash, linewidth=width, label=name)
+    fractions = np.arange(1, ordered.size + 1) / ordered.size
+    axes.step(ordered, fractions, where="post", color=colour, linestyle=dash, linewidth=width, label=name)
 
 
 def _label(axes: Axes, title: str, across: str, up: str) -> None:
@@ -105,7 +105,7 @@ def _rates(panels: Sequence[Axes], pairs: Sequence[Pair]) -> None:
             name = runs.name.replace("-driving-2016.", ", ").replace("-short.", ", ")
             _cumulative(axes, runs.rates, name, *style, 2.4)
         axes.set_ylim(0, 1.01)
-    _label(panels[0], "mmWave", "rate over 1 s, Mbit/s", "share of seconds at or below")
+    _label(panels[0], "mmWave", "rate over 1 s, Mbit/s", "fraction of seconds at or below")
     _label(panels[1], "LTE", "rate over 1 s, Mbit/s", "")
     panels[0].set_xlim(0, 3000)
     panels[1].set_xscale("log")
@@ -128,8 +128,8 @@ def _outages(panels: Sequence[Axes], pairs: Sequence[Pair]) -> None:
         axes.set_ylim(0, 1.02)
         axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         axes.xaxis.minorticks_off()
-        _legend(axes, "share of all time:")
-        _label(axes, f"below {threshold:g} Mbit/s", "length, s", "share of times at most as long")
+        _legend(axes, "fraction of all time:")
+        _label(axes, f"below {threshold:g} Mbit/s", "length, s", "fraction of times at most as long")
 
 
 def _lengths(axes: Axes, runs: Runs, threshold: float, colour: str, dash: object, width: float) -> None:
@@ -137,16 +137,16 @@ def _lengths(axes: Axes, runs: Runs, threshold: float, colour: str, dash: object
     if found.lengths_s.size:
         values = np.concatenate([[0.9], found.lengths_s, [70.0]])
         ordered = np.sort(values)
-        shares = np.clip(np.arange(ordered.size) / found.lengths_s.size, 0, 1)
-        name = f"{runs.name}: {100 * found.share:.1f} %, {found.lengths_s.size} times"
-        axes.step(ordered, shares, where="post", color=colour, linestyle=dash, linewidth=width, label=name)
+        fractions = np.clip(np.arange(ordered.size) / found.lengths_s.size, 0, 1)
+        name = f"{runs.name}: {100 * found.fraction:.1f} %, {found.lengths_s.size} times"
+        axes.step(ordered, fractions, where="post", color=colour, linestyle=dash, linewidth=width, label=name)
 
 
 def _sinr(axes: Axes, levels: Efficiency) -> None:
     measured, model = data.by_p95(levels.measured), data.by_p95(levels.model)
     sinr_db = np.unique(levels.sinr_db)
     at = [levels.sinr_db == level for level in sinr_db]
-    low, middle, high = (np.array([np.percentile(measured[some], share) for some in at]) for share in (5, 50, 95))
+    low, middle, high = (np.array([np.percentile(measured[some], rank) for some in at]) for rank in (5, 50, 95))
     axes.fill_between(sinr_db, low, high, color=FAINT, alpha=0.25, lw=0, label="measured, 5 % to 95 % of samples")
     axes.plot(sinr_db, middle, color=INK, lw=2.2, label="measured, median")
     curve = np.array([model[some][0] for some in at])
@@ -173,6 +173,6 @@ def _idle(panels: Sequence[Axes], idle: Probes) -> None:
     panels[1].set_xticks([50, 100, 200, 500, 1000], ["50", "100", "200", "500", "1000"])
     panels[1].xaxis.minorticks_off()
     panels[1].set_ylim(0, 1.01)
-    _label(panels[1], "", "RTT, ms", "share of probes at or below")
+    _label(panels[1], "", "RTT, ms", "fraction of probes at or below")
     for axes in panels:
         _legend(axes)

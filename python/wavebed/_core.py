@@ -1,4 +1,4 @@
-"""Find the program ``wavebed-core``, which the package brings along."""
+"""Find the program ``wavebed-core`` of this package."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class UserError(WavebedError):
 
 
 class MachineError(WavebedError):
-    """The machine cannot do what was asked (exit status 3); ``wavebed doctor`` explains."""
+    """The machine cannot do it (exit status 3); ``wavebed doctor`` explains."""
 
     exit_status = 3
 

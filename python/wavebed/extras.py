@@ -1,4 +1,4 @@
-"""Optional packages: which extra brings them, and the error where one is missing.
+"""Optional packages: the extra of each, and the error for a missing one.
 
 ``shell``, ``ctl``, ``channel``, ``trace``, ``resolve``, ``schema`` and ``doctor`` need none of them.
 """
@@ -24,7 +24,7 @@ class Extra(NamedTuple):
 
 
 TABLES = ("pandas", "pyarrow")
-"""Series of results are Parquet files, and checks are computed with pandas: what writes or reads results needs both."""
+"""Series of results are Parquet files and checks use pandas, so reading or writing results needs both."""
 
 EXTRAS = {
     "report": Extra(
@@ -61,7 +61,7 @@ def _is_installed(module: str) -> bool:
 
 
 def require(extra: str, what: str, modules: Sequence[str] | None = None) -> None:
-    """Refuse what cannot work without packages that are not installed.
+    """Raise an error if a package of an extra is missing.
 
     Parameters
     ----------

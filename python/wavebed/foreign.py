@@ -19,7 +19,7 @@ __all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "open_foreign", "read_bytes", "read_js
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
-"""Of what people write by hand: scenarios, scenes, specifications of sites."""
+"""For hand-written files: scenarios, scenes, specifications of sites."""
 _CHUNK_BYTES = 1 << 20
 _HALF_CHARACTER = rb"\ud"
 _KINDS = {
@@ -48,7 +48,7 @@ def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_B
     Raises
     ------
     UserError
-        If it is not there, may not be read, is not a regular file, or is larger.
+        If it is missing, not readable, not a regular file, or too large.
     """
     name = os.fspath(file)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
@@ -85,7 +85,7 @@ def read_text(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
 
 
 def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES) -> object:
-    """Return what a JSON file holds; see `open_foreign`."""
+    """Return the content of a JSON file; see `open_foreign`."""
     try:
         data = read_bytes(file, remedy, most=most)
         value: object = json.loads(data)
@@ -100,7 +100,7 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
 
 
 def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:
-    """Return what a TOML file holds, of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
+    """Return the content of a TOML file of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
     import tomllib  # 5 ms of the start-up of commands that read none
 
     name = os.fspath(file)
@@ -123,7 +123,7 @@ def _check(name: str, found: os.stat_result, remedy: str, most: int) -> None:
 
 
 def _read(stream: BinaryIO | io.RawIOBase, name: str, remedy: str, most: int) -> bytes:
-    """Read to the end, also of a file that grows meanwhile or tells no size."""
+    """Read to the end, also of a file that grows or has no size."""
     size = os.fstat(stream.fileno()).st_size
     parts = [stream.read(size + 1) or b""]
     total = len(parts[0])

@@ -28,7 +28,7 @@ def load(folder: str | Path) -> Run | ForwardRun:
     Raises
     ------
     UserError
-        If it holds no such results, or those of another schema.
+        If it has no such results, or those of another schema.
     MachineError
         If pandas or PyArrow is not installed.
     """

@@ -1,4 +1,4 @@
-"""The one writer for files that a user names, and for files that must be whole or not there.
+"""Write files named by a user, and files that must be replaced atomically.
 
 A regular file, or one that does not exist yet, is replaced by a new file in the same folder. The new file has no name
 while it is written, where the file system can do that (``O_TMPFILE``), so that even SIGKILL leaves nothing behind.
@@ -45,7 +45,7 @@ def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = 
     Raises
     ------
     UserError
-        If it cannot be written, in one line. A regular file that was there is unchanged then.
+        If it cannot be written, in one line. An existing regular file is unchanged then.
     BrokenPipeError
         If the reader of a pipe left.
     """
@@ -65,12 +65,12 @@ def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = 
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all, whatever had its name.
+    """Replace a file atomically.
 
     Raises
     ------
     OSError
-        If it cannot be written; what was there is unchanged.
+        If it cannot be written; an existing file is unchanged.
     """
     with replacing(file) as stream:
         stream.write(data)
@@ -78,7 +78,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a new file to be written, which takes the place of `file` at the end of the block.
+    """Yield a new file that replaces `file` at the end of the block.
 
     If the block fails, `file` is unchanged and nothing else is left. The new file is on the disk before it gets its
     name.
@@ -86,7 +86,7 @@ def replacing(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     Parameters
     ----------
     mode : int
-        Of a file that was not there, before the umask; a regular file that is replaced keeps its mode.
+        Mode of a new file, before the umask; a replaced regular file keeps its mode.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _random_name() -> str:
 
 
 def _take_after(descriptor: int, folder: int, name: str) -> None:
-    """Give the new file the mode, and where that is allowed the owner, of the regular file that it replaces."""
+    """Copy the mode and, if allowed, the owner of the replaced regular file."""
     try:
         before = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -167,7 +167,7 @@ def _write_directly(target: Path, data: bytes) -> None:
 
 
 def _own_stream(target: Path) -> int | None:
-    """Return 1 or 2 if `target` is what standard output or error go to: opened again, a file would begin anew."""
+    """Return 1 or 2 if `target` is standard output or error, which must not be opened again."""
     try:
         wanted = target.stat()
     except OSError:

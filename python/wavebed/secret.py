@@ -19,7 +19,7 @@ __all__ = ["HIDDEN", "Secret", "redacted", "redacted_line", "redacted_table"]
 HIDDEN = "***"
 _NAME = r"token|passwd|password|passphrase|secret|community|credentials?|api[-_]?key|authorization|cookie"
 _KEY = re.compile(rf"(?:.*[-_.])?(?:{_NAME})", re.IGNORECASE)
-"""The word stands last: a token bucket is no secret."""
+"""The word is the last part of a name: a token bucket is not a secret."""
 _USER_INFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\S*)@")
 _PARAMETER = re.compile(rf"((?:[\w.-]*[-_.])?(?:{_NAME})(?:=|:[ \t]*))[^&\s\"'][^&\"'\n]*", re.IGNORECASE)
 _PLAIN_USER = ("ssh", "sftp", "scp")
@@ -27,20 +27,20 @@ _PLAIN_USER = ("ssh", "sftp", "scp")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that shows itself only to who asks for it by `reveal`."""
+    """A text that is only shown by `reveal`."""
 
     _text: str
 
     def reveal(self) -> str:
-        """Return the text itself, to be handed to who must know it."""
+        """Return the text."""
         return self._text
 
     def is_same(self, given: str) -> bool:
-        """Compare with what somebody gave, in a time that tells nothing of how much of it is right."""
+        """Compare with another text in constant time."""
         return hmac.compare_digest(_bytes(self._text), _bytes(given))
 
     def __bool__(self) -> bool:
-        """Tell whether there is any text."""
+        """Return whether the text is not empty."""
         return bool(self._text)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Secret:
 
 
 def redacted(text: str) -> str:
-    """Return a text without the passwords of addresses, and without the values of what is called a secret.
+    """Return a text without passwords in URLs, and without the values of secret parameters.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def redacted_line(words: Sequence[str], known: Iterable[Secret] = ()) -> list[st
     Parameters
     ----------
     known : iterable of Secret
-        Secrets that are taken out wherever they stand.
+        Secrets that are removed everywhere.
     """
     told: list[str] = []
     hide = False
@@ -117,5 +117,5 @@ def _without_user(match: re.Match[str]) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Encode any text, also one with lone surrogates, which JSON may hold."""
+    """Encode any text, lone surrogates (possible in JSON) included."""
     return text.encode("utf-8", "surrogatepass")

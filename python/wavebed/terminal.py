@@ -1,4 +1,4 @@
-"""What people read on a terminal: tables, and one line that says how far a command is. Rich lays both out."""
+"""Tables and a progress line on a terminal, laid out by Rich."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
     Parameters
     ----------
     left : bool
-        Whether all columns stand left; otherwise all but the first stand right.
+        Whether all columns are left-aligned; otherwise all but the first are right-aligned.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -51,7 +51,7 @@ def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
 
 
 class Status:
-    """What is going on, on standard error: a line with a bar that is refreshed on a terminal, plain lines elsewhere.
+    """Progress on standard error: on a terminal a refreshed line with a bar, elsewhere plain lines.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Status:
 
 
 def _bar(stream: TextIO) -> Progress:
-    """Return a line with a bar, which fits the width of the terminal; nothing is drawn but when it changes."""
+    """Return a progress line with a bar that fits the terminal and is drawn only on changes."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column

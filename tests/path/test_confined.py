@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wavebed.path.lab import LabHost, Laboratory
-    from wavebed.workload.model import Stage
+    from wavebed.workload.model import TrialContext
 
 SCRIPT = Path(__file__).with_name("confined_program.py")
 SECRET = "only for the operator"
@@ -211,7 +211,7 @@ def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
     monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)
     found: dict[str, list[dict[str, str]]] = {}
 
-    def during(lab: Laboratory, stage: Stage) -> None:
+    def during(lab: Laboratory, context: TrialContext) -> None:
         found.update(browser_processes(lab))
 
     before = set(Path("/tmp").iterdir())

@@ -58,7 +58,7 @@ def is_gone(pid: int) -> bool:
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Laboratory]:
     plan = read_plan(_scenario(tmp_path, PATH + BULK))
-    with closing(Resolver(plan, None)) as resolver, resolver.resolved(ordered(plan.arms, 1, 1)[0]) as resolved:
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(ordered(plan.treatments, 1, 1)[0]) as resolved:
         made = Laboratory(resolved.network, LabPlan(name=random_name(), seed=1), limits=QUICK)
         yield made
         made.close()
@@ -79,7 +79,7 @@ def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tup
         Seconds after the start of the workloads: which of front, init and engine, and the signal.
     """
     plan = read_plan(_scenario(folder, text))
-    (slot,) = ordered(plan.arms, 1, 1)
+    (slot,) = ordered(plan.treatments, 1, 1)
     raw = folder / "trial"
     (raw / "raw").mkdir(parents=True)
     began: list[float] = []
@@ -170,7 +170,7 @@ def test_an_interrupted_laboratory_that_hangs_is_gone_at_once(lab: Laboratory) -
 
 def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> None:
     plan = read_plan(_scenario(tmp_path, PATH + BULK))
-    (slot,) = ordered(plan.arms, 1, 1)
+    (slot,) = ordered(plan.treatments, 1, 1)
     (tmp_path / "trial/raw").mkdir(parents=True)
     at: list[tuple[float, int]] = []
 

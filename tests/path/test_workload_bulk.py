@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Outcome, Stage
+    from wavebed.workload.model import Outcome, TrialContext
 
 RATE_MBPS = 100.0
 TCP_SHARE = 1448 / 1500
@@ -137,13 +137,13 @@ def test_an_unknown_congestion_control_fails_with_the_words_of_iperf3(tmp_path: 
 def test_a_server_that_dies_fails_it_at_once(tmp_path: Path) -> None:
     killed_at = 0.0
 
-    def kill_server(lab: Laboratory, stage: Stage) -> None:
+    def kill_server(lab: Laboratory, context: TrialContext) -> None:
         nonlocal killed_at
         time.sleep(1)
         found = lab.server.run(["pidof", "iperf3"], capture_output=True, check=True).stdout.split()
         # The server is older than the client.
         lab.server.run(["kill", "-KILL", str(min(map(int, found)))], check=True)
-        killed_at = stage.clock.now_s()
+        killed_at = context.clock.now_s()
 
     outcome, about = run_workload({"kind": "bulk", "limit": "20s"}, KNOWN_PATH, tmp_path, during=kill_server)
     assert outcome.status == "failed"

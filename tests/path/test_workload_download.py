@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Stage
+    from wavebed.workload.model import TrialContext
 
 RTT_S = 0.040
 RATE_BPS = 100e6
@@ -64,9 +64,9 @@ def check_least(table: dict[str, object], tmp_path: Path, bounds: dict[str, tupl
         assert least <= found[name] < most, name
 
 
-def signal_nginx(lab: Laboratory, stage: Stage, signal: str) -> None:
+def signal_nginx(lab: Laboratory, context: TrialContext, signal: str) -> None:
     """Send a signal to the nginx of a trial."""
-    pid = (stage.folder / "nginx.pid").read_text().strip()
+    pid = (context.folder / "nginx.pid").read_text().strip()
     lab.server.run(["kill", f"-{signal}", pid], check=True)
 
 
@@ -138,11 +138,11 @@ def test_a_path_that_carries_nothing_gives_no_byte_and_no_times(tmp_path: Path) 
 def test_a_server_that_dies_fails_it_at_once(tmp_path: Path) -> None:
     killed_at = 0.0
 
-    def kill_nginx(lab: Laboratory, stage: Stage) -> None:
+    def kill_nginx(lab: Laboratory, context: TrialContext) -> None:
         nonlocal killed_at
         time.sleep(1)
-        signal_nginx(lab, stage, "KILL")
-        killed_at = stage.clock.now_s()
+        signal_nginx(lab, context, "KILL")
+        killed_at = context.clock.now_s()
 
     outcome, about = run_workload(
         {"kind": "download", "size": "1gb", "limit": "30s"}, KNOWN_PATH, tmp_path, during=kill_nginx
@@ -157,8 +157,8 @@ def test_a_server_that_dies_fails_it_at_once(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_gone_refuses(tmp_path: Path) -> None:
-    def stop_nginx(lab: Laboratory, stage: Stage) -> None:
-        signal_nginx(lab, stage, "TERM")
+    def stop_nginx(lab: Laboratory, context: TrialContext) -> None:
+        signal_nginx(lab, context, "TERM")
 
     table = {"kind": "download", "start": "2s", "limit": "5s"}  # by then it is gone, on a busy machine too
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path, during=stop_nginx)

@@ -118,10 +118,10 @@ def test_a_truncated_segment_is_named(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_the_reason(folder: Path) -> None:
-    def end_server(lab: object, stage: object) -> None:
-        pid = (stage.folder / "nginx.pid").read_text().strip()  # type: ignore[attr-defined]
-        stage.server.run(["sleep", "1"])  # type: ignore[attr-defined]
-        stage.server.run(["kill", pid])  # type: ignore[attr-defined]
+    def end_server(lab: object, context: object) -> None:
+        pid = (context.folder / "nginx.pid").read_text().strip()  # type: ignore[attr-defined]
+        context.server.run(["sleep", "1"])  # type: ignore[attr-defined]
+        context.server.run(["kill", pid])  # type: ignore[attr-defined]
 
     slow = {**KNOWN_PATH, "rate": "700kbit"}
     outcome, _ = run_workload({**TINY, "limit": "6s"}, slow, folder, during=end_server)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.lab import Laboratory
-    from wavebed.workload.model import Outcome, Stage
+    from wavebed.workload.model import Outcome, TrialContext
 
 MAIN, OTHER = "www.small.example", "images.small.example"
 PAGE = """<!doctype html><html><head><meta charset=utf-8><meta name=viewport content="width=device-width">
@@ -152,7 +152,7 @@ def test_longer_and_slower_paths_make_later_pages(known: tuple[Outcome, Path], t
 def test_nothing_is_sent_before_the_page_begins(site: BuiltSite, tmp_path: Path) -> None:
     seen = {}
 
-    def look(lab: Laboratory, stage: Stage) -> None:
+    def look(lab: Laboratory, context: TrialContext) -> None:
         seen.update(lab.show())
 
     outcome, _ = run_workload({**TABLE, "start": "1s"}, KNOWN_PATH, tmp_path, during=look)
@@ -208,8 +208,8 @@ def test_a_path_that_carries_nothing_fails_with_a_reason(site: BuiltSite, tmp_pa
 
 
 def test_a_web_server_that_dies_is_the_reason(site: BuiltSite, tmp_path: Path) -> None:
-    def kill(lab: Laboratory, stage: Stage) -> None:
-        pid = (stage.folder / "nginx.pid").read_text().strip()
+    def kill(lab: Laboratory, context: TrialContext) -> None:
+        pid = (context.folder / "nginx.pid").read_text().strip()
         lab.server.run(["kill", "-KILL", pid], check=True)
 
     path = {**KNOWN_PATH, "rate": "200kbit"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import WavebedError
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.workload import read_workload
-from wavebed.workload.model import Outcome, Session, Span, Stage, Workload
+from wavebed.workload.model import Outcome, Session, Span, TrialContext, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ FIRST_PORT = 20000
 
 
 @dataclass
-class Act:
+class RunningWorkload:
     """One workload in the trial; its thread, and when it ran."""
 
     workload: Workload
-    stage: Stage
+    context: TrialContext
     session: Session | None = None
     thread: threading.Thread | None = None
     start_s: float = 0.0
@@ -40,33 +40,33 @@ class Act:
     overdue_s: float = 0.0
     over: threading.Event = field(default_factory=threading.Event)
 
-    def play(self, acts: Mapping[str, Act]) -> None:
+    def play(self, running: Mapping[str, RunningWorkload]) -> None:
         """Wait for the moment, run, note when."""
         try:
             if self.workload.common.after is not None:
-                acts[self.workload.common.after].over.wait()
+                running[self.workload.common.after].over.wait()
                 time.sleep(self.workload.common.start_s)
             else:
-                time.sleep(max(0.0, self.workload.common.start_s - self.stage.clock.now_s()))
-            self.start_s = self.stage.clock.now_s()
+                time.sleep(max(0.0, self.workload.common.start_s - self.context.clock.now_s()))
+            self.start_s = self.context.clock.now_s()
             assert self.session is not None
             self.session.run()
         except WavebedError as error:
             self.error = str(error)
         finally:
-            self.end_s = self.stage.clock.now_s()
+            self.end_s = self.context.clock.now_s()
             self.over.set()
 
-    def end(self, acts: Mapping[str, Act]) -> None:
+    def end(self, running: Mapping[str, RunningWorkload]) -> None:
         """Wait until it is over; ask it to stop at its limit, or when all others have ended if it is endless."""
         assert self.thread is not None
         assert self.session is not None
         from_s = 0.0
         if self.workload.common.after is not None:
-            acts[self.workload.common.after].over.wait()
-            from_s = acts[self.workload.common.after].end_s
+            running[self.workload.common.after].over.wait()
+            from_s = running[self.workload.common.after].end_s
         end_s = from_s + self.workload.common.start_s + self.workload.common.limit_s
-        self.over.wait(max(0.0, end_s - self.stage.clock.now_s()))
+        self.over.wait(max(0.0, end_s - self.context.clock.now_s()))
         if not self.over.is_set():
             asked = time.monotonic()
             self.session.stop()
@@ -77,11 +77,11 @@ class Act:
         assert self.overdue_s <= 0, f"{self.workload.name} took {self.overdue_s:.1f} s too long to stop"
 
 
-def _stage(lab: Laboratory, workload: Workload, folder: Path, number: int, seed: int) -> Stage:
+def _context(lab: Laboratory, workload: Workload, folder: Path, number: int, seed: int) -> TrialContext:
     common = workload.common
     folder = folder / "raw" / workload.name
     folder.mkdir(parents=True)
-    return Stage(
+    return TrialContext(
         server=lab.host(common.server),
         client=lab.host(common.client),
         folder=folder,
@@ -99,7 +99,7 @@ def run_workloads(
     tmp_path: Path,
     *,
     seed: int = 1,
-    during: Callable[[Laboratory, dict[str, Stage]], None] | None = None,
+    during: Callable[[Laboratory, dict[str, TrialContext]], None] | None = None,
 ) -> tuple[dict[str, Outcome], dict[str, object]]:
     """Run workloads in one trial; return their outcomes by name, and ``about``.
 
@@ -115,29 +115,29 @@ def run_workloads(
     folder.mkdir()
     began = time.monotonic()
     with EmulatedPath.of(**{"seed": str(seed), **path_options}).up(log=folder / "log", wait=True) as lab:
-        acts = {
-            workload.name: Act(workload, _stage(lab, workload, folder, number, seed))
+        running = {
+            workload.name: RunningWorkload(workload, _context(lab, workload, folder, number, seed))
             for number, workload in enumerate(workloads)
         }
-        for act in acts.values():
-            act.session = act.workload.open(act.stage)
-            act.thread = threading.Thread(target=act.play, args=(acts,), daemon=True)
+        for one in running.values():
+            one.session = one.workload.open(one.context)
+            one.thread = threading.Thread(target=one.play, args=(running,), daemon=True)
         lab.begin()
-        for act in acts.values():
-            assert act.thread is not None
-            act.thread.start()
+        for one in running.values():
+            assert one.thread is not None
+            one.thread.start()
         if during is not None:
-            during(lab, {name: act.stage for name, act in acts.items()})
-        for act in sorted(acts.values(), key=lambda act: act.workload.endless):
-            if act.workload.endless and act.session is not None:
-                act.session.stop()
-            act.end(acts)
-    schedule = {name: Span(act.start_s, act.end_s, act.workload.is_load) for name, act in acts.items()}
+            during(lab, {name: one.context for name, one in running.items()})
+        for one in sorted(running.values(), key=lambda one: one.workload.endless):
+            if one.workload.endless and one.session is not None:
+                one.session.stop()
+            one.end(running)
+    schedule = {name: Span(one.start_s, one.end_s, one.workload.is_load) for name, one in running.items()}
     outcomes = {}
-    for name, act in acts.items():
-        assert act.session is not None
-        outcome = act.session.report(schedule)
-        outcomes[name] = replace(outcome, status="failed", reason=act.error) if act.error else outcome
+    for name, one in running.items():
+        assert one.session is not None
+        outcome = one.session.report(schedule)
+        outcomes[name] = replace(outcome, status="failed", reason=one.error) if one.error else outcome
         json.dumps(outcome.details, allow_nan=False)
     about: dict[str, object] = {
         "summary": lab.summary,
@@ -155,11 +155,11 @@ def run_workload(
     tmp_path: Path,
     *,
     seed: int = 1,
-    during: Callable[[Laboratory, Stage], None] | None = None,
+    during: Callable[[Laboratory, TrialContext], None] | None = None,
 ) -> tuple[Outcome, dict[str, object]]:
     """Run one workload alone, as `run_workloads` does."""
     name = read_workload(table).name
-    watch = None if during is None else lambda lab, stages: during(lab, stages[name])
+    watch = None if during is None else lambda lab, contexts: during(lab, contexts[name])
     outcomes, about = run_workloads([table], path_options, tmp_path, seed=seed, during=watch)
     return outcomes[name], about
 

@@ -16,7 +16,7 @@ from wavebed.workload import call as call_module
 from wavebed.workload import read_workload
 from wavebed.workload import video as video_module
 from wavebed.workload import web as web_module
-from wavebed.workload.model import Stage
+from wavebed.workload.model import TrialContext
 
 if TYPE_CHECKING:
     from tests.memory_lab import MemoryProcess
@@ -79,10 +79,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return made
 
 
-def stage(folder: Path) -> Stage:
+def context(folder: Path) -> TrialContext:
     lab = MemoryLab({"ip": Program()})
     lab.begin()
-    return Stage(lab.host("server"), lab.host("client"), folder, lab.clock, 20000, "198.19.1.", 1, 5.0)
+    return TrialContext(lab.host("server"), lab.host("client"), folder, lab.clock, 20000, "198.19.1.", 1, 5.0)
 
 
 def video(folder: Path) -> Video:
@@ -101,23 +101,23 @@ def web(folder: Path) -> Web:
 
 
 def test_a_video_that_is_stopped_before_it_began_sends_nothing(server: Server, tmp_path: Path) -> None:
-    session = video(tmp_path).open(stage(tmp_path))
+    session = video(tmp_path).open(context(tmp_path))
     session.stop()
     session.stop()
-    with pytest.raises(WavebedError, match="stopped before it began"):
+    with pytest.raises(WavebedError, match="stopped before it started"):
         session.run()
     (agent,) = Silent.made
     assert (agent.told, agent.closed, server.stopped) == ([], 1, 1)
 
 
 def test_a_page_that_is_stopped_before_it_began_sends_nothing(server: Server, tmp_path: Path) -> None:
-    session = web(tmp_path).open(stage(tmp_path))
+    session = web(tmp_path).open(context(tmp_path))
     session.stop()
     session.run()
     (agent,) = Silent.made
     assert (agent.told, agent.closed, server.stopped) == ([], 1, 1)
     outcome = session.report({})
-    assert (outcome.status, outcome.reason) == ("failed", "stopped before it began")
+    assert (outcome.status, outcome.reason) == ("failed", "stopped before it started")
 
 
 @pytest.mark.parametrize("kind", ["video", "web"])
@@ -127,13 +127,13 @@ def test_a_browser_that_does_not_come_up_leaves_nothing_running(
     monkeypatch.setattr(Silent, "comes_up", False)
     workload = video(tmp_path) if kind == "video" else web(tmp_path)
     with pytest.raises(WavebedError, match="not up"):
-        workload.open(stage(tmp_path))
+        workload.open(context(tmp_path))
     (agent,) = Silent.made
     assert (agent.closed, server.stopped) == (1, 1)
 
 
 def test_a_page_whose_trace_has_no_page_has_failed(server: Server, tmp_path: Path) -> None:
-    session = web(tmp_path).open(stage(tmp_path))
+    session = web(tmp_path).open(context(tmp_path))
     course = {"loaded": True, "settled": True, "error": None, "page": {}}
     (tmp_path / "page.json").write_text(json.dumps(course))
     (tmp_path / "trace.json").write_text('{"traceEvents": []}')
@@ -145,7 +145,7 @@ def test_a_page_whose_trace_has_no_page_has_failed(server: Server, tmp_path: Pat
 def test_a_call_whose_ends_are_silent_heeds_the_word_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = cast("Call", read_workload({"kind": "call"}))
     monkeypatch.setattr(workload, "settings", dict)
-    place = stage(tmp_path)
+    place = context(tmp_path)
     session = call_module.CallSession(workload, place)
     session._agents = {name: cast("Any", Silent(place.client)) for name in ("server", "client")}
     session.stop()
@@ -159,7 +159,7 @@ def test_a_call_whose_ends_are_silent_heeds_the_word_to_stop(tmp_path: Path, mon
 @pytest.mark.usefixtures("server")
 def test_a_call_whose_ends_never_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = cast("Call", read_workload({"kind": "call"}))
-    place = stage(tmp_path)
+    place = context(tmp_path)
     session = call_module.CallSession(workload, place)
     session._agents = {name: cast("Any", Silent(place.client)) for name in ("server", "client")}
     with pytest.raises(WavebedError, match="the client's end of the call: no answer within 10 s"):
@@ -185,7 +185,7 @@ def test_a_call_lasts_as_long_as_it_should_and_leaves_what_both_ends_counted(
     monkeypatch.setattr(workload, "settings", dict)
     lab = MemoryLab({Path(sys.executable).name: browser})
     session = workload.open(
-        Stage(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 200.0)
+        TrialContext(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 200.0)
     )
     lab.begin()
     session.run()

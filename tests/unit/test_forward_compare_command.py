@@ -65,7 +65,7 @@ def test_a_folder_without_results_is_told(
     folders: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", folders[0], str(tmp_path)]) == 2
-    assert "holds no run.json: name a folder that wavebed run or wavebed forward wrote" in capsys.readouterr().err
+    assert "has no run.json: name a folder that wavebed run or wavebed forward wrote" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_told(

@@ -137,7 +137,7 @@ def test_a_folder_that_cannot_be_read_is_told_in_one_line(
 
 def test_a_missing_table_is_told(folder: Path) -> None:
     (folder / "series" / "sizes.parquet").unlink()
-    with pytest.raises(UserError, match=r"sizes.parquet: is not there: the results are not whole"):
+    with pytest.raises(UserError, match=r"sizes.parquet: is missing: the results are not complete"):
         assert read_forward(folder).result
 
 
@@ -151,5 +151,5 @@ def test_a_row_that_is_no_trial_is_told_in_one_line(folder: Path) -> None:
 
 
 def test_what_reads_runs_of_applications_says_what_this_is(folder: Path) -> None:
-    with pytest.raises(UserError, match="holds a forwarding test: use wavebed report"):
+    with pytest.raises(UserError, match="is of a forwarding test: use wavebed report"):
         load_run(folder)

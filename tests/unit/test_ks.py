@@ -47,7 +47,7 @@ def test_nothing_has_no_distribution() -> None:
 def test_times_below_a_threshold_do_not_run_from_one_walk_into_the_next() -> None:
     found = outages(Runs("walks", (numbers(9, 1, 1, 5, 0), numbers(4, 4, 4, 9, 9))), 5)
     assert found.lengths_s.tolist() == [2, 1, 3]
-    assert found.share == 0.6
+    assert found.fraction == 0.6
 
 
 def test_opportunities_are_counted_by_whole_second(tmp_path: Path) -> None:

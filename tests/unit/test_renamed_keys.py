@@ -164,7 +164,7 @@ def test_treatments_by_old_keys_are_recorded_under_the_new_ones(scenario: Path) 
     scenario.write_text(scenario.read_text() + treatments.format("off") + treatments.format("slot"))
     with pytest.warns(RenamedWarning) as notes:
         plan = read_plan(scenario)
-    assert [dict(arm.changes) for arm in plan.arms] == [{"path.coalesce": "off"}, {"path.coalesce": "slot"}]
+    assert [dict(arm.changes) for arm in plan.treatments] == [{"path.coalesce": "off"}, {"path.coalesce": "slot"}]
     assert {str(note.message).partition(": is now")[0] for note in notes} == {f"{scenario}: path.join"}
 
 
@@ -205,7 +205,7 @@ def test_a_hop_is_changed_by_its_old_and_its_new_key(tmp_path: Path, key: str) -
     file.write_text(f"{HOPS}[[treatment]]\nname = 'a'\nset = {{ 'path.{key}.radio.rate' = '3mbit' }}\n")
     with pytest.warns(RenamedWarning):
         plan = read_plan(file, overrides={f"path.{key}.internet.delay": "7ms"})
-    (arm,) = plan.arms
+    (arm,) = plan.treatments
     assert (dict(plan.overrides), dict(arm.changes)) == (
         {"path.hop.internet.delay": "7ms"},
         {"path.hop.radio.rate": "3mbit"},

@@ -104,7 +104,7 @@ def test_excluded_trials_are_counted_and_named(text: str) -> None:
     assert "2 of 6 trials are excluded" in read
     assert "1 of 3 with cubic, 1 of 3 with bbr" in read
     assert "processor saturated: 98 % of core 0 for 12.1 s" in read
-    assert "a processor was free: held in 5 of 6 trials" in read
+    assert "a processor was free: passed in 5 of 6 trials" in read
 
 
 def test_how_to_repeat_it_is_said(text: str) -> None:
@@ -207,8 +207,8 @@ def test_a_run_without_trials_has_a_report(example: Path, tmp_path: Path) -> Non
     shutil.rmtree(folder / "trials")
     (folder / "run.json").write_text(json.dumps(record))
     read = plain(write_report(folder).read_text(encoding="utf-8"))
-    assert "The run did not end" in read
-    assert "No trial counts, so there are no results." in read
+    assert "The run has not ended" in read
+    assert "There are no results: no trial counts." in read
 
 
 def test_the_command_prints_where_the_report_is(
@@ -224,7 +224,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert main(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "holds no run.json" in error
+    assert "has no run.json" in error
 
 
 def test_a_file_that_cannot_be_written_is_refused(example: Path, tmp_path: Path) -> None:

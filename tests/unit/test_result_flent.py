@@ -142,7 +142,7 @@ def test_what_flent_could_not_plot_is_refused(tmp_path: Path) -> None:
     run = made(tmp_path, [], None)
     with pytest.raises(UserError, match="neither TCP flows nor pings"):
         export_flent(run, tmp_path / "a.flent.gz")
-    with pytest.raises(UserError, match=r"ends with \.flent\.gz"):
+    with pytest.raises(UserError, match=r"the ending \.flent\.gz"):
         export_flent(run, tmp_path / "a.json")
 
 

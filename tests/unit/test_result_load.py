@@ -100,7 +100,7 @@ def test_what_is_not_there_is_named_with_what_is(run_dir: Path) -> None:
 
 
 def test_a_folder_that_holds_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no run.json: name a folder that wavebed run or wavebed forward wrote"):
+    with pytest.raises(UserError, match=r"has no run.json: name a folder that wavebed run or wavebed forward wrote"):
         wavebed.load(tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_a_folder_that_holds_no_run_is_refused_in_one_line(tmp_path: Path) -> No
         ("{", "is not JSON"),
         ("[]", "names no schema"),
         ('{"schema": 2}', "is of schema 2; this wavebed reads schema 1: use the version that wrote it"),
-        ('{"schema": 1}', "has no 'title'"),
+        ('{"schema": 1}', "missing required field `title`"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
@@ -129,11 +129,15 @@ def test_a_record_whose_parts_are_of_another_kind_is_refused_in_one_line(run_dir
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("treatments", [1], "there is a int in treatments"),
+        ("treatments", [1], r"Expected `object`, got `int` - at `\$.treatments"),
         ("treatments", [{}], "has no 'name'"),
-        ("overrides", [], "overrides is a list"),
-        ("started", 5, "started is a int"),
-        ("trials", [{"folder": "a", "block": 1, "treatment": "a", "seed": 1, "verdict": "good"}], "verdict is 'good'"),
+        ("overrides", [], r"Expected `object`, got `array` - at `\$.overrides`"),
+        ("started", 5, r"Expected `str`, got `int` - at `\$.started`"),
+        (
+            "trials",
+            [{"folder": "a", "block": 1, "treatment": "a", "seed": 1, "verdict": "good"}],
+            "Invalid enum value 'good'",
+        ),
     ],
 )
 def test_a_run_that_is_not_as_documented_is_refused_in_one_line(
@@ -150,7 +154,7 @@ def test_a_metric_that_is_no_number_is_refused_in_one_line(run_dir: Path) -> Non
     data = json.loads(file.read_text())
     data["metrics"][0]["value"] = "fast"
     file.write_text(json.dumps(data))
-    with pytest.raises(UserError, match=r"trial\.json: is not as documented \(value is a str\)"):
+    with pytest.raises(UserError, match=r"trial\.json: is not as documented .*got `str` - at `\$.metrics.*value`"):
         wavebed.load(run_dir).trial("0001-cubic")
 
 
@@ -160,7 +164,7 @@ def test_a_damaged_table_is_named(run_dir: Path) -> None:
     with pytest.raises(UserError, match=r"links\.parquet: cannot be read"):
         wavebed.load(run_dir).table("links")
     file.unlink()
-    with pytest.raises(UserError, match=r"links\.parquet: is not there"):
+    with pytest.raises(UserError, match=r"links\.parquet: is missing"):
         wavebed.load(run_dir).table("links")
 
 

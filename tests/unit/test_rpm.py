@@ -11,7 +11,7 @@ from tests.memory_lab import MemoryLab, Program, Script
 
 from wavebed.errors import WavebedError
 from wavebed.workload import rpm
-from wavebed.workload.model import Span, Stage
+from wavebed.workload.model import Span, TrialContext
 from wavebed.workload.rpm import (
     EVERY_S,
     Exchange,
@@ -100,8 +100,8 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Script],
     def begun(curl: Script) -> tuple[RpmProber, MemoryLab]:
         lab = MemoryLab({"curl": curl})
         lab.begin()
-        stage = Stage(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 5.0)
-        prober = RpmProber(stage, 20000, Certificate(tmp_path / "pem", "c2hhMjU2"))
+        context = TrialContext(lab.host("server"), lab.host("client"), tmp_path, lab.clock, 20000, "198.19.1.", 1, 5.0)
+        prober = RpmProber(context, 20000, Certificate(tmp_path / "pem", "c2hhMjU2"))
         prober.start()
         return prober, lab
 

@@ -49,8 +49,8 @@ def engine(**changes: Json) -> dict[str, Json]:
     }
 
 
-def judged(books: dict[str, Json], *workloads: WorkloadRecord) -> tuple[str, list[str]]:
-    return verdict(engine_checks(books), workloads)
+def judged(summary: dict[str, Json], *workloads: WorkloadRecord) -> tuple[str, list[str]]:
+    return verdict(engine_checks(summary), workloads)
 
 
 def record(outcome: Outcome) -> WorkloadRecord:
@@ -66,7 +66,7 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("books", "expected", "reason"),
+    ("summary", "expected", "reason"),
     [
         (engine(unaccounted_segments=-2), "invalid", "2 unaccounted for"),
         (engine(refused_segments=1), "invalid", "1 refused by devices"),
@@ -75,7 +75,7 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         (engine(udp_receive_buffer_errors=2), "suspect", "2 UDP datagrams"),
         (engine(stood_still="suspect"), "suspect", "60.0 ms at 1.2 s"),
         (engine(stood_still="invalid"), "invalid", "60.0 ms at 1.2 s"),
-        (engine(sampler={"rounds": 80, "missed": 20}), "suspect", "20 of 100 rounds"),
+        (engine(sampler={"rounds": 80, "missed": 20}), "suspect", "20 of 100 TCP_INFO sampling rounds"),
         (
             engine(missing=["series: cannot write radio.down.csv: No space left on device: rows are missing"]),
             "suspect",
@@ -85,8 +85,8 @@ def test_a_quiet_trial_is_valid_and_says_why() -> None:
         ({}, "invalid", "without a summary"),
     ],
 )
-def test_each_condition_has_its_severity_and_its_evidence(books: dict[str, Json], expected: str, reason: str) -> None:
-    found, reasons = judged(books, record(Outcome()))
+def test_each_condition_has_its_severity_and_its_evidence(summary: dict[str, Json], expected: str, reason: str) -> None:
+    found, reasons = judged(summary, record(Outcome()))
     assert found == expected
     assert any(reason in line for line in reasons)
 
@@ -123,4 +123,4 @@ def test_processors_that_were_busy_now_and_then_are_no_doubt() -> None:
 
 
 def test_what_does_not_hold_is_named() -> None:
-    assert verdict([Check("engine on time", False, "suspect", "late")], [])[1] == ["not so: engine on time: late"]
+    assert verdict([Check("engine on time", False, "suspect", "late")], [])[1] == ["check failed: engine on time: late"]

@@ -10,7 +10,17 @@ import pytest
 from tests.memory_lab import MemoryLab
 
 from wavebed.errors import WavebedError
-from wavebed.run.play import LOOK_EVERY_S, OPEN_S, STOP_GRACE_S, Act, HungError, open_all, outcomes, perform, settle
+from wavebed.run.play import (
+    LOOK_EVERY_S,
+    OPEN_S,
+    STOP_GRACE_S,
+    HungError,
+    RunningWorkload,
+    open_all,
+    outcomes,
+    perform,
+    settle,
+)
 from wavebed.workload.keys import Common, NoOptions
 from wavebed.workload.model import Event, Metric, Outcome, Series, Session, Span, Workload
 
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock
-    from wavebed.workload.model import Schedule, Stage
+    from wavebed.workload.model import Schedule, TrialContext
 
 
 class Wait(Session):
@@ -85,15 +95,15 @@ class Waiter(Workload[NoOptions]):
     def expected_s(self) -> float:
         return self.lasts_s
 
-    def open(self, stage: Stage) -> Wait:
-        stage.clock.sleep(self.opens_s)
+    def open(self, context: TrialContext) -> Wait:
+        context.clock.sleep(self.opens_s)
         if self.fault == "does not open":
             raise WavebedError("no such browser")
         if self.fault == "breaks on opening":
             raise KeyError("port")
         if self.fault == "its helper hangs":
             raise subprocess.TimeoutExpired(["ip", "address"], 10.0)
-        return Wait(self, stage.clock)
+        return Wait(self, context.clock)
 
 
 class Trial:
@@ -101,19 +111,19 @@ class Trial:
 
     def __init__(self, folder: Path, *workloads: Waiter) -> None:
         self.lab = MemoryLab({})
-        self.acts = open_all(workloads, self.lab, folder, 1)
+        self.running = open_all(workloads, self.lab, folder, 1)
         self.opened_s = self.lab.clock.monotonic_s()
         self.lab.begin()
 
-    def perform(self) -> dict[str, Act]:
-        perform(self.acts, self.lab, lambda: None)
-        return {act.workload.name: act for act in self.acts}
+    def perform(self) -> dict[str, RunningWorkload]:
+        perform(self.running, self.lab, lambda: None)
+        return {one.workload.name: one for one in self.running}
 
     def now_s(self) -> float:
         return self.lab.clock.now_s()
 
     def spans(self) -> dict[str, tuple[float, float]]:
-        spans = {act.workload.name: act.span for act in self.acts}
+        spans = {one.workload.name: one.span for one in self.running}
         return {name: (span.start_s, span.end_s) for name, span in spans.items() if span is not None}
 
 
@@ -155,7 +165,7 @@ def test_all_are_opened_side_by_side_before_time_begins(tmp_path: Path) -> None:
 
 
 def test_each_has_its_own_ports_addresses_and_folder(tmp_path: Path) -> None:
-    first, second = (act.stage for act in Trial(tmp_path, Waiter("a", 1), Waiter("b", 1)).acts)
+    first, second = (one.context for one in Trial(tmp_path, Waiter("a", 1), Waiter("b", 1)).running)
     assert (first.port, second.port) == (20_000, 20_020)
     assert (first.address, second.address) == ("198.19.1.", "198.19.2.")
     assert (first.folder, second.folder) == (tmp_path / "a", tmp_path / "b")
@@ -163,16 +173,16 @@ def test_each_has_its_own_ports_addresses_and_folder(tmp_path: Path) -> None:
 
 def test_what_is_endless_ends_when_all_others_have(tmp_path: Path) -> None:
     trial = Trial(tmp_path, Waiter("ping", 600, endless=True, limit_s=900.0), Waiter("load", 300, limit_s=900.0))
-    acts = trial.perform()
+    running = trial.perform()
     assert trial.spans() == {"ping": near(0, 300), "load": near(0, 300)}
-    assert not acts["ping"].limited
+    assert not running["ping"].limited
 
 
 def test_a_workload_is_stopped_at_its_limit(tmp_path: Path) -> None:
     trial = Trial(tmp_path, Waiter("long", 600, start_s=5.0, limit_s=30.0), Waiter("short", 3, limit_s=30.0))
-    acts = trial.perform()
+    running = trial.perform()
     assert 35 <= trial.spans()["long"][1] <= 35 + LOOK_EVERY_S + 1e-6
-    assert (acts["long"].limited, acts["short"].limited) == (True, False)
+    assert (running["long"].limited, running["short"].limited) == (True, False)
 
 
 def test_the_limit_of_one_does_not_end_the_others(tmp_path: Path) -> None:
@@ -186,13 +196,13 @@ def test_the_limit_of_one_does_not_end_the_others(tmp_path: Path) -> None:
     ("fault", "reason"),
     [
         ("fails", "the server went away"),
-        ("breaks", "a fault of wavebed: ZeroDivisionError: a bug"),
+        ("breaks", "internal error of wavebed: ZeroDivisionError: a bug"),
         ("does not open", "no such browser"),
-        ("breaks on opening", "a fault of wavebed: KeyError: 'port'"),
+        ("breaks on opening", "internal error of wavebed: KeyError: 'port'"),
         ("its helper hangs", "ip did not end within 10 s"),
         ("garbage", "its output cannot be read: ValueError: no JSON"),
         ("uneven series", "its output cannot be read: ValueError: series rtt: 2 times, 1 values"),
-        ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is no number"),
+        ("words for numbers", "its output cannot be read: ValueError: event stall: 'long' is not a number"),
     ],
 )
 def test_a_fault_in_one_leaves_the_others_alone(tmp_path: Path, fault: str, reason: str) -> None:
@@ -243,20 +253,20 @@ def test_one_that_cannot_be_stopped_fails_alone(tmp_path: Path) -> None:
 
 def test_what_is_endless_never_begins_if_all_others_have_ended_before(tmp_path: Path) -> None:
     trial = Trial(tmp_path, Waiter("ping", 600, endless=True, start_s=30.0), Waiter("load", 1))
-    acts = trial.perform()
+    running = trial.perform()
     assert trial.now_s() == pytest.approx(1)
-    assert acts["ping"].span is None
-    assert outcomes([acts["ping"]])[0].reason == "all others had ended before its start"
+    assert running["ping"].span is None
+    assert outcomes([running["ping"]])[0].reason == "all others had ended before its start"
 
 
 def test_the_schedule_tells_each_when_the_others_ran(tmp_path: Path) -> None:
     trial = Trial(tmp_path, Waiter("a", 3), Waiter("bad", 3, fault="does not open"))
     seen: list[Schedule] = []
-    session = trial.acts[0].session
+    session = trial.running[0].session
     assert session is not None
     trial.perform()
     session.report = lambda schedule: seen.append(schedule) or Outcome()  # type: ignore[func-returns-value, method-assign]
-    outcomes(trial.acts)
+    outcomes(trial.running)
     assert seen == [{"a": Span(0.0, 3.0, is_load=True)}]
 
 
@@ -271,12 +281,12 @@ def test_nothing_runs_any_more_when_reports_are_asked_for(tmp_path: Path) -> Non
     trial = Trial(tmp_path, Waiter("long", 8), Waiter("later", 60, start_s=60.0), Waiter("done", 1))
     trial.lab.clock.at(2.0, trial.lab.close)
     trial.perform()
-    settle(trial.acts, trial.lab.clock)
+    settle(trial.running, trial.lab.clock)
     assert trial.now_s() == pytest.approx(8)
-    long, later, done = outcomes(trial.acts)
+    long, later, done = outcomes(trial.running)
     assert trial.spans() == {"long": near(0, 8), "done": near(0, 1)}
-    assert (long.status, long.reason) == ("failed", "the laboratory ended under it")
-    assert (later.status, later.reason) == ("failed", "the laboratory ended under it")
+    assert (long.status, long.reason) == ("failed", "the laboratory ended before it")
+    assert (later.status, later.reason) == ("failed", "the laboratory ended before it")
     assert done.status == "ok"
 
 
@@ -285,7 +295,7 @@ def test_one_that_goes_on_without_a_laboratory_is_not_waited_for_ever(tmp_path: 
     trial.lab.clock.at(2.0, trial.lab.close)
     trial.perform()
     ended_s = trial.now_s()
-    settle(trial.acts, trial.lab.clock)
+    settle(trial.running, trial.lab.clock)
     assert trial.now_s() - ended_s == pytest.approx(STOP_GRACE_S)
 
 
@@ -293,5 +303,5 @@ def test_what_breaks_because_the_laboratory_ended_says_so(tmp_path: Path) -> Non
     trial = Trial(tmp_path, Waiter("long", 5, fault="breaks later"))
     trial.lab.clock.at(1.0, trial.lab.close)
     trial.perform()
-    settle(trial.acts, trial.lab.clock)
-    assert outcomes(trial.acts)[0].reason == "the laboratory ended under it"
+    settle(trial.running, trial.lab.clock)
+    assert outcomes(trial.running)[0].reason == "the laboratory ended before it"

@@ -60,7 +60,7 @@ def _quick_trials(monkeypatch: pytest.MonkeyPatch) -> None:
         slot: Slot, _resolved: Resolved, partial: Path, look: object, of_machine: Callable[[], Sequence[Check]]
     ) -> TrialRecord:
         checks = list(of_machine())
-        return TrialRecord(slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "valid", checks=checks)
+        return TrialRecord(slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "valid", checks=checks)
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
     monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
@@ -114,18 +114,18 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
     spans = {"soon": Span(0.0, 1.0, False), "command": Span(0.5, 2.0, False)}
 
     def trial(slot: Slot, _resolved: Resolved, _partial: Path, look: Callable[..., None], _: object) -> TrialRecord:
-        acts = [SimpleNamespace(workload=SimpleNamespace(name="soon"), start_s=0.0, end_s=None)]
-        look(None, acts)
-        look(None, acts)
+        running = [SimpleNamespace(workload=SimpleNamespace(name="soon"), start_s=0.0, end_s=None)]
+        look(None, running)
+        look(None, running)
         workloads = [WorkloadRecord(name, "command", span, Outcome()) for name, span in spans.items()]
         checks = [Check("samplers", False, "suspect", "3 of 9", "samplers"), Check("all", True, "invalid", "0", "all")]
         return TrialRecord(
-            slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "suspect", ["not so"], checks, workloads
+            slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "suspect", ["not so"], checks, workloads
         )
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
     monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
-    monkeypatch.setattr(Live, "look", lambda live, head, left_s, *_: live.say(f"{head}, {left_s:.0f} s"))
+    monkeypatch.setattr(Live, "look", lambda live, *_: live.say("{}, {:.0f} s".format(*live.position())))
     said = io.StringIO()
     run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", said))
     events = read_journal(tmp_path / "run")
@@ -159,7 +159,7 @@ def test_a_journal_that_cannot_be_written_during_a_trial_ends_the_run(
         monkeypatch.setattr("os.write", full)
         look(None, [SimpleNamespace(workload=SimpleNamespace(name="command"), start_s=0.0, end_s=None)])
         monkeypatch.undo()
-        return TrialRecord(slot.folder, slot.block, slot.arm.name, slot.seed, "", 0.1, "valid")
+        return TrialRecord(slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "valid")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

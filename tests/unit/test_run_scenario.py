@@ -26,9 +26,9 @@ def plan(tmp_path: Path, text: str, **options: object) -> Plan:
 
 def test_a_path_and_a_workload_are_enough(tmp_path: Path) -> None:
     found = plan(tmp_path, PATH + DOWNLOAD)
-    (arm,) = found.arms
-    assert (arm.name, found.trials, found.seed) == (AS_DESCRIBED, 1, 1)
-    assert [workload.name for workload in arm.workloads] == ["download"]
+    (treatment,) = found.treatments
+    assert (treatment.name, found.trials, found.seed) == (AS_DESCRIBED, 1, 1)
+    assert [workload.name for workload in treatment.workloads] == ["download"]
     assert found.tables == [{"name": "download", "kind": "download", "settings": {"size": "2mb"}}]
 
 
@@ -40,9 +40,9 @@ def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Pa
         tmp_path, PATH + DOWNLOAD + treatments, overrides={"workload.download.limit": "3s", "run.trials": 7}, seed=5
     )
     assert (found.trials, found.seed) == (7, 5)
-    rates = [arm.path.hops[0].down.rate for arm in found.arms]
+    rates = [treatment.path.hops[0].down.rate for treatment in found.treatments]
     assert rates == [Constant(10_000_000), Constant(20_000_000)]
-    assert [arm.workloads[0].common.limit_s for arm in found.arms] == [3.0, 3.0]
+    assert [treatment.workloads[0].common.limit_s for treatment in found.treatments] == [3.0, 3.0]
 
 
 def test_the_time_that_a_run_takes_follows_the_order_of_its_workloads(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_the_time_that_a_run_takes_follows_the_order_of_its_workloads(tmp_path: 
         for name, after in (("b", 'after = "a"\n'), ("a", ""))
     )
     found = plan(tmp_path, text)
-    assert expected_s(found.arms[0]) == pytest.approx(23, abs=1.5)
+    assert expected_s(found.treatments[0]) == pytest.approx(23, abs=1.5)
     assert plan_text(found).startswith("s: 1 trial, about 2")
 
 
 def test_only_the_named_workloads_run(tmp_path: Path) -> None:
     text = PATH + DOWNLOAD + '[[workload]]\nkind = "latency"\n'
-    assert [each.name for each in plan(tmp_path, text, only=["download"]).arms[0].workloads] == ["download"]
+    assert [each.name for each in plan(tmp_path, text, only=["download"]).treatments[0].workloads] == ["download"]
     with pytest.raises(UserError, match="--workload: 'x' is no workload of this scenario"):
         plan(tmp_path, text, only=["x"])
 
@@ -67,15 +67,15 @@ def test_one_that_waits_for_one_that_is_left_out_waits_for_whom_that_one_waits(t
         f'[[workload]]\nkind = "bulk"\nname = "{name}"\nduration = "1s"\n{after}'
         for name, after in (("a", ""), ("b", 'after = "a"\n'), ("c", 'after = "b"\n'))
     )
-    assert [each.common.after for each in plan(tmp_path, text).arms[0].workloads] == [None, "a", "b"]
-    assert [each.common.after for each in plan(tmp_path, text, only=["a", "c"]).arms[0].workloads] == [None, "a"]
-    assert [each.common.after for each in plan(tmp_path, text, only=["c"]).arms[0].workloads] == [None]
+    assert [each.common.after for each in plan(tmp_path, text).treatments[0].workloads] == [None, "a", "b"]
+    assert [each.common.after for each in plan(tmp_path, text, only=["a", "c"]).treatments[0].workloads] == [None, "a"]
+    assert [each.common.after for each in plan(tmp_path, text, only=["c"]).treatments[0].workloads] == [None]
 
 
 def test_what_is_endless_goes_on_as_long_as_the_others_may(tmp_path: Path) -> None:
     text = PATH + DOWNLOAD + 'limit = "300s"\nstart = "5s"\n[[workload]]\nkind = "latency"\n'
-    assert plan(tmp_path, text).arms[0].workloads[1].common.limit_s == 305
-    assert plan(tmp_path, text + 'limit = "20s"\n').arms[0].workloads[1].common.limit_s == 20
+    assert plan(tmp_path, text).treatments[0].workloads[1].common.limit_s == 305
+    assert plan(tmp_path, text + 'limit = "20s"\n').treatments[0].workloads[1].common.limit_s == 20
 
 
 def test_the_seed_of_the_path_is_that_of_the_first_trial_unless_the_run_has_one(tmp_path: Path) -> None:

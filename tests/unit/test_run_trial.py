@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord, WorkloadRecord
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.workload.model import Workload
 
 PATH = '[path]\nrate = "50mbit"\ndelay = "5ms"\n'
@@ -55,16 +55,16 @@ class Trial:
     def start(self, *_: object) -> Lab:
         return self.lab
 
-    def run(self, look: Callable[[Lab, Sequence[Act]], None] = lambda *_: None) -> TrialRecord:
+    def run(self, look: Callable[[Lab, Sequence[RunningWorkload]], None] = lambda *_: None) -> TrialRecord:
         scenario = self.folder / "s.toml"
         scenario.write_text(PATH + self.text)
         plan = read_plan(scenario, only=self.only)
-        (slot,) = ordered(plan.arms, 1, 1)
+        (slot,) = ordered(plan.treatments, 1, 1)
         partial = self.folder / "trial"
         partial.mkdir()
         with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
             if self.workloads:
-                slot = replace(slot, arm=replace(slot.arm, workloads=self.workloads))
+                slot = replace(slot, treatment=replace(slot.treatment, workloads=self.workloads))
             return run_trial(slot, resolved, partial, look, start=self.start)
 
 
@@ -92,7 +92,7 @@ def test_programs_run_at_the_times_of_the_scenario(tmp_path: Path) -> None:
     record = trial(tmp_path, text, {"a": Program(30.0), "b": Program(5.0), "c": Program(1.0)}).run()
     assert spans(record) == {"b": (42, 47), "a": (10, 40), "c": (0, 1)}
     assert [each.outcome.status for each in record.workloads] == ["ok", "ok", "ok"]
-    assert check(record, "partial") == (True, "each did all that was planned")
+    assert check(record, "partial") == (True, "all workloads completed")
 
 
 def test_an_omitted_workload_leaves_its_predecessor_to_its_successor(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_one_that_overruns_its_grace_ends_the_trial_and_the_others(tmp_path: Pat
     record = made.run()
     assert record.verdict == "failed"
     assert record.reasons[0] == "stuck: did not end within 10 s of being asked to"
-    assert workload(record, "other").outcome.reason == "the laboratory ended under it"
+    assert workload(record, "other").outcome.reason == "the laboratory ended before it"
     assert not made.lab.is_alive()
 
 
@@ -220,7 +220,7 @@ def test_a_probe_that_dies_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
     ping = Program(7.0, status=2, errors="ping: sendmsg: no buffer space\n")
     record = trial(tmp_path, text, {"ping": ping, "load": Program(50.0)}).run()
     reason = workload(record, "latency").outcome.reason
-    assert reason == "ping ended with 2 before its time: ping: sendmsg: no buffer space"
+    assert reason == "ping ended early with 2: ping: sendmsg: no buffer space"
     assert spans(record) == {"latency": (0, 7), "load": (0, 50)}
 
 

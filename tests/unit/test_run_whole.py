@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.result.model import WorkloadRecord
-from wavebed.run.checks import verdict
-from wavebed.run.whole import partial_check
+from wavebed.run.checks import partial_check, verdict
 from wavebed.workload.model import Outcome, Span
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def test_a_partial_workload_makes_its_trial_suspect() -> None:
     partial = record("partial", "stopped at its limit of 5 s")
     found, reasons = verdict([partial_check([record("ok"), partial])], [partial])
     assert found == "suspect"
-    assert reasons == ["not so: every workload is whole: bulk: stopped at its limit of 5 s"]
+    assert reasons == ["check failed: every workload is complete: bulk: stopped at its limit of 5 s"]
 
 
 def test_a_trial_whose_workloads_are_whole_is_valid() -> None:

@@ -60,7 +60,7 @@ def resolved(plan: Plan, folder: Path | None) -> list[TrialSpec]:
     """Return the specifications of all trials, in their order."""
     found = []
     with closing(Resolver(plan, folder)) as resolver:
-        for slot in ordered(plan.arms, plan.trials, plan.seed):
+        for slot in ordered(plan.treatments, plan.trials, plan.seed):
             with resolver.resolved(slot) as each:
                 found.append(each.spec)
     return found
@@ -103,12 +103,12 @@ def test_a_trace_that_changes_during_a_run_ends_it(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text('[path]\ntrace = "walk.csv"\nqueue = "droptail:100p"\n[[workload]]\nkind = "download"\n')
     plan = read_plan(file, trials=2)
-    first, second = ordered(plan.arms, plan.trials, plan.seed)
+    first, second = ordered(plan.treatments, plan.trials, plan.seed)
     with closing(Resolver(plan, None)) as resolver:
         with resolver.resolved(first):
             pass
         trace.write_text(f"{head}0,1000000\n1,50\n")
-        with pytest.raises(WavebedError, match=r"walk\.csv: changed while the run went on"), resolver.resolved(second):
+        with pytest.raises(WavebedError, match=r"walk\.csv: changed during the run"), resolver.resolved(second):
             pass
 
 
@@ -154,7 +154,7 @@ def test_a_site_given_as_a_file_is_kept_beside_the_specification(tmp_path: Path)
         shutil.move(tmp_path / name, tmp_path / "copied" / name)
     file = tmp_path / "copied" / "spec.json"
     plan = plan_of_spec(read_spec(file), file)
-    site = Path(cast("WebOptions", plan.arms[0].workloads[0].options).site)
+    site = Path(cast("WebOptions", plan.treatments[0].workloads[0].options).site)
     assert site.parent.parent == tmp_path / "copied" / "sites"
     assert "a.example" in site.read_text()
     (tmp_path / "again").mkdir()
@@ -267,5 +267,5 @@ def test_a_full_disk_ends_in_one_line_for_patterns_that_were_kept_before_too(
     monkeypatch.setattr("wavebed.run.resolve.keep", full)
     file = tmp_path / "spec.json"
     for plan in (read_plan(scenario), plan_of_spec(read_spec(file), file)):
-        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be kept"):
+        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be stored"):
             resolved(plan, tmp_path)

@@ -113,7 +113,7 @@ def test_intervals_agree_with_the_tests_of_scipy(count: int) -> None:
 def test_few_pairs_have_no_interval_and_unequal_numbers_are_no_pairs() -> None:
     assert paired_difference([1.0, 1.0], [2.0, 3.0]) == Interval(1.5, None, None, None, 2)
     assert paired_difference([], []) == Interval(None, None, None, None, 0)
-    with pytest.raises(ValueError, match="3 and 2 values are no pairs"):
+    with pytest.raises(ValueError, match="3 and 2 values are not pairs"):
         paired_difference([1, 2, 3], [1, 2])
 
 

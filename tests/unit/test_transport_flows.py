@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from wavebed.result.flows import bulk_shares, jain, retransmission_share
+from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
 from wavebed.result.tables import SCHEMAS, capacity_table
 from wavebed.result.transport import transport_metrics
 from wavebed.workload.model import Span
@@ -59,20 +59,20 @@ def test_jains_index(shares: list[float], index: float | None) -> None:
     assert jain(shares) == index
 
 
-def test_the_retransmission_share_is_over_all_flows() -> None:
+def test_the_retransmission_fraction_is_over_all_flows() -> None:
     tables = made(flow(1, 0, 2, 1e6, retrans=0.25), flow(2, 0, 2, 1e6))
-    assert retransmission_share(tables) == pytest.approx(0.25 / 2.25)
+    assert retransmission_fraction(tables) == pytest.approx(0.25 / 2.25)
 
 
 def test_retransmissions_are_missing_where_nothing_was_sent_or_the_kernel_does_not_count() -> None:
-    assert retransmission_share(made()) is None
+    assert retransmission_fraction(made()) is None
     unknown = [{**row, "bytes_retrans": None} for row in flow(1, 0, 2, 1e6)]
-    assert retransmission_share(made(unknown)) is None
+    assert retransmission_fraction(made(unknown)) is None
 
 
 def test_connections_within_a_host_do_not_count() -> None:
     inside = [flow(number, 0, 2, 9e6, retrans=1.0, remote=at) for number, at in enumerate(("127.0.0.1:9", "[::1]:9"))]
-    assert retransmission_share(made(flow(7, 0, 2, 1e6), *inside)) == 0
+    assert retransmission_fraction(made(flow(7, 0, 2, 1e6), *inside)) == 0
 
 
 def test_bulk_flows_share_what_they_delivered_in_their_common_time() -> None:
@@ -82,17 +82,17 @@ def test_bulk_flows_share_what_they_delivered_in_their_common_time() -> None:
         for row in flow(1, 5, 10, 3e6)[1:]
     ]
     tables = made(first, flow(2, 5, 12, 1e6))
-    assert bulk_shares(tables, down=True) == pytest.approx([15e6, 5e6])
-    assert bulk_shares(tables, down=False) == []
+    assert bulk_bytes(tables, down=True) == pytest.approx([15e6, 5e6])
+    assert bulk_bytes(tables, down=False) == []
 
 
 def test_a_starved_flow_counts_and_an_idle_one_does_not() -> None:
     tables = made(flow(1, 0, 5, 3e6), flow(2, 0, 5, 0), flow(3, 0, 5, 10, busy=0.01))
-    assert bulk_shares(tables, down=True) == pytest.approx([15e6, 0])
+    assert bulk_bytes(tables, down=True) == pytest.approx([15e6, 0])
 
 
 def test_flows_that_never_ran_together_have_no_fairness() -> None:
-    assert bulk_shares(made(flow(1, 0, 4, 1e6), flow(2, 4, 8, 1e6)), down=True) == []
+    assert bulk_bytes(made(flow(1, 0, 4, 1e6), flow(2, 4, 8, 1e6)), down=True) == []
 
 
 def test_each_direction_has_its_fairness() -> None:

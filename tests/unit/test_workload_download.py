@@ -52,7 +52,7 @@ def test_the_estimate_never_exceeds_the_limit() -> None:
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"size": "0b"}, "size: a download of nothing takes no time"),
+        ({"size": "0b"}, "size: 0 bytes are not a download"),
         ({"size": 2_000_000}, "size: 2000000 has no unit"),
         ({"protocol": "h3"}, "protocol: 'h3' is not a choice"),
     ],

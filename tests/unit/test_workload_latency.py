@@ -121,7 +121,7 @@ def test_irtt_gives_the_delay_and_the_loss_of_each_direction(tmp_path: Path) -> 
 def test_a_broken_result_of_irtt_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "irtt.json"
     file.write_text(text)
-    with pytest.raises(WavebedError, match="irtt left no result"):
+    with pytest.raises(WavebedError, match="irtt left no readable result"):
         read_irtt(file, clock())
 
 

@@ -48,7 +48,7 @@ def test_json_numbers_become_metrics_and_null_is_missing() -> None:
         ("[1]", "json-numbers: the output is not an object"),
         ('{"a": true}', "json-numbers: a: is not a number"),
         ('{"a": {"b": 1}}', "json-numbers: a: is not a number"),
-        ('{"a": NaN}', "json-numbers: a: nan is no finite number"),
+        ('{"a": NaN}', "json-numbers: a: nan is not finite"),
     ],
 )
 def test_json_that_is_not_flat_numbers_is_refused(text: str, line: str) -> None:
@@ -66,8 +66,8 @@ def test_key_values_have_units_and_other_lines_are_not_read() -> None:
     ("text", "line"),
     [
         ("nothing here", "key-value: the output has no line NAME = NUMBER UNIT"),
-        ("a = 1\na = 2", "key-value: a: is there twice"),
-        ("a = inf s", "key-value: a: inf is no finite number"),
+        ("a = 1\na = 2", "key-value: a: appears twice"),
+        ("a = inf s", "key-value: a: inf is not finite"),
     ],
 )
 def test_key_values_that_say_nothing_certain_are_refused(text: str, line: str) -> None:

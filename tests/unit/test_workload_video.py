@@ -182,7 +182,7 @@ def test_throughput_is_of_the_video_segments_that_came_over_the_network(tmp_path
         (
             {"errors": [(3000, 27, "not available")], "outcome": "broken"},
             "partial",
-            "the player gave up: not available; 8.0 s of 8 s were played",
+            "the player stopped: not available; 8.0 s of 8 s were played",
         ),
         ({"outcome": "stopped"}, "partial", "stopped at its limit: 8.0 s of 8 s were played"),
     ],

@@ -82,12 +82,12 @@ def _pattern_folder(output: Path | None) -> Path | None:
 def _slot(plan: Plan, treatment: str | None, block: int) -> Slot:
     from wavebed.run.order import Slot
 
-    names = [arm.name for arm in plan.arms]
+    names = [each.name for each in plan.treatments]
     if treatment is not None and treatment not in names:
         raise Problem(f"{treatment!r} is no treatment of this scenario: write one of {', '.join(names)}", "--treatment")
-    arm = plan.arms[0 if treatment is None else names.index(treatment)]
+    chosen = plan.treatments[0 if treatment is None else names.index(treatment)]
     if block > plan.trials:
         raise Problem(
             f"the scenario has {plan.trials} of each treatment: write at most that, or --set run.trials=N", "--trial"
         )
-    return Slot(block, block, plan.seed + block - 1, arm)
+    return Slot(block, block, plan.seed + block - 1, chosen)

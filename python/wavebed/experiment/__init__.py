@@ -1,1 +1,1 @@
-"""What every experiment has, whatever it measures: order, estimate, journal, durable trials, the machine's lock."""
+"""The parts common to all experiments: order, estimate, journal, durable trials, the machine's lock."""

@@ -1,4 +1,4 @@
-"""What every folder of results needs of the disk: it is new, it is really there, and an error is one line."""
+"""Folders of results on the disk: new folders, locks, fsync, and errors of one line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["check_new", "explained", "held", "make_new", "remove_leftovers", "sy
 
 
 def check_new(folder: Path) -> None:
-    """Check that the folder is empty or not there.
+    """Check that the folder is empty or missing.
 
     Raises
     ------
     UserError
-        If it holds something, or is no folder.
+        If it is not empty, or not a folder.
     """
     try:
         held = next(folder.iterdir(), None)
@@ -38,12 +38,12 @@ def check_new(folder: Path) -> None:
 
 
 def make_new(folder: Path) -> None:
-    """Make the folder if it is not there.
+    """Make the folder if it is missing.
 
     Raises
     ------
     UserError
-        If it holds something, or cannot be made.
+        If it is not empty, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +58,12 @@ def _refused(folder: Path, error: OSError) -> UserError:
 
 @contextmanager
 def held(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder of results while the block runs; the kernel lets go of it when the process ends.
+    """Hold the lock of a folder of results in the block; the kernel releases it when the process ends.
 
     Yields
     ------
     bool
-        Whether it is held: not if another process has it, or the file system has no such locks.
+        False if another process holds it, or the file system has no such locks.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -78,7 +78,7 @@ def held(folder: Path) -> Iterator[bool]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove trials that did not end and whose run is gone: it was killed, and its guard with it."""
+    """Remove unfinished trials of a run that was killed together with its guard."""
     trials = folder / TRIALS_FOLDER
     if not any(trials.glob(f".*{PARTIAL}")):
         return
@@ -89,7 +89,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Wait until a folder and all that is in it are on the disk."""
+    """Wait until a folder and its content are on the disk."""
     for path in folder.rglob("*"):
         sync(path)
     sync(folder)
@@ -106,13 +106,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained(folder: Path, kept: str) -> Iterator[None]:
-    """Turn an error of the disk into one line, which ends with what was kept.
-
-    Raises
-    ------
-    WavebedError
-        In the place of `OSError`.
-    """
+    """Raise `WavebedError` instead of `OSError`: one line that ends with `kept`."""
     try:
         yield
     except OSError as error:

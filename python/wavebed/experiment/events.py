@@ -1,4 +1,4 @@
-"""The events of an experiment, as its journal keeps them and its listeners hear them."""
+"""The events of an experiment, written to its journal and sent to listeners."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """What every event has; the journal fills it in.
+    """Fields of every event, set by the journal.
 
     Parameters
     ----------
     time : datetime or None
-        UTC, by the clock of the day.
+        UTC, by the system's real-time clock.
     since_s : float
-        Seconds since the run began, on a clock that nobody sets.
+        Seconds since the start of the run, by the monotonic clock.
     """
 
     time: datetime | None = None
@@ -58,7 +58,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class RunPlanned(_Event, frozen=True, tag="run-planned"):
-    """The trials are known: what they take together, and each of them in its order."""
+    """The plan: its trials in order, and their total duration."""
 
     trials: int
     expected_s: float
@@ -67,19 +67,19 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
 
 
 class StepBegun(_Event, frozen=True, tag="step-begun"):
-    """Something begins that is no trial: preparation, a warm-up, another tool; `left_s` seconds are left with it."""
+    """A step other than a trial begins (preparation, warm-up, another tool); `left_s` seconds are left, it included."""
 
     step: str
     left_s: float = 0.0
 
 
 class TrialBegun(_Event, frozen=True, tag="trial-begun"):
-    """A trial begins, the `number`-th of `trials`; `left_s` seconds are left with it.
+    """Trial `number` of `trials` begins; `left_s` seconds are left, it included.
 
     Parameters
     ----------
     treatment, block, seed
-        A trial of a forwarding test is one part at one frame size and has none of them.
+        ``None`` in a forwarding test, whose trial is one part at one frame size.
     """
 
     trial: str
@@ -108,7 +108,7 @@ class WorkloadEnded(_Event, frozen=True, tag="workload-ended"):
 
 
 class LoadMeasured(_Event, frozen=True, tag="load-measured"):
-    """A forwarding test sent frames at one rate (``None``: as fast as it goes) and counted them."""
+    """A forwarding test sent frames at one rate (``None``: unlimited) and counted them."""
 
     trial: str
     offered_pps: float | None
@@ -118,7 +118,7 @@ class LoadMeasured(_Event, frozen=True, tag="load-measured"):
 
 
 class CheckFailed(_Event, frozen=True, tag="check-failed"):
-    """A condition of a trial's validity does not hold; `code` is what programs know it by."""
+    """A check of a trial's validity failed; `code` is its stable name for programs."""
 
     trial: str
     code: str
@@ -127,7 +127,7 @@ class CheckFailed(_Event, frozen=True, tag="check-failed"):
 
 
 class TrialStored(_Event, frozen=True, tag="trial-stored"):
-    """A trial is on the disk; so is this event when it has been told."""
+    """A trial is on the disk; listeners get this event after it is on the disk too."""
 
     trial: str
     number: int
@@ -151,7 +151,7 @@ class RunEnded(_Event, frozen=True, tag="run-ended"):
 
 
 class RunInterrupted(_Event, frozen=True, tag="run-interrupted"):
-    """The run ends before its last trial. A run that is killed has neither this event nor the one above."""
+    """The run ends before its last trial. A killed run has neither this event nor ``run-ended``."""
 
     reason: str
 

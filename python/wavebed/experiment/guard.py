@@ -1,4 +1,4 @@
-"""Leave no half-written trial behind, however this process ends: even by SIGKILL."""
+"""Remove half-written trials when this process ends, even by SIGKILL."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["guarded"]
 
-# It waits until its standard input ends, which the end of this process brings about in any case. The laboratory ends
-# for the same reason, and may still write for a moment. Its second argument is the run's own mark: it removes nothing
-# of another run in the same folder. It reads by itself: a program that did could be killed alone.
+# The shell waits for the end of its standard input, which comes with any end of this process. The laboratory ends at
+# the same time and may still write for a moment. The second argument, the run's mark, protects other runs in the same
+# folder. The shell reads by itself: a separate reader could be killed alone.
 _SCRIPT = f"""trap "" INT TERM HUP
 while read -r _; do :; done
 for again in 1 2 3 4 5; do
@@ -29,15 +29,15 @@ done"""
 
 @contextlib.contextmanager
 def guarded(run_folder: Path, mark: str) -> Iterator[None]:
-    """Remove the partial trials of the run `mark` when the block is left or the process ends.
+    """Remove the partial trials of the run `mark` at the end of the block or of the process.
 
-    Those that a killed run and its killed guard left in the folder are removed at once. While the block runs, the lock
-    of the folder is held, by which others see that the partial trials have a maker.
+    Leftovers of a killed run and its killed guard are removed at once. The block holds the lock of the folder, which
+    marks the partial trials as in use.
 
     Parameters
     ----------
     mark : str
-        Part of the name of every partial trial of this run, and of no other's (`wavebed.experiment.store.new_partial`).
+        Unique part of the names of this run's partial trials (`wavebed.experiment.store.new_partial`).
     """
     remove_leftovers(run_folder)
     watched, end = os.pipe2(os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""The journal of a folder of results: an event in each line of JSON, only ever appended to.
+"""The journal of a folder of results: an append-only file with one event in each line of JSON.
 
-What shows how far a run is reads it or listens to it; nothing else says it.
+It is the only source of a run's progress.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "read_journal"]
 
 _DURABLE = (TrialStored, RunEnded)
-"""Events that are on the disk when they have been told."""
+"""Events that are on the disk before listeners get them."""
 
 
 class Journal:
-    """Keeps the events of a run and tells them to listeners.
-
-    Left by an error, it says that the run was interrupted.
+    """Writes the events of a run and sends them to listeners; an error in the block adds ``run-interrupted``.
 
     Parameters
     ----------
     listeners : callable
         Called with each event, after it was written.
     kept : str
-        What an error of the disk ends with.
+        End of the message of a disk error.
     """
 
     def __init__(self, *listeners: Callable[[Event], None], kept: str = KEPT) -> None:
@@ -60,13 +58,13 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            with suppress(WavebedError):  # on a full disk; the error says it
+            with suppress(WavebedError):  # a full disk; `error` is raised
                 self.emit(RunInterrupted(reason=str(error) or type(error).__name__))
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
     def open(self, folder: Path) -> None:
-        """Begin the file in a new folder of results, with what was told before.
+        """Begin the file in a new folder of results with the events so far.
 
         Raises
         ------
@@ -81,12 +79,12 @@ class Journal:
             self._write(event)
 
     def emit(self, event: Event) -> None:
-        """Write an event with its time, then tell it.
+        """Write an event with its time, then send it to the listeners.
 
         Raises
         ------
         WavebedError
-            If it cannot be written; the file then ends with the event before.
+            If it cannot be written; the file then ends with the previous event.
         """
         since_s = round(time.monotonic() - self._began_s, 6)
         stamped = msgspec.structs.replace(event, time=datetime.now(UTC), since_s=since_s)
@@ -110,9 +108,9 @@ class Journal:
 
 
 def read_journal(folder: Path) -> list[Event]:
-    """Return the events of a folder of results, in their order; none of one that was written before there were any.
+    """Return the events of a folder of results in order; none without a journal, as in older folders.
 
-    A last line that is not whole is left out: it is being written, or its writer was killed.
+    An incomplete last line (being written, or of a killed process) is left out.
 
     Raises
     ------

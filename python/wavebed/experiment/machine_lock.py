@@ -1,7 +1,7 @@
-"""The lock of this machine: two runs at once disturb each other, so each learns of the other.
+"""The lock of this machine, by which concurrent runs detect each other, because they disturb each other.
 
-Every run holds a shared flock(2) on one file while it measures; the kernel lets go of it when the process ends. The
-kernel's list of locks names the other holders. Nothing is kept in the file.
+Every run holds a shared flock(2) on one empty file while it measures; the kernel releases it when the process ends.
+The kernel's list of locks names the other holders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["VARIABLE", "Neighbours", "measuring"]
 
 VARIABLE = "WAVEBED_LOCK"
-"""Names another file: that of the host, in a container that shares its processors."""
+"""Names another file: in a container that shares processors with its host, the file of the host."""
 
 
 class Neighbours:
@@ -37,12 +37,12 @@ class Neighbours:
         self._seen: set[int] = set()
 
     def look(self) -> None:
-        """Take note of who holds the lock now."""
+        """Note the present holders of the lock."""
         if self._descriptor is not None:
             self._seen |= _holders(self._descriptor) - {os.getpid()}
 
     def check(self) -> Check:
-        """Return what was seen since the last check, as a condition of a trial."""
+        """Return the check of a trial: no other holder since the last call."""
         self.look()
         seen, self._seen = sorted(self._seen), set()
         processes = ", ".join(map(str, seen))
@@ -52,11 +52,11 @@ class Neighbours:
 
 @contextmanager
 def measuring() -> Iterator[Neighbours]:
-    """Hold the machine's lock, shared, while the block runs, without waiting for others: they are told of instead."""
+    """Hold the machine's shared lock in the block; never wait for other holders, but report them."""
     descriptor = _open()
     try:
         if descriptor is not None:
-            with suppress(OSError):  # somebody holds it alone; that one is seen
+            with suppress(OSError):  # an exclusive holder, which is reported
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield Neighbours(descriptor)
     finally:
@@ -69,8 +69,8 @@ def _open() -> int | None:
     folders = ["/run/lock", os.environ.get("XDG_RUNTIME_DIR")]
     files = [Path(chosen)] if chosen else [Path(folder) / "wavebed.lock" for folder in folders if folder]
     for file in files:
-        # First without O_CREAT: with it the kernel refuses to open the file of another user in a folder that everybody
-        # may write (fs.protected_regular).
+        # First without O_CREAT: with it the kernel refuses to open another user's file in a world-writable folder
+        # (fs.protected_regular).
         for flags in (0, os.O_CREAT | os.O_EXCL, 0):
             with suppress(OSError):
                 return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
@@ -78,13 +78,13 @@ def _open() -> int | None:
 
 
 def _holders(descriptor: int) -> set[int]:
-    """Return the processes that hold a flock on this file, by the kernel's list of all locks."""
+    """Return the processes that hold a flock on this file, from the kernel's list of locks."""
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return set()
     info = os.fstat(descriptor)
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
-    # `1: FLOCK ADVISORY READ 13760 fe:00:9978034 0 EOF`; a line of one that waits has `->` after the number.
+    # `1: FLOCK ADVISORY READ 13760 fe:00:9978034 0 EOF`; a waiting process has `->` after the number.
     rows = (line.split() for line in lines)
     return {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == file and int(row[4]) > 0}

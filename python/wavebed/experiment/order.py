@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def in_blocks(treatments: Sequence[_T], blocks: int, seed: int) -> tuple[tuple[_T, ...], ...]:
-    """Draw the order of each block, so that what drifts meets all treatments alike; one seed gives one order."""
+    """Draw the order of each block from a seed, so that drift affects all treatments alike."""
     return tuple(
         tuple(random.Random(f"order {seed} {block}").sample(treatments, len(treatments)))  # noqa: S311 - an order
         for block in range(1, blocks + 1)

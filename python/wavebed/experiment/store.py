@@ -1,4 +1,4 @@
-"""Storing a trial: it grows in a folder that readers pass over, and appears at once when it is on the disk."""
+"""Store a trial: write it in a hidden folder, then rename that when it is on the disk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 __all__ = ["KEPT", "keep_partial", "new_partial"]
 
 KEPT = "the trials that had ended can be read"
-"""How an error of the disk ends."""
+"""End of the message of a disk error."""
 
 
 def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("series", "raw")) -> Path:
-    """Make the folder in which trial `name` grows, out of the readers' sight.
+    """Make the hidden folder of the unfinished trial `name`.
 
     Parameters
     ----------
     mark : str
-        Which run makes it: part of the folder's name, so that the guard of a run knows its own.
+        Unique mark of the run, part of the folder's name; the guard of the run looks for it.
     inside : iterable of str
         Folders to make in it.
 
@@ -41,7 +41,7 @@ def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("se
 
 
 def keep_partial(partial: Path, name: str) -> Path:
-    """Let a trial appear under its name, and return its folder.
+    """Give a trial its final name, and return its folder.
 
     Raises
     ------

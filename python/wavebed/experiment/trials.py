@@ -1,4 +1,4 @@
-"""The trials of an experiment in their order: each begins, grows, and is stored or fails; the journal says so."""
+"""The trials of an experiment in order; the journal has the start and the end (stored or failed) of each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["PlannedTrials", "Trials"]
 
 
 class PlannedTrials:
-    """The trials of an experiment in their order, as its journal tells them; they are known by their numbers, from 1.
+    """The trials of an experiment in order, recorded in its journal; they are numbered from 1.
 
     Parameters
     ----------
     emit : callable
-        Takes the events; the plan is the first.
+        Records the events; the plan is the first.
     parts : sequence of Part
         Every trial, in order: its name, and the time it takes.
     """
@@ -45,13 +45,13 @@ class PlannedTrials:
 
     @property
     def left_s(self) -> float:
-        """Seconds left when the next trial begins."""
+        """Seconds left at the start of the next trial."""
         return self._estimate.left_s
 
     def begin(
         self, number: int, treatment: str | None = None, block: int | None = None, seed: int | None = None
     ) -> None:
-        """Say that a trial begins."""
+        """Record that a trial begins."""
         self.emit(
             TrialBegun(
                 trial=self.parts[number - 1].trial,
@@ -65,7 +65,7 @@ class PlannedTrials:
         )
 
     def stored(self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = ()) -> None:
-        """Say that a trial is on the disk."""
+        """Record that a trial is on the disk under its final name."""
         name = self.parts[number - 1].trial
         self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons)))
         self._estimate.done(number, wall_s)
@@ -77,7 +77,7 @@ class Trials(PlannedTrials):
     Parameters
     ----------
     folder : pathlib.Path
-        Of the results; it has a folder for trials.
+        Folder of the results, with a folder for trials.
     journal : Journal
         Of this folder.
     """
@@ -90,7 +90,7 @@ class Trials(PlannedTrials):
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Leave no trial behind that is not whole, however the block is left or the process ends."""
+        """Remove unfinished trials at the end of the block or of the process."""
         with guarded(self.folder, self._mark):
             yield
 
@@ -98,12 +98,7 @@ class Trials(PlannedTrials):
     def begun(
         self, number: int, treatment: str, block: int, seed: int | None = None, inside: Sequence[str] = ()
     ) -> Iterator[Path]:
-        """Begin a trial and give the folder in which it grows; an error in the block is that it failed.
-
-        Parameters
-        ----------
-        inside : sequence of str
-            Folders to make in it.
+        """Begin a trial and yield its unfinished folder with the folders `inside`; an error in the block fails it.
 
         Raises
         ------

@@ -23,7 +23,7 @@ class MachineClock(Clock):
         self._unix_minus_monotonic_ns = 0
 
     def begin(self, zero_ns: int) -> None:
-        """Take note of time zero, nanoseconds of CLOCK_MONOTONIC."""
+        """Set time zero, nanoseconds of CLOCK_MONOTONIC."""
         self._zero_ns = zero_ns
         self._unix_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
 
@@ -57,7 +57,7 @@ class MachineClock(Clock):
         return bool(select.select([descriptor], [], [], limit_s)[0])
 
     def start(self, work: Callable[[], None], name: str) -> threading.Event:
-        """Do `work` in a thread, which does not keep this process alive; return the event of its end."""
+        """Run `work` in a daemon thread; return the event of its end."""
         ended = threading.Event()
 
         def do() -> None:

@@ -1,7 +1,7 @@
-"""Confined programs: as a user whom nobody else is, without capabilities, on a file system that is read-only.
+"""Confined programs: a user of their own, no capabilities, a read-only file system.
 
-A confined program finds the user's home empty but for what it needs, has a temporary folder of its own in memory, and
-knows few of the user's variables. `Host.start` starts one; ``wavebed-core`` confines it.
+A confined program sees only the necessary files of the user's home, has a temporary folder of its own in memory, and
+gets few of the user's variables. `Host.start` starts one; ``wavebed-core`` confines it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _MOST_FILES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """What a confined program needs.
+    """The exceptions of a confined program.
 
     Parameters
     ----------
     read : sequence of path
-        What it reads although it is in a home or a temporary folder; what everybody can read elsewhere, it can too.
+        Readable paths in a home or a temporary folder; world-readable files elsewhere are readable anyway.
     write : sequence of path
-        Folders that become its own: what is written or read there while it runs may be a link that it made.
+        Folders that it owns. While it runs, a file in them can be a link that it made.
     capabilities : sequence of str
         ``net_admin``: settings of its host's network.
     """
@@ -64,7 +64,7 @@ class Confined:
     capabilities: Sequence[Capability] = ()
 
     def request(self, argv: Sequence[str]) -> dict[str, Json]:
-        """Return what the core is told, for the program of `argv`."""
+        """Return the request to ``wavebed-core`` for the program of `argv`."""
         read = [*program_files(argv[0]), *_both(os.fspath(path) for path in self.read)]
         return {
             "read": list(dict.fromkeys(read)),
@@ -75,12 +75,12 @@ class Confined:
 
 @cache
 def confined_user() -> int:
-    """Return the number of the user and of the group that confined programs are: no account of this machine has it.
+    """Return the user and group number of confined programs, which no account of this machine has.
 
     Raises
     ------
     MachineError
-        If all are taken.
+        If all numbers are in use.
     """
     for number in _USERS:
         try:
@@ -90,13 +90,11 @@ def confined_user() -> int:
                 grp.getgrgid(number)
             except KeyError:
                 return number
-    raise MachineError(
-        f"users {_USERS.start} to {_USERS.stop - 1}: all exist: confined programs need one that does not"
-    )
+    raise MachineError(f"users {_USERS.start} to {_USERS.stop - 1}: all exist: confined programs need an unused number")
 
 
 def confinement_rules() -> dict[str, Json]:
-    """Return the table ``confine`` of a laboratory file: as whom, and what of hidden folders every program sees."""
+    """Return the table ``confine`` of a laboratory file: user, hidden folders, and readable paths in them."""
     return {"user": confined_user(), "hidden": list(_hidden()), "read": list(dict.fromkeys(_both(_of_python())))}
 
 
@@ -108,7 +106,7 @@ def _hidden() -> list[str]:
 
 
 def _holds_system(home: str) -> bool:
-    """Say whether a part of the system is in a home, which then cannot be hidden."""
+    """Return whether a home contains a part of the system and cannot be hidden."""
     return any(Path(folder).is_relative_to(home) for folder in _SYSTEM)
 
 
@@ -120,7 +118,7 @@ def _home_of_account() -> str:
 
 
 def _of_python() -> list[str]:
-    """Return what a program needs that is a module of wavebed, run by this interpreter."""
+    """Return the files of this interpreter, wavebed and its packages, for programs that are modules of wavebed."""
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     return [*prefixes, *program_files(sys.executable), *module_path(), *(path for path in sys.path if _is_site(path))]
 
@@ -130,17 +128,17 @@ def _is_site(path: str) -> bool:
 
 
 def module_path() -> list[str]:
-    """Return the folders for ``PYTHONPATH`` with which a program finds wavebed and what it needs, without this home."""
+    """Return the folders for ``PYTHONPATH`` by which a program without this home finds wavebed and its packages."""
     package = str(Path(__file__).parents[2])
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    # A site of the user is found by the variable HOME, which is another for a confined program.
+    # Python finds the user's site by the variable HOME, which differs in a confined program.
     users = [path for path in sys.path if _is_site(path) and not path.startswith((sys.prefix, sys.base_prefix))]
     wanted = [package, *(path for path in given if path.startswith("/")), *users]
     return [path for path in dict.fromkeys(wanted) if not path.startswith(sys.prefix + "/lib")]
 
 
 def program_files(program: str) -> list[str]:
-    """Return the file of a program, and those that lead to it by links."""
+    """Return the file of a program and the links to it."""
     found = shutil.which(program)
     if found is None:
         return []
@@ -154,20 +152,19 @@ def program_files(program: str) -> list[str]:
 
 
 def _both(paths: Iterable[str]) -> list[str]:
-    """Return absolute paths as they are written and as they are without links."""
+    """Return the absolute paths, with links and with links resolved."""
     return [text for path in paths for text in (os.path.abspath(path), os.path.realpath(path))]  # noqa: PTH100
 
 
 def hand_over(folder: str | os.PathLike[str], user: int) -> None:
-    """Give a folder, and what is in it, to the user that confined programs are."""
+    """Make the user of confined programs the owner of a folder and its content."""
     _walk(folder, user, user)
 
 
 def take_back(folder: str | os.PathLike[str]) -> list[str]:
-    """Make what confined programs left in a folder ours, once all have ended; remove what is neither file nor folder.
+    """Make this process's user the owner of a folder after its programs have ended; return the removed names.
 
-    A program may have left a link or a pipe where somebody later looks for a file: then its name is in the result. A
-    name that stays can be read without care.
+    Links, pipes and other special files are removed, so that the remaining files are safe to read.
     """
     return _walk(folder, os.geteuid(), os.getegid(), clean=True)
 

@@ -1,4 +1,4 @@
-"""What becomes of a laboratory while it is spoken to."""
+"""Errors of requests to a laboratory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["LaboratoryGoneError", "LaboratoryHungError"]
 
 
 class LaboratoryGoneError(WavebedError):
-    """The laboratory ended while it was spoken to."""
+    """The laboratory ended during a request."""
 
 
 class LaboratoryHungError(WavebedError):

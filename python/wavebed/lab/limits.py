@@ -1,6 +1,6 @@
-"""How long each wait for a laboratory may take.
+"""Limits of the waits for a laboratory.
 
-Those inside ``wavebed-core`` (``limits.rs``) are shorter: it is the laboratory that says what hangs, if it still can.
+Those inside ``wavebed-core`` (``limits.rs``) are shorter, so that the laboratory itself can report a hanging part.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class Limits:
     start_s : float
         Until a new laboratory answers.
     answer_s : float
-        Until a laboratory answers a request, or a small program inside has done its work.
+        Until a laboratory answers a request, or a small program inside has ended.
     stop_s : float
         Until a laboratory has ended, with its captures and series written.
     interrupted_s : float
-        The same after Ctrl-C or SIGTERM, when nobody waits for results.
+        The same after Ctrl-C or SIGTERM.
     killed_s : float
-        Until the kernel has removed what was killed.
+        Until the kernel has removed killed processes.
     look_s : float
-        Between two looks at a laboratory on which workloads run: does it still answer?
+        Between two requests that check whether a laboratory with workloads still answers.
     """
 
     start_s: float = 20.0

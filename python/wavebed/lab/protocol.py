@@ -1,4 +1,4 @@
-"""What a laboratory is: the only part of it that workloads and trials know. Backends derive from these classes."""
+"""The interface of a laboratory for workloads and trials. Backends derive from these classes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 
 
 class Clock(Protocol):
-    """The time of a laboratory. A virtual one jumps while all its threads wait, so all of them wait by it."""
+    """The time of a laboratory. A virtual clock jumps when all threads wait, so all of them must wait by it."""
 
     def now_s(self) -> float:
         """Return the seconds since time zero, when the pattern begins. Time must have begun."""
 
     def monotonic_s(self) -> float:
-        """Return the seconds since some moment before; for limits, also before time zero."""
+        """Return the seconds since an arbitrary moment; for limits, also before time zero."""
 
     def of_monotonic_ns(self, at_ns: int) -> float:
         """Return the seconds since time zero of a moment of CLOCK_MONOTONIC, as programs on hosts read it."""
@@ -45,14 +45,14 @@ class Clock(Protocol):
         """Wait until a descriptor can be read, `limit_s` seconds at most, and return whether it can."""
 
     def start(self, work: Callable[[], None], name: str) -> threading.Event:
-        """Do `work` in a thread, which does not keep this process alive; return the event of its end."""
+        """Run `work` in a daemon thread; return the event of its end."""
 
 
 class Process(Protocol):
     """A program on a host. Only one thread may wait for it."""
 
     returncode: int | None
-    """Its exit status, negative for a signal; ``None`` until somebody waited for its end."""
+    """Its exit status, negative for a signal; ``None`` until a call of `poll` or `wait` has seen its end."""
 
     def poll(self) -> int | None:
         """Return the exit status; ``None`` while it runs.
@@ -80,14 +80,14 @@ class Process(Protocol):
         Raises
         ------
         UserError
-            If the laboratory does not know it any more, and does not say how it ended.
+            If the laboratory has lost it and its exit status.
         """
 
     def kill(self) -> None:
         """Send SIGKILL."""
 
     def output(self) -> tuple[str | None, str | None]:
-        """Wait for its end; return what it wrote to standard output and standard error, where that was ``PIPE``."""
+        """Wait for its end; return its standard output and standard error, where they are ``PIPE``."""
 
 
 class Host(Protocol):
@@ -96,7 +96,7 @@ class Host(Protocol):
     name: str
     """All hosts resolve it to an address of this one."""
     clock: Clock
-    """That of its laboratory."""
+    """The clock of its laboratory."""
 
     def start(
         self,
@@ -118,11 +118,11 @@ class Host(Protocol):
         stdin, stdout, stderr : int or file, optional
             Its streams; standard input is empty by default.
         env : mapping, optional
-            Its variables; by default those of this process, or a few harmless ones if it is confined.
+            Its variables; by default those of this process, or a small set if it is confined.
         cwd : path, optional
             Its working folder.
         confined : bool or Confined
-            Whether it runs without privileges, and what it needs nevertheless.
+            Whether it runs without privileges, and its exceptions.
 
         Raises
         ------
@@ -165,17 +165,17 @@ class Host(Protocol):
 
 
 class Lab(Protocol):
-    """A running laboratory: leave the ``with`` statement, and everything inside ends."""
+    """A running laboratory; everything inside ends with the ``with`` block."""
 
     clock: Clock
     messages: str
-    """What it printed, after its end."""
+    """Its printed output, after its end."""
     summary: dict[str, Json] | None
     """The engine's counters, after its end; ``None`` if it could not give them."""
 
     @property
     def problem(self) -> str:
-        """What went wrong with the laboratory itself: one line, or nothing."""
+        """The laboratory's own failure, one line, or an empty text."""
 
     def host(self, name: str) -> Host:
         """Return a host by its name.
@@ -187,7 +187,7 @@ class Lab(Protocol):
         """
 
     def begin(self) -> int:
-        """Let time begin, in a laboratory that waits; return time zero, nanoseconds of CLOCK_MONOTONIC.
+        """Begin the time of a waiting laboratory; return time zero, nanoseconds of CLOCK_MONOTONIC.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page with its style, script and data inside, which needs no network."""
+"""The report of a run: one HTML page with its style, script and data, which needs no network."""
 
 from __future__ import annotations
 
@@ -33,24 +33,14 @@ REPORT_FILE = "report.html"
 
 
 def write_report(run_dir: Path, file: Path | None = None) -> Path:
-    """Write the report of a run. What a killed run left of a trial is removed.
+    """Write the report of a run to `file` (by default ``report.html`` in `run_dir`) and return its path.
 
-    Parameters
-    ----------
-    run_dir : pathlib.Path
-        What ``wavebed run`` wrote.
-    file : pathlib.Path, optional
-        Where to write it; by default ``report.html`` in `run_dir`.
-
-    Returns
-    -------
-    pathlib.Path
-        Where it is.
+    Unfinished trials of a killed run are removed.
 
     Raises
     ------
     UserError
-        If the folder holds no run, or the file cannot be written.
+        If the folder has no run, or the file cannot be written.
     """
     results = read_results(run_dir)
     remove_leftovers(run_dir)
@@ -60,7 +50,7 @@ def write_report(run_dir: Path, file: Path | None = None) -> Path:
 
 
 def small_page(results: Results, most_bytes: int = MOST_BYTES) -> str:
-    """Return the page, with as many seeds drawn as fit."""
+    """Return the page with the most seeds that fit."""
     text = ""
     for most in range(MOST_VIEWS, -1, -1):
         text = page(results, most)
@@ -70,7 +60,7 @@ def small_page(results: Results, most_bytes: int = MOST_BYTES) -> str:
 
 
 def page(results: Results, most_views: int) -> str:
-    """Return the page with at most so many seeds drawn."""
+    """Return the page with figures of at most `most_views` seeds."""
     record = results.run.record
     title = record.title or record.scenario
     body = "\n".join(
@@ -107,7 +97,8 @@ def _head(results: Results, title: str) -> str:
     ]
     if record.ended is None:
         parts.append(
-            '<p class="warn">The run did not end: it was interrupted, or still runs. This is what there is.</p>'
+            '<p class="warn">The run has not ended: it was interrupted or is still running.'
+            " This report has the stored trials.</p>"
         )
     parts.append(verdict_counts(results))
     if record.source:
@@ -133,7 +124,7 @@ def _path(results: Results) -> str:
 
 
 def _treatments(results: Results) -> str:
-    """Return what each treatment changes; empty where there is one that changes nothing."""
+    """Return the changes of each treatment; empty without changes."""
     rows = []
     for treatment in results.run.record.treatments:
         changes = treatment.get("set")
@@ -142,17 +133,17 @@ def _treatments(results: Results) -> str:
             name = str(treatment["name"])
             key = f'<span class="key {results.style(name)}"></span>'
             rows.append(f"<li>{key}<b>{escape(name)}</b> {escape(told)}</li>")
-    return f'<ul class="legend" aria-label="What the treatments change">{"".join(rows)}</ul>' if rows else ""
+    return f'<ul class="legend" aria-label="Changes of the treatments">{"".join(rows)}</ul>' if rows else ""
 
 
 def _over_time(results: Results, most_views: int) -> str:
     chosen, count = views(results, most_views) if most_views else ([], len(results.trials))
     if not chosen:
-        left_out = "its figures would make the page too large" if count else "no trial has series"
-        return f'<section id="time"><h2>Over time</h2><p class="soft">Nothing is drawn: {left_out}.</p></section>'
+        left_out = "they would make the page too large" if count else "no trial has series"
+        return f'<section id="time"><h2>Over time</h2><p class="soft">No figures: {left_out}.</p></section>'
     said = ""
     if count > len(chosen):
-        said = f" {len(chosen)} of {count} seeds are drawn, spread over the results; the table above counts all."
+        said = f" {len(chosen)} of {count} seeds are drawn, spread over the results; the table above has all seeds."
     legend = ""
     if len(results.treatments) > 1:
         items = "".join(
@@ -162,10 +153,10 @@ def _over_time(results: Results, most_views: int) -> str:
         legend = f'<ul class="legend" aria-label="treatments">{items}</ul>'
     drawn = "".join(_view(results, view, index) for index, view in enumerate(chosen))
     return (
-        '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed met the same channel and are drawn'
-        f" together.{escape(said)} Move over a figure, or focus it and use the arrow keys, to read values. Drag to"
-        " zoom, drag with Shift to pan, double-click to see all; keys: + and −, Shift with an arrow, 0. Lines of many"
-        " samples keep the lowest and the highest of each stretch.</p>"
+        '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed have the same channel and share a'
+        f" figure.{escape(said)} To read values, move over a figure, or focus it and use the arrow keys. Drag to zoom,"
+        " Shift and drag to pan, double-click to show all; keys: + and −, Shift and arrow, 0. Lines with many samples"
+        " show the lowest and the highest value of each interval.</p>"
         f'<div class="controls">{legend}</div>{drawn}</section>'
     )
 
@@ -196,7 +187,7 @@ def _delays(results: Results) -> str:
     if not charts:
         return ""
     return (
-        '<section id="delays"><h2>Delay, idle and loaded</h2><p class="soft">All answered probes of all counted trials'
-        " together; loaded is while a workload put load on the path, and the second after it is in neither. Probes of"
-        f" one trial are not independent: the intervals in the table go by trials.</p>{charts}</section>"
+        '<section id="delays"><h2>Delay, idle and loaded</h2><p class="soft">All answered probes of all counted trials.'
+        " Loaded: a workload put load on the path; the second after the load is in neither window. Probes of one trial"
+        f" are not independent, so the intervals in the table use trials.</p>{charts}</section>"
     )

@@ -1,4 +1,4 @@
-"""Which trials are drawn: at most six seeds, spread over the run's results."""
+"""Choose the trials for figures: at most six seeds, spread over the run's results."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _HEADLINES = {
     "video": ("stalled time", "mean bitrate"),
     "web": ("speed index", "on load"),
 }
-"""The figure that tells most of a workload, by kind: how its name begins; the first that was measured."""
+"""The main metric of a workload, by kind: beginnings of names, the first measured one counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Trials that met the same channel, drawn together.
+    """Trials with the same channel, drawn together.
 
     Parameters
     ----------
     label : str
-        What the choice is called: ``seed 3``, and how its result stands among the others.
+        ``seed 3``, and the rank of its result.
     """
 
     label: str
@@ -45,7 +45,7 @@ class View:
 
 
 def headlines(results: Results) -> Iterator[tuple[str, str]]:
-    """Yield the workload and name of the metrics that tell most, one for each workload that has a figure."""
+    """Yield workload and name of the main metric of each measured workload."""
     for workload, kind in results.workloads:
         valued: dict[str, None] = {}
         for trial in results.counted:
@@ -59,10 +59,10 @@ def headlines(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
-    """Return at most `most` views, and how many there would be.
+    """Return at most `most` views, and the number of all views.
 
-    Where there are more seeds than views, seeds are taken at equal ranks of the first headline's figure of the first
-    treatment, so that the lowest, the middle and the highest are among them.
+    If there are more seeds than views, seeds are taken at equally spaced ranks of the first main metric of the first
+    treatment, with the lowest, the middle and the highest.
     """
     blocks: dict[int, list[Trial]] = {}
     order = results.treatments
@@ -94,7 +94,7 @@ def _standing(place: int, count: int, what: str) -> str:
 
 
 def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, float]:
-    """Order by the figure; those without one, or without a counted trial, last."""
+    """Return the sort key: the metric; views without one, or without a counted trial, are last."""
     for trial in trials:
         record = trial.workload(head[0]) if head is not None and trial.counts else None
         for metric in record.outcome.metrics if record is not None else ():
@@ -104,7 +104,7 @@ def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, floa
 
 
 def _same_channel(trials: list[Trial]) -> list[list[Trial]]:
-    """Keep together what has one course of every link; a treatment may change the path."""
+    """Group trials with equal capacity of every link; a treatment may change the path."""
     groups: list[list[Trial]] = []
     for trial in trials:
         for group in groups:

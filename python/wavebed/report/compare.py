@@ -1,7 +1,7 @@
-"""Several runs beside each other: the median of each metric, and its difference to the first run.
+"""Compare several runs: the median of each metric, and its difference to the first run.
 
-Runs are independent samples, whatever their seeds: another day, machine or version lies between them. So differences
-are of medians, with a bootstrap interval and Cliff's delta, and not paired.
+Runs are independent samples even with equal seeds, because day, machine or version differ. So differences are of
+medians, with a bootstrap interval and Cliff's delta, and not paired.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Column:
     Parameters
     ----------
     base : str or None
-        The column that it is compared with: of the first run, the same treatment or its only one.
+        The column for comparison: the same treatment of the first run, or its only one.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Line:
         return median_interval(self.values.get(column.name, []))
 
     def difference(self, column: Column) -> Difference | None:
-        """Return the difference to what a column is compared with; ``None`` without values of either."""
+        """Return the difference between a column and its base; ``None`` without values of either."""
         first = self.values.get(column.base or "", [])
         other = self.values.get(column.name, [])
         if not first or not other:
@@ -74,14 +74,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Runs beside each other.
+    """A comparison of runs.
 
     Parameters
     ----------
     runs : sequence of str
-        What each is called.
+        Their names.
     notes : sequence of str
-        What differs between the runs beside their results, and what cannot be compared.
+        Other differences between the runs, and columns without a comparison.
     """
 
     runs: Sequence[str]
@@ -91,12 +91,12 @@ class RunComparison:
 
 
 def compare_runs(folders: Sequence[Path]) -> RunComparison:
-    """Read runs and set them beside each other.
+    """Read and compare runs.
 
     Raises
     ------
     UserError
-        If a folder holds no run of a scenario.
+        If a folder has no run of a scenario.
     """
     read = [read_results(folder) for folder in folders]
     short = [folder.resolve().name for folder in folders]
@@ -149,7 +149,7 @@ def _notes(names: Sequence[str], read: Sequence[Results], columns: Sequence[Colu
         if lost:
             yield f"{name}: {lost} of {len(results.run.record.trials)} trials are not counted"
         if results.run.record.ended is None:
-            yield f"{name}: the run did not end"
+            yield f"{name}: the run has not ended"
     for column in columns:
         if column.run and column.base is None:
             yield f"{column.name}: {names[0]} has no treatment of this name, so there is no difference"
@@ -210,7 +210,7 @@ def _cells(line: Line, column: Column) -> dict[str, Json]:
 
 
 def runs_csv(comparison: RunComparison) -> str:
-    """Return a row for each metric and column; what is not known is empty."""
+    """Return a row for each metric and column; unknown values are empty."""
     target = io.StringIO()
     head = ["workload", "metric", "unit", "better", "run", "treatment", "compared_with"]
     writer = csv.writer(target, lineterminator="\n")

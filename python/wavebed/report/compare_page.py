@@ -1,4 +1,4 @@
-"""The page that sets runs beside each other: a table for each workload, and what differs between the runs."""
+"""The page that compares runs: a table for each workload, and other differences between the runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["runs_page"]
 
 
 def runs_page(comparison: RunComparison) -> str:
-    """Return the page; it needs no network."""
+    """Return the page, which needs no network."""
     names = ", ".join(comparison.runs)
     head = (
         f'<header><h1>{len(comparison.runs)} runs compared</h1><p class="soft">{escape(names)}</p></header>'
         + "".join(f'<p class="warn">{escape(note)}.</p>' for note in comparison.notes)
     )
     how = (
-        '<p class="soft">Median over the counted trials; below it the 95 % interval. Runs are independent samples: the'
-        " difference is that of the medians, with its bootstrap interval, bold where that leaves out 0. Fewer than"
-        f" {FEWEST} trials of either run give no interval; a dash stands for it.</p>"
+        '<p class="soft">Median of the counted trials, with its 95 % interval below. Runs are independent samples: the'
+        " difference is that of the medians, with its bootstrap interval, bold if that excludes 0. With fewer than"
+        f" {FEWEST} trials of a run there is no interval (–).</p>"
     )
     workloads = dict.fromkeys(line.workload for line in comparison.lines)
     tables = "".join(_table(comparison, name) for name in workloads)

@@ -1,4 +1,4 @@
-"""How delays are distributed while the path is idle and while it is loaded: cumulative, on a logarithmic axis."""
+"""Cumulative distributions of delay on the idle and the loaded path, on a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Key = tuple[str, str, str]
 
 
 def delay_distributions(results: Results) -> str:
-    """Return a chart for each delay that a latency workload sampled; empty where there is none."""
+    """Return a chart for each delay series of latency workloads; empty without one."""
     charts = []
     for name, kind in results.workloads:
         if kind != "latency":
@@ -107,7 +107,7 @@ def _path(xs: Floats, count: int) -> str:
 
 
 def _ticks(left: float, right: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten; fewer where they would be many."""
+    """Return 1, 2 and 5 times powers of ten, fewer on a long axis."""
     factors: Sequence[float] = (1, 2, 5) if right - left < 3 else (1,)
     if right - left < 1.2:
         factors = (1, 1.5, 2, 3, 4, 5, 7)

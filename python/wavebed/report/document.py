@@ -1,4 +1,4 @@
-"""A page as one file: its style, script and data inside, and nothing asked of a network."""
+"""A page as one file with its style, script and data, which needs no network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def document(title: str, body: str, script: str, style: str = "") -> str:
     Parameters
     ----------
     style : str
-        What it has beyond the style of all reports.
+        Style in addition to that of all reports.
     """
     return f"""<!doctype html>
 <html lang="en">

@@ -75,7 +75,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of time; `end_s` is ``None`` for a moment."""
+    """An interval of time; `end_s` is ``None`` for a moment."""
 
     start_s: float
     end_s: float | None
@@ -85,10 +85,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A row of bars above the panels. Bars of one `lane` never lie on each other."""
+    """Rows of bars above the panels. Bars of one row do not overlap."""
 
     title: str
-    lanes: Sequence[Sequence[Bar]]
+    rows: Sequence[Sequence[Bar]]
     inside: bool = False
 
 
@@ -99,11 +99,11 @@ class Figure:
     Parameters
     ----------
     label : str
-        What it is called for those who cannot see it.
+        Its text for screen readers.
     start_s, end_s : float
         The axis, seconds since time zero of the trial.
     shades : sequence of Bar
-        What is shaded behind all panels.
+        Intervals shaded behind all panels.
     """
 
     label: str
@@ -124,7 +124,7 @@ class Figure:
         parts.append('<div class="cursor" hidden></div></div><div class="readout" aria-live="polite"></div></figure>')
         return "".join(parts)
 
-    def _share(self, time_s: float) -> float:
+    def _fraction(self, time_s: float) -> float:
         return min(max((time_s - self.start_s) / (self.end_s - self.start_s), 0.0), 1.0)
 
     def _shade(self) -> str:
@@ -139,28 +139,28 @@ class Figure:
         return f'<div class="shades window"><svg {frame}>{"".join(paths)}</svg></div>'
 
     def _box(self, bar: Bar) -> str:
-        left = self._share(bar.start_s) * WIDE
-        right = self._share(self.end_s if bar.end_s is None else bar.end_s) * WIDE
+        left = self._fraction(bar.start_s) * WIDE
+        right = self._fraction(self.end_s if bar.end_s is None else bar.end_s) * WIDE
         return f"M{left:.0f} 0H{max(right, left + 30):.0f}V10H{left:.0f}Z"
 
     def _strip(self, strip: Strip) -> str:
-        lanes = []
-        for lane in strip.lanes:
-            bars = "".join(self._bar(bar, strip.inside) for bar in lane)
-            lanes.append(f'<div class="lane{" inside" if strip.inside else ""}">{bars}</div>')
-        first = min((bar.start_s for lane in strip.lanes for bar in lane), default=self.start_s)
-        place = self._share(first)
+        rows = []
+        for row in strip.rows:
+            bars = "".join(self._bar(bar, strip.inside) for bar in row)
+            rows.append(f'<div class="bars{" inside" if strip.inside else ""}">{bars}</div>')
+        first = min((bar.start_s for row in strip.rows for bar in row), default=self.start_s)
+        place = self._fraction(first)
         side = f"left:{100 * place:.2f}%" if place < 0.7 else f"right:{100 - 100 * self._end(strip):.2f}%"
         title = "" if strip.inside else f'<div class="who"><span style="{side}">{escape(strip.title)}</span></div>'
         label = f'<div class="gutter">{escape(strip.title)}</div>' if strip.inside else ""
-        track = f'<div class="window"><div class="track">{"".join(lanes)}</div></div>'
+        track = f'<div class="window"><div class="track">{"".join(rows)}</div></div>'
         return f'<div class="strip">{label}{title}{track}</div>'
 
     def _end(self, strip: Strip) -> float:
-        return max((self._share(bar.end_s or bar.start_s) for lane in strip.lanes for bar in lane), default=1.0)
+        return max((self._fraction(bar.end_s or bar.start_s) for row in strip.rows for bar in row), default=1.0)
 
     def _bar(self, bar: Bar, inside: bool) -> str:
-        left = self._share(bar.start_s)
+        left = self._fraction(bar.start_s)
         place = f"left:{100 * left:.2f}%"
         if bar.end_s is None:
             until = f"{bar.start_s:.2f} s"
@@ -168,7 +168,7 @@ class Figure:
             kind = "moment "
         else:
             until = f"{bar.start_s:.2f} to {bar.end_s:.2f} s"
-            wide = self._share(bar.end_s) - left
+            wide = self._fraction(bar.end_s) - left
             place += f";width:{100 * wide:.2f}%"
             kind = ""
         text = escape(bar.text) if inside and wide >= LEAST_LABEL else ""
@@ -206,15 +206,15 @@ class Figure:
         for run in _runs(points):
             xs = np.rint((run.time_s - self.start_s) / (self.end_s - self.start_s) * WIDE).astype(np.int64)
             ys = np.rint((high - run.value) / (high - low) * HIGH).astype(np.int64)
-            runs.append((xs, ys, _way(xs, ys, stepped=line.stepped)))
-        filled = "".join(f"M{xs[0]} {HIGH}V{ys[0]}{way}V{HIGH}Z" for xs, ys, way in runs) if line.filled else ""
+            runs.append((xs, ys, _steps(xs, ys, stepped=line.stepped)))
+        filled = "".join(f"M{xs[0]} {HIGH}V{ys[0]}{steps}V{HIGH}Z" for xs, ys, steps in runs) if line.filled else ""
         fill = f'<path class="fill {line.style}" d="{filled}"/>' if filled else ""
-        path = "".join(f"M{xs[0]} {ys[0]}{way}" for xs, ys, way in runs)
+        path = "".join(f"M{xs[0]} {ys[0]}{steps}" for xs, ys, steps in runs)
         return f'{fill}<path class="line {line.style}" data-name="{escape(line.name)}" d="{path}"/>' if path else ""
 
     def _axis(self) -> str:
         ticks = ticks_between(self.start_s, self.end_s)
-        labels = "".join(f'<span style="left:{100 * self._share(tick):.2f}%">{_tick(tick)}</span>' for tick in ticks)
+        labels = "".join(f'<span style="left:{100 * self._fraction(tick):.2f}%">{_tick(tick)}</span>' for tick in ticks)
         return f'<div class="axis"><div class="times" aria-hidden="true">{labels}</div>time in the trial, s</div>'
 
 
@@ -227,7 +227,7 @@ def swatch(style: str) -> str:
 
 
 def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Points:
-    """Let a stepped line begin with what holds at the start, and hold to the end if it does."""
+    """Extend a stepped line to the start of the axis, and to its end if it holds."""
     if not line.stepped or not len(line.points):
         return points
     first = held(line.points, np.array([start_s]))
@@ -239,13 +239,13 @@ def _with_first(line: Line, points: Points, start_s: float, end_s: float) -> Poi
 
 
 def _runs(points: Points) -> list[Points]:
-    """Cut at the gaps."""
+    """Split at the gaps."""
     cuts = np.flatnonzero(np.diff(np.isnan(points.value).astype(np.int8))) + 1
     pieces = zip(np.split(points.time_s, cuts), np.split(points.value, cuts), strict=True)
     return [Points(time_s, value) for time_s, value in pieces if len(value) and not np.isnan(value[0])]
 
 
-def _way(xs: NDArray[np.int64], ys: NDArray[np.int64], *, stepped: bool) -> str:
+def _steps(xs: NDArray[np.int64], ys: NDArray[np.int64], *, stepped: bool) -> str:
     """Return the path from the first point on, in relative steps; a single point is a short line."""
     form = "h{}v{}" if stepped else "l{} {}"
     steps = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The finding in a sentence or two, composed from the figures and careful about what they show."""
+"""The finding of a run in up to three sentences, from its metrics and their intervals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["finding"]
 
 MOST = 3
 _ORDER = ("web", "video", "call", "voice", "download", "bulk", "latency")
-"""What a user feels comes first."""
+"""Order of the kinds of workloads: user experience first."""
 
 
 def finding(results: Results) -> list[str]:
-    """Return what was measured of the workloads that tell most, a sentence for each."""
+    """Return a sentence on the main metric of each of the first workloads."""
     rows = metric_rows(results)
     parts = []
     order = sorted(headlines(results), key=lambda head: _place(dict(results.workloads)[head[0]]))
@@ -30,7 +30,7 @@ def finding(results: Results) -> list[str]:
         if row is not None:
             parts.append(_sentence(results, workload, row))
     if not parts:
-        return ["No trial gave a figure that counts; the verdicts below say why."]
+        return ["No counted trial has a metric; the verdicts below have the reasons."]
     return parts
 
 
@@ -58,7 +58,7 @@ def _of(count: int, *, each: bool = False) -> str:
 
 
 def _difference(results: Results, row: Row) -> str:
-    """Say that treatments differ only where the interval of the paired difference leaves out 0."""
+    """Return text on the paired difference; treatments differ only if its interval excludes 0."""
     if len(results.treatments) != 2:
         return ""
     first, other = results.treatments
@@ -72,4 +72,4 @@ def _difference(results: Results, row: Row) -> str:
         return f"; higher with {other}, {bounds}"
     if interval.high < 0:
         return f"; lower with {other}, {bounds}"
-    return f"; no difference is shown, {bounds}"
+    return f"; no significant difference, {bounds}"

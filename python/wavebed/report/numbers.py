@@ -1,4 +1,4 @@
-"""Numbers for people, and round values for axes."""
+"""Numbers as text, and round values for axes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST_PLACES = 12
 
 
 def figure(value: float | None) -> str:
-    """Write a value with three significant digits and no exponent; whole numbers from 1000 on in full.
+    """Return a value with three significant digits and no exponent; numbers from 1000 on in full.
 
     Parameters
     ----------
     value : float or None
-        ``None`` and what is not finite become a dash.
+        ``None``, NaN and infinities become a dash.
     """
     if value is None or not math.isfinite(value):
         return MISSING
@@ -38,13 +38,13 @@ def figure(value: float | None) -> str:
 
 
 def signed(value: float | None) -> str:
-    """Write a difference, with its sign."""
+    """Return a difference with its sign."""
     text = figure(value)
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
 
 
 def nice_step(width: float, about: int) -> float:
-    """Return 1, 2, 2.5 or 5 times a power of ten, so that about `about` of them make `width`."""
+    """Return 1, 2, 2.5 or 5 times a power of ten, near `width` / `about`."""
     raw = width / about
     power = 10.0 ** math.floor(math.log10(raw))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
@@ -59,7 +59,7 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def ticks_between(low: float, high: float, about: int = 8) -> list[float]:
-    """Return round values that are not outside `low` and `high`."""
+    """Return round values from `low` to `high`."""
     step = nice_step(high - low, about)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(index * step, 9) for index in range(first, last + 1)]

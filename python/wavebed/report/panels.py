@@ -1,4 +1,4 @@
-"""The panel of each workload in a view: its own series over its own time, with what happened to it."""
+"""The figure of each workload in a view: its series and events over its own time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.report.choose import View
-    from wavebed.report.source import Happening, Results, Trial
+    from wavebed.report.source import Results, Trial
+    from wavebed.workload.model import Event
 
 __all__ = ["TITLES", "workload_figure"]
 
@@ -30,16 +31,16 @@ TITLES = {
     "command": "command",
 }
 BAD_WORDS = ("stall", "freeze", "rebuffer", "error", "abort", "lost")
-"""Events with such a name are drawn in red."""
+"""Events with these words in their names are drawn in red."""
 MOST_MARKS = 300
 MOST_PANELS = 8
 STEPPED = ("bitrate", "progress")
-"""Series of a video or a page that hold until the next value."""
+"""Series of a video or a page that are constant until the next value."""
 MARGIN = 0.02
 
 
 def workload_figure(results: Results, view: View, name: str, kind: str) -> Figure | None:
-    """Return the figure of a workload in a view; ``None`` where it kept no series."""
+    """Return the figure of a workload in a view; ``None`` without series."""
     spans = [record.span for trial in view.trials if (record := trial.workload(name)) is not None and record.span]
     panels = _panels(results, view, name, kind)
     if not spans or not panels:
@@ -47,8 +48,8 @@ def workload_figure(results: Results, view: View, name: str, kind: str) -> Figur
     start_s, end_s = min(span.start_s for span in spans), max(span.end_s for span in spans)
     margin_s = max(MARGIN * (end_s - start_s), 0.01)
     shades = shades_of(view.trials)
-    strips = _happenings(results, view, name)
-    bad = [replace(bar, text="") for strip in strips for lane in strip.lanes for bar in lane if bar.style == "bad"]
+    strips = _event_strips(results, view, name)
+    bad = [replace(bar, text="") for strip in strips for row in strip.rows for bar in row if bar.style == "bad"]
     return Figure(
         f"{name}, {TITLES.get(kind, kind)}, over time",
         max(0.0, start_s - margin_s),
@@ -89,7 +90,7 @@ def _line(results: Results, trial: Trial, series: str, points: Points, stepped: 
 
 
 def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, float]:
-    """Turn bytes into megabytes where there are many."""
+    """Return the unit and its factor: kB or MB for many bytes."""
     most = max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn)
     if unit == "bytes" and most >= 1e6:
         return "MB", 1e6
@@ -99,7 +100,7 @@ def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, fl
 
 
 def _acked(trial: Trial, name: str) -> Points | None:
-    """Return the bytes that were acknowledged while a workload ran: those of the connection that carried most in it."""
+    """Return the acknowledged bytes of the largest connection during a workload."""
     record = trial.workload(name)
     if record is None or record.span is None:
         return None
@@ -112,11 +113,11 @@ def _acked(trial: Trial, name: str) -> Points | None:
     return best
 
 
-def _happenings(results: Results, view: View, name: str) -> list[Strip]:
-    """Return a row for each kind of event that lasted or of which there are few, with a lane for each treatment."""
+def _event_strips(results: Results, view: View, name: str) -> list[Strip]:
+    """Return a strip for each kind of event except requests, with a row for each treatment."""
     kinds: dict[str, list[list[Bar]]] = {}
     for trial in view.trials:
-        mine: dict[str, list[Happening]] = {}
+        mine: dict[str, list[Event]] = {}
         for event in trial.events(name):
             if event.name != "request":
                 mine.setdefault(event.name, []).append(event)
@@ -124,18 +125,18 @@ def _happenings(results: Results, view: View, name: str) -> list[Strip]:
             is_bad = any(word in kind.lower() for word in BAD_WORDS)
             style = "bad" if is_bad else f"{results.style(trial.line.treatment)} work"
             bars = [
-                Bar(event.time_s, event.end_s, style, _told(results, trial, kind, event))
+                Bar(event.time_s, event.end_s, style, _event_text(results, trial, kind, event))
                 for event in events[:MOST_MARKS]
             ]
             kinds.setdefault(kind, []).append(bars)
-    return [Strip(_counted(kind, lanes), lanes) for kind, lanes in kinds.items()]
+    return [Strip(_counted(kind, rows), rows) for kind, rows in kinds.items()]
 
 
-def _counted(kind: str, lanes: Sequence[Sequence[Bar]]) -> str:
-    counts = ", ".join(str(len(lane)) for lane in lanes)
+def _counted(kind: str, rows: Sequence[Sequence[Bar]]) -> str:
+    counts = ", ".join(str(len(row)) for row in rows)
     return f"{kind} ({counts})"
 
 
-def _told(results: Results, trial: Trial, kind: str, event: Happening) -> str:
+def _event_text(results: Results, trial: Trial, kind: str, event: Event) -> str:
     who = f"{trial.line.treatment}: " if len(results.treatments) > 1 else ""
     return f"{who}{kind}{' ' + event.text if event.text else ''}"

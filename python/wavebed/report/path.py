@@ -1,4 +1,4 @@
-"""The path, drawn as a row of hosts and segments from the specification of a trial; and the map of its scene."""
+"""The path, drawn as a row of hosts and hops from the specification of a trial; and the map of its scene."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING, cast
 
+from wavebed.config.data import table_in, tables_in
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.report.numbers import figure
-from wavebed.result.names import SCENE_FILE
+from wavebed.result.names import INCOMPLETE, SCENE_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wavebed.config.data import Json
     from wavebed.report.source import Results, Trial
@@ -25,28 +26,22 @@ _MOST_PICTURE_BYTES = 16 << 20
 
 
 def path_row(resolved: Table) -> str:
-    """Return hosts and segments as a list that a style sheet makes a row of; empty without them.
-
-    Parameters
-    ----------
-    resolved : mapping
-        The specification of a trial.
-    """
-    network, patterns = _table(resolved, "network"), _table(resolved, "patterns")
-    hosts = [str(host.get("name", "")) for host in _tables(network, "hosts")]
-    legs = _tables(network, "legs")
+    """Return hosts and hops of a trial's specification as a list, shown as a row; empty without them."""
+    network, patterns = table_in(resolved, "network"), table_in(resolved, "patterns")
+    hosts = [str(host.get("name", "")) for host in tables_in(network, "hosts")]
+    legs = tables_in(network, "legs")
     if len(hosts) < 2 or not legs:
         return ""
     parts = []
     for index, name in enumerate(hosts):
         parts.append(f'<li class="host"><b>{escape(name)}</b></li>')
         if index < len(legs):
-            parts += [_hop(hop, patterns) for hop in _tables(legs[index], "hops")]
+            parts += [_hop(hop, patterns) for hop in tables_in(legs[index], "hops")]
     return f'<ol class="path" aria-label="The path, from server to client">{"".join(parts)}</ol>'
 
 
 def _hop(hop: Table, patterns: Table) -> str:
-    down, up = (list(_stages(_tables(hop, side), patterns)) for side in ("down", "up"))
+    down, up = (list(_stages(tables_in(hop, side), patterns)) for side in ("down", "up"))
     kind = str(hop.get("kind", ""))
     each = [("↓", "downlink", down), ("↑", "uplink", up)]
     sides = [("↓↑", "both directions", down)] if down == up else each
@@ -56,19 +51,19 @@ def _hop(hop: Table, patterns: Table) -> str:
     )
     name = str(hop.get("name", ""))
     what = f"{name}" if name == kind else f"{name}, {kind}"
-    return f'<li class="segment {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
+    return f'<li class="hop {"air" if kind == "radio" else "wire"}"><b>{escape(what)}</b>{rows}</li>'
 
 
-def _stages(stages: list[Table], patterns: Table) -> Iterator[str]:
+def _stages(stages: Sequence[Table], patterns: Table) -> Iterator[str]:
     for stage in stages:
         kind = stage.get("stage")
         if kind in ("bottleneck", "radio", "wifi"):
-            yield _rate(_table(stage, "rate"), patterns)
+            yield _rate(table_in(stage, "rate"), patterns)
             if kind != "bottleneck":
                 yield _radio(stage)
-            yield _queue(_table(stage, "queue"))
+            yield _queue(table_in(stage, "queue"))
         elif kind == "delay":
-            delay = _table(stage, "delay")
+            delay = table_in(stage, "delay")
             value = delay.get("delay_ns", delay.get("mean_ns"))
             suffix = "" if delay.get("kind") == "constant" else f" on average, {delay.get('kind')}"
             yield f"delay {_ms(value)}{suffix}"
@@ -79,7 +74,7 @@ def _stages(stages: list[Table], patterns: Table) -> Iterator[str]:
 def _rate(rate: Table, patterns: Table) -> str:
     if "file" in rate:
         file = str(rate["file"])
-        origin = _table(patterns, file)
+        origin = table_in(patterns, file)
         if origin:
             name = str(origin.get("name", "")).rpartition("/")[2]
             return f"rate of the scene {name}" if origin.get("source") == "scene" else f"rate by {name}"
@@ -90,7 +85,7 @@ def _rate(rate: Table, patterns: Table) -> str:
 
 
 def _radio(stage: Table) -> str:
-    slots = _table(stage, "slots")
+    slots = table_in(stage, "slots")
     words = [] if stage.get("stage") == "radio" else ["802.11ad"]
     if isinstance(slots.get("slot_ns"), int):
         words.append(f"slots of {figure(cast('int', slots['slot_ns']) / 1e3)} µs")
@@ -98,14 +93,14 @@ def _radio(stage: Table) -> str:
         words.append(f"frame {slots['frame']}")
     if slots.get("harq"):
         words.append("HARQ")
-    mode = _table(stage, "rlc").get("mode")
+    mode = table_in(stage, "rlc").get("mode")
     if mode:
         words.append(f"RLC {str(mode).upper()}")
     return ", ".join(words) or "radio"
 
 
 def _queue(queue: Table) -> str:
-    limit = _table(queue, "limit")
+    limit = table_in(queue, "limit")
     sizes = [
         f"{figure(value / 1e6) + ' ms' if unit == 'time_ns' else f'{value:,}'.replace(',', chr(0x202F)) + ' ' + unit}"
         for unit, value in limit.items()
@@ -119,13 +114,13 @@ def _ms(value: Json | None) -> str:
 
 
 def scene_map(results: Results) -> str:
-    """Return the map of the scene, which the run drew, as a figure; empty where there is none."""
+    """Return the map of the scene, drawn by the run, as a figure; empty without one."""
     file = results.run.folder / SCENE_FILE
     if not file.is_file():
         return ""
     try:
-        # As a picture: what stands in a file of results must not become a part of the page.
-        drawn = b64encode(read_bytes(file, "the results are not whole", most=_MOST_PICTURE_BYTES)).decode("ascii")
+        # As an image, so that the content of a results file never becomes part of the page.
+        drawn = b64encode(read_bytes(file, INCOMPLETE, most=_MOST_PICTURE_BYTES)).decode("ascii")
     except UserError:
         return ""
     title = next(filter(None, map(_scene_title, results.trials)), "")
@@ -137,16 +132,6 @@ def scene_map(results: Results) -> str:
 
 
 def _scene_title(trial: Trial) -> str:
-    patterns = _table(trial.record.resolved, "patterns")
-    origins = [_table(patterns, name) for name in patterns]
+    patterns = table_in(trial.record.resolved, "patterns")
+    origins = [table_in(patterns, name) for name in patterns]
     return next((str(origin["title"]) for origin in origins if origin.get("title")), "")
-
-
-def _table(value: Table, key: str) -> Table:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _tables(value: Table, key: str) -> list[Table]:
-    found = value.get(key)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""What the report takes from a folder of results: the records, and of each table what is drawn."""
+"""The data of the report from a folder of results: records, and the drawn columns of each table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.report.thin import Points
 from wavebed.result.model import COUNTED
+from wavebed.workload.model import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,21 +23,11 @@ if TYPE_CHECKING:
     from wavebed.result.load import Run
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
 
-__all__ = ["Flow", "Happening", "LinkCourse", "Results", "Trial", "read_results", "whole"]
-
-
-class Happening(NamedTuple):
-    """A row of the events: `end_s` and `value` may be ``None``."""
-
-    time_s: float
-    end_s: float | None
-    name: str
-    text: str
-    value: float | None
+__all__ = ["Flow", "LinkCourse", "Results", "Trial", "read_results", "whole"]
 
 
 class LinkCourse(NamedTuple):
-    """What a link could carry (bit/s, NaN without limit), and its radio's states as (start, end, name)."""
+    """Capacity of a link (bit/s, NaN without limit), and its radio's states as (start, end, name)."""
 
     rate_bps: Points
     states: list[tuple[float, float, str]]
@@ -52,7 +43,7 @@ class Flow(NamedTuple):
 
     @property
     def sent_bytes(self) -> float:
-        """How much was acknowledged."""
+        """Acknowledged bytes."""
         return float(self.acked_bytes.value[-1]) if len(self.acked_bytes) else 0.0
 
 
@@ -66,21 +57,21 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether its figures are part of the statistics."""
+        """Whether it is part of the statistics."""
         return self.line.verdict in COUNTED
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """Its folder."""
         return self.run.path(self.line.folder)
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """Return the workload of this name, if it was part of the trial."""
+        """Return the workload of this name, if the trial had it."""
         return next((workload for workload in self.record.workloads if workload.name == name), None)
 
     @cached_property
     def end_s(self) -> float:
-        """When the last workload, or what was logged of the links, ended."""
+        """End of the last workload or, without spans, of the links' log."""
         ends = [workload.span.end_s for workload in self.record.workloads if workload.span is not None]
         times = self._columns("links", "time_ms")["time_ms"]
         return max([*ends, float(times[-1]) / 1e3 if len(times) and not ends else 0.0, 0.1])
@@ -103,7 +94,7 @@ class Trial:
         return time_ms / 1e3, _floats(self._links["delivered_bytes"][mine])
 
     def queue(self, link: str) -> tuple[Points, Points]:
-        """Return the most and the last bytes that waited in each millisecond in which something happened."""
+        """Return the largest and the last queue, bytes, of each logged millisecond."""
         time_ms, mine = self._of_link(link)
         time_s = time_ms / 1e3
         peak = _floats(self._links["queue_peak_bytes"][mine])
@@ -137,19 +128,19 @@ class Trial:
             found[str(name), str(data["unit"][rows[0]] or "")] = points
         return found
 
-    def events(self, workload: str) -> list[Happening]:
-        """Return what happened to a workload, in order of time."""
+    def events(self, workload: str) -> list[Event]:
+        """Return the events of a workload in order of time."""
         frame = self.run.table("events", trial=self.line.folder)
         frame = frame[frame["workload"] == workload].sort_values("time_s")
         rows = zip(frame["time_s"], frame["end_s"], frame["name"], frame["text"], frame["value"], strict=True)
         return [
-            Happening(float(time_s), _maybe(end_s), str(name), str(text or ""), _maybe(value))
+            Event(str(name), float(time_s), _maybe(end_s), str(text or ""), _maybe(value))
             for time_s, end_s, name, text, value in rows
         ]
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether all its tables can be read. They are let go of again: a run may have thousands of trials."""
+        """Whether all its tables can be read. They are not kept in memory: a run may have thousands of trials."""
         try:
             _ = (self.end_s, self.courses, self.flows, self.samples(""), self.events(""), self.queue(""))
         except UserError:
@@ -178,14 +169,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Results:
-    """A run, with those of its trials that can be read.
+    """A run with its readable trials.
 
     Parameters
     ----------
     trials : list of Trial
-        In the order in which they ran.
+        In order.
     unreadable : list of (TrialLine, str)
-        Those that cannot be read, and why.
+        The others, each with the error.
     """
 
     run: Run
@@ -194,7 +185,7 @@ class Results:
 
     @cached_property
     def treatments(self) -> list[str]:
-        """Their names, as the scenario has them."""
+        """Names of the treatments in the order of the scenario."""
         named = [str(treatment["name"]) for treatment in self.run.record.treatments]
         return list(dict.fromkeys([*named, *(line.treatment for line in self.run.record.trials)]))
 
@@ -211,17 +202,17 @@ class Results:
 
     @property
     def counted(self) -> list[Trial]:
-        """The trials whose figures count."""
+        """The trials that are part of the statistics."""
         return [trial for trial in self.trials if trial.counts]
 
 
 def read_results(folder: Path) -> Results:
-    """Read a folder of results; of its tables only when they are asked for.
+    """Read a folder of results; tables on their first use.
 
     Raises
     ------
     UserError
-        If it holds no run.
+        If it has no run.
     """
     from wavebed.result.load import load_run
 
@@ -236,7 +227,7 @@ def read_results(folder: Path) -> Results:
 
 
 def whole(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials whose tables can be read."""
+    """Return the trials with readable tables."""
     return [trial for trial in trials if trial.is_whole]
 
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["PATH", "Row", "difference", "difference_cell", "interval_cell", "metric_rows", "results_section"]
 
 PATH = "path"
-"""The workload of the metrics of the transport."""
+"""The workload name of the transport metrics."""
 FIRST_ROWS = 8
-"""So many metrics of a workload are shown; further ones unfold."""
-_WAYS = {"higher": "↑", "lower": "↓", "neither": ""}
+"""Metrics of a workload that are always shown; the others are folded."""
+_ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 _DOTS_WIDE = 150
-_LANE = 11
+_DOTS_ROW = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Row:
     metric : Metric
         Its name, unit and definition; its value is that of one trial.
     values : dict
-        By treatment: block and value of each counted trial in which it was measured.
+        By treatment: block and value of each counted trial with a value.
     absent : dict
-        By treatment: in how many counted trials it was not measured.
+        By treatment: number of counted trials without a value.
     """
 
     metric: Metric
@@ -50,7 +50,7 @@ class Row:
 
 
 def metric_rows(results: Results) -> dict[str, list[Row]]:
-    """Return the rows of each workload, the path's under `PATH`, in the order in which they were reported."""
+    """Return the rows of each workload, and of the path under `PATH`, in the order of the trials' records."""
     rows: dict[str, dict[str, Row]] = {}
     for trial in results.counted:
         groups: list[tuple[str, Sequence[Metric]]] = [
@@ -79,7 +79,7 @@ def results_section(results: Results) -> str:
     """Return the section with a table for each workload."""
     groups = metric_rows(results)
     if not groups:
-        return '<section id="results"><h2>Results</h2><p>No trial counts, so there are no results.</p></section>'
+        return '<section id="results"><h2>Results</h2><p>There are no results: no trial counts.</p></section>'
     notes: dict[str, int] = {}
     kinds = dict(results.workloads)
     tables = []
@@ -106,13 +106,13 @@ def results_section(results: Results) -> str:
 def _how_to_read(results: Results) -> str:
     verdicts = [trial.line.treatment for trial in results.counted]
     most = max((verdicts.count(treatment) for treatment in results.treatments), default=0)
-    text = "Median over the counted trials; below it the 95 % interval from the order of the values (Thompson 1936)."
+    text = "Median of the counted trials, with its 95 % interval from order statistics (Thompson 1936) below."
     if most and median_interval([0.0] * most).low is None:
-        text += " Fewer than 6 trials give no such interval; a dash stands for it."
+        text += " With fewer than 6 trials there is no interval (–)."
     if len(results.treatments) > 1:
         text += (
-            f" The difference to {results.treatments[0]} is paired by seed, since both met the same channel: Hodges and"
-            " Lehmann's estimate with Wilcoxon's interval, bold where that leaves out 0."
+            f" Differences to {results.treatments[0]} are paired by seed (same channel): Hodges and Lehmann's estimate"
+            " with Wilcoxon's interval, bold if that excludes 0."
         )
     return f'<p class="soft">{escape(text)} ↑ higher is better, ↓ lower is better. A dot is a trial.</p>'
 
@@ -136,7 +136,7 @@ def _table(results: Results, rows: Sequence[Row], notes: dict[str, int], caption
 
 
 def _columns(treatments: int) -> str:
-    """Return columns of one width in all tables, so that their figures stand below each other."""
+    """Return columns with the same widths in all tables."""
     widths = [22.0, 7.5, *[13.0, 4.0] * treatments, *[13.0] * (treatments - 1), 17.0]
     return (
         "<colgroup>"
@@ -151,8 +151,8 @@ def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
     if metric.definition:
         number = notes.setdefault(metric.definition, len(notes) + 1)
         note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
-    way = _WAYS.get(metric.better, "")
-    better = f' <span class="way" title="{metric.better} is better">{way}</span>' if way else ""
+    arrow = _ARROWS.get(metric.better, "")
+    better = f' <span class="arrow" title="{metric.better} is better">{arrow}</span>' if arrow else ""
     cells = [
         f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>',
         f'<td class="unit">{escape(metric.unit)}</td>',
@@ -182,23 +182,23 @@ def _bounds(interval: Interval, write: object) -> str:
 
 
 def difference_cell(interval: Interval | None) -> str:
-    """Return a cell with a difference, bold where its interval leaves out 0."""
+    """Return a cell with a difference, bold if its interval excludes 0."""
     if interval is None:
-        return f'<td title="no seed was measured under both">{MISSING}</td>'
+        return f'<td title="no seed has a value of both treatments">{MISSING}</td>'
     clear = interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
     text = signed(interval.estimate)
     return f"<td>{f'<b>{text}</b>' if clear else text}{_bounds(interval, signed)}</td>"
 
 
 def _dots(results: Results, row: Row) -> str:
-    """Draw every value as a dot, a lane for each treatment, on one scale; the ends of the scale are written."""
+    """Draw every value as a dot on one scale, a row for each treatment, with the ends of the scale as text."""
     values = [value for pairs in row.values.values() for _, value in pairs]
     low, high = min(values), max(values)
     width = high - low or 1.0
-    high_px = _LANE * len(results.treatments)
+    high_px = _DOTS_ROW * len(results.treatments)
     dots = []
-    for lane, treatment in enumerate(results.treatments):
-        y = _LANE * (lane + 0.5)
+    for place, treatment in enumerate(results.treatments):
+        y = _DOTS_ROW * (place + 0.5)
         dots += [
             f'<circle class="dot {results.style(treatment)}" cx="{5 + (value - low) / width * (_DOTS_WIDE - 10):.1f}"'
             f' cy="{y:g}" r="3"/>'

@@ -1,4 +1,4 @@
-"""The results of a run as text for a terminal, and as one JSON object."""
+"""The results of a run as text for a terminal, and as a JSON object."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["interval_text", "summary_json", "summary_text"]
 
 
 def summary_text(run_dir: Path) -> str:
-    """Return a table: a row for every metric that was measured, a column for every treatment; then the verdicts.
+    """Return a table with a row for every measured metric and a column for every treatment, then the verdicts.
 
-    A cell is the median over the trials that count; with six or more, its 95 % interval is in brackets.
+    A cell is the median of the counted trials; with six or more, its 95 % interval is in brackets.
 
     Raises
     ------
     UserError
-        If the folder holds no results.
+        If the folder has no results.
     """
     results = read_results(run_dir)
     lines: list[tuple[str, ...]] = [("", *results.treatments)]
@@ -48,7 +48,7 @@ def _named(row: Row) -> str:
 
 
 def interval_text(interval: Interval, write: Callable[[float | None], str] = figure) -> str:
-    """Return an estimate, and in brackets its interval where it has one."""
+    """Return an estimate, and its interval, if any, in brackets."""
     if interval.low is None or interval.high is None:
         return write(interval.estimate)
     return f"{write(interval.estimate)} [{write(interval.low)}, {write(interval.high)}]"
@@ -66,12 +66,12 @@ def _verdicts(trials: Sequence[TrialLine]) -> list[str]:
 
 
 def summary_json(run_dir: Path) -> dict[str, Json]:
-    """Return the results as one object: medians with intervals by workload, metric and treatment.
+    """Return the medians with intervals by workload, metric and treatment.
 
     Raises
     ------
     UserError
-        If the folder holds no results.
+        If the folder has no results.
     """
     results = read_results(run_dir)
     metrics: list[Json] = []

@@ -1,4 +1,4 @@
-"""Fewer points that tell the same: extremes stay, and gaps stay gaps."""
+"""Reduce points for drawing; keep extremes and gaps."""
 
 from __future__ import annotations
 
@@ -28,15 +28,12 @@ class Points:
         return Points(self.time_s[keep], self.value[keep])
 
     def __len__(self) -> int:
-        """How many there are, gaps counted."""
+        """Return the number of points, gaps included."""
         return len(self.time_s)
 
 
 def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
-    """Keep the lowest and the highest of each of `bins` equal stretches of time, in their order, and one gap of each.
-
-    Few points stay as they are.
-    """
+    """Keep the lowest, the highest and one gap of each of `bins` equal intervals; few points are unchanged."""
     if len(points) <= 2 * bins:
         return points
     place = _places(points.time_s, start_s, end_s, bins)
@@ -51,7 +48,7 @@ def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
 
 
 def held(points: Points, moments_s: Floats) -> Floats:
-    """Return the value that holds at each moment, where a value holds until the next; NaN before the first."""
+    """Return the last value at or before each moment; NaN before the first."""
     place = np.searchsorted(points.time_s, moments_s, side="right") - 1
     out = np.full(len(moments_s), np.nan)
     out[place >= 0] = points.value[place[place >= 0]]
@@ -59,7 +56,7 @@ def held(points: Points, moments_s: Floats) -> Floats:
 
 
 def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> Points:
-    """Return the amount per second in steps of time from 0 to `end_s`; nothing in a step is 0."""
+    """Return the amount per second in steps from 0 to `end_s`; 0 in an empty step."""
     count = max(1, round(end_s / step_s))
     place = np.clip(np.floor(time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
     total = np.bincount(place, amount, minlength=count) if len(place) else np.zeros(count)
@@ -77,5 +74,5 @@ def _places(time_s: Floats, start_s: float, end_s: float, bins: int) -> NDArray[
 
 
 def _firsts(place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which are the first of their place, in ascending places."""
+    """Return which are the first of their place, in ascending places."""
     return np.asarray(np.diff(place, prepend=-1) != 0)

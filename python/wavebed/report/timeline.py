@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["bottleneck", "is_round_trip", "line_styles", "radio_strip", "shades_of", "timeline", "window"]
 
 MOST_FLOWS = 4
-"""TCP connections of a trial whose RTT and cwnd are drawn: those that carried most."""
+"""Number of TCP connections of a trial, largest first, whose RTT and cwnd are drawn."""
 STEPS = 400
 LEAST_STEP_S = 0.01
-SMALL_SHARE = 0.04
-"""An uplink that carries less than this share of the downlink (acknowledgements) has no panel."""
-CLEAR = "los"
+SMALL_FRACTION = 0.04
+"""An uplink with less than this fraction of the downlink's bytes (acknowledgements) has no panel."""
 MOST_STATES = 4000
 
 
 def bottleneck(trials: Sequence[Trial], direction: str) -> str | None:
-    """Return the link of a direction that could carry least on the whole, or the last where none has a limit."""
+    """Return the link of a direction with the least mean capacity, or the last one if none has a limit."""
     rates: dict[str, float] = {}
     for trial in trials:
         for link, course in trial.courses.items():
@@ -53,12 +52,12 @@ def _links(trial: Trial) -> list[Mapping[str, Json]]:
 
 
 def window(trials: Sequence[Trial]) -> float:
-    """Return where the time axis ends."""
+    """Return the end of the time axis."""
     return max(trial.end_s for trial in trials)
 
 
 def shades_of(trials: Sequence[Trial]) -> list[Bar]:
-    """Return the states of the radio that the trials of a view met; the downlink's where both have them."""
+    """Return the radio's states in the trials of a view: the downlink's if both links have them."""
     courses = trials[0].courses
     links = sorted((link for link, course in courses.items() if course.states), key=lambda link: ".up" in link)
     if not links:
@@ -69,19 +68,19 @@ def shades_of(trials: Sequence[Trial]) -> list[Bar]:
 
 
 def radio_strip(shades: Sequence[Bar]) -> list[Strip]:
-    """Return the row that names the radio's states; none without states."""
+    """Return the row with the radio's states, if any."""
     return [Strip("radio", [shades], inside=True)] if shades else []
 
 
 def line_styles(results: Results, index: int, treatment: str, kind: int) -> str:
-    """Return the style of a line: colours for treatments and dashes for kinds, or colours for kinds where there is one.
+    """Return the style of a line: a colour for the treatment, a dash for the kind; colours only with one treatment.
 
     Parameters
     ----------
     index : int
-        Which line of its kind.
+        Place among the lines of its kind.
     kind : int
-        Which kind of line in its panel, from 0.
+        Kind of line in its panel, from 0.
     """
     if len(results.treatments) > 1:
         return f"{results.style(treatment)} d{kind}"
@@ -111,7 +110,7 @@ def timeline(results: Results, view: View) -> Figure:
 def _workloads(results: Results, view: View) -> list[Strip]:
     strips = []
     for name, _ in results.workloads:
-        lanes = []
+        rows = []
         for trial in view.trials:
             record = trial.workload(name)
             if record is not None and record.span is not None:
@@ -119,17 +118,17 @@ def _workloads(results: Results, view: View) -> list[Strip]:
                 text = f"{name}, {trial.line.treatment}"
                 if record.outcome.status != "ok":
                     text += f", {record.outcome.status}: {record.outcome.reason}"
-                lanes.append([Bar(record.span.start_s, record.span.end_s, style, text)])
-        if lanes:
-            strips.append(Strip(name, lanes))
+                rows.append([Bar(record.span.start_s, record.span.end_s, style, text)])
+        if rows:
+            strips.append(Strip(name, rows))
     return strips
 
 
 def _matters(view: View, up: str, down: str | None) -> bool:
-    """Whether an uplink carried more than acknowledgements."""
+    """Return whether an uplink carried more than acknowledgements."""
     for trial in view.trials:
         below = float(np.nansum(trial.carried(down)[1])) if down is not None else 0.0
-        if float(np.nansum(trial.carried(up)[1])) > SMALL_SHARE * below:
+        if float(np.nansum(trial.carried(up)[1])) > SMALL_FRACTION * below:
             return True
     return False
 
@@ -160,7 +159,7 @@ def _queue(results: Results, view: View, link: str, step_s: float, end_s: float)
 
 
 def _largest(peak: Points, last: Points, step_s: float, end_s: float) -> Floats:
-    """Return the largest queue of each step; where nothing happened, what waited before still waits."""
+    """Return the largest queue of each step; an empty step has the queue before it."""
     count = max(1, round(end_s / step_s))
     before = held(Points(last.time_s, last.value), middles(0.0, step_s, count) - step_s / 2 - 1e-9)
     largest = np.nan_to_num(before)
@@ -191,7 +190,7 @@ def _rtt(results: Results, view: View) -> Panel:
 
 
 def is_round_trip(series: str, unit: str) -> bool:
-    """Say whether a workload's series is a round-trip time."""
+    """Return whether a workload's series is a round-trip time."""
     return "rtt" in series.lower().split() and unit == "ms"
 
 

@@ -1,4 +1,4 @@
-"""Which trials count, why others do not, and what was checked; and all that is needed to run it again."""
+"""Verdicts with their reasons, checks, and the facts to repeat a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
+from wavebed.result.names import INCOMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,19 +23,18 @@ __all__ = ["repeat_section", "verdict_counts", "verdict_section"]
 VERDICTS = ("valid", "suspect", "invalid", "failed")
 MEANING = {
     "valid": "counted",
-    "suspect": "counted, with a mark",
-    "invalid": "not counted: the engine or the machine, not the path, made the figures",
-    "failed": "not counted: a workload did not work",
+    "suspect": "counted, marked",
+    "invalid": "not counted: the engine or the machine, not the path, determined the results",
+    "failed": "not counted: a workload failed",
 }
 _SEEDS = (
-    "A seed repeats every random process of the emulated path, so the channel is the same again. Kernel timing is"
-    " not reproducible."
+    "A seed reproduces every random process of the emulated path and so the channel. Kernel timing is not reproducible."
 )
 _MARKS = {"valid": "✓", "suspect": "?", "invalid": "✗", "failed": "✗"}
 
 
 def verdict_counts(results: Results) -> str:
-    """Return a table: how many trials of each treatment have which verdict."""
+    """Return a table with the number of trials of each treatment and verdict."""
     head = "".join(f'<th scope=col title="{MEANING[verdict]}">{verdict}</th>' for verdict in VERDICTS)
     rows = []
     for treatment in results.treatments:
@@ -53,7 +53,7 @@ def _count(verdict: str, count: int) -> str:
 
 
 def verdict_section(results: Results) -> str:
-    """Return the section: a line for each trial with its reasons, and the checks with their evidence."""
+    """Return the section with the verdict and reasons of each trial, and the checks with their evidence."""
     excluded = [line for line in results.run.record.trials if line.verdict in VERDICTS[2:]]
     lead = (
         f"{len(excluded)} of {len(results.run.record.trials)} trials are excluded from all medians, intervals and"
@@ -62,12 +62,12 @@ def verdict_section(results: Results) -> str:
         else "No trial is excluded."
     )
     by_folder = {trial.line.folder: trial for trial in results.trials}
-    whys = {line.folder: why for line, why in results.unreadable}
+    errors = {line.folder: error for line, error in results.unreadable}
     rows = "".join(
-        _row(line, by_folder.get(line.folder), whys.get(line.folder, "")) for line in results.run.record.trials
+        _row(line, by_folder.get(line.folder), errors.get(line.folder, "")) for line in results.run.record.trials
     )
     return (
-        f'<section id="verdicts"><h2>Verdicts, and what was excluded</h2><p>{escape(lead)}</p>'
+        f'<section id="verdicts"><h2>Verdicts and exclusions</h2><p>{escape(lead)}</p>'
         '<div class="scroll"><table class="trials"><thead><tr><th scope=col>trial</th><th scope=col>treatment</th>'
         "<th scope=col>seed</th><th scope=col>verdict</th><th scope=col>reasons</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{_checks(results)}</section>"
@@ -82,8 +82,8 @@ def _per_treatment(results: Results) -> str:
     return ", ".join(told)
 
 
-def _row(line: TrialLine, trial: Trial | None, why: str) -> str:
-    reasons = [*line.reasons, *([why] if why else [])]
+def _row(line: TrialLine, trial: Trial | None, error: str) -> str:
+    reasons = [*line.reasons, *([error] if error else [])]
     if trial is not None:
         for workload in trial.record.workloads:
             reasons += [f"{workload.name}: {doubt}" for doubt in workload.outcome.doubts]
@@ -98,7 +98,7 @@ def _row(line: TrialLine, trial: Trial | None, why: str) -> str:
 
 
 def _checks(results: Results) -> str:
-    """Return each check once, with how often it held and the evidence of each trial."""
+    """Return each check once, with its number of passes and the evidence of each trial."""
     names = dict.fromkeys(check.name for trial in results.trials for check in trial.record.checks)
     if not names:
         return ""
@@ -113,20 +113,20 @@ def _checks(results: Results) -> str:
         )
         state = "holds" if held == len(found) else "fails"
         rows.append(
-            f'<details class="check {state}"><summary>{escape(name)}: held in {held} of {len(found)} trials;'
-            f" otherwise a trial is {escape(found[0][1].severity)}</summary><ul>{lines}</ul></details>"
+            f'<details class="check {state}"><summary>{escape(name)}: passed in {held} of {len(found)} trials;'
+            f" a failure makes a trial {escape(found[0][1].severity)}</summary><ul>{lines}</ul></details>"
         )
-    return f"<h3>What was checked</h3>{''.join(rows)}"
+    return f"<h3>Checks</h3>{''.join(rows)}"
 
 
 def repeat_section(results: Results) -> str:
-    """Return the section: command line, seeds, versions, machine, scenario, and the path as resolved."""
+    """Return the section with command line, seeds, versions, machine, scenario and resolved path."""
     record = results.run.record
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(line.seed for line in record.trials))
     facts = [
         ("seeds", seeds or "none yet"),
         ("started", record.started),
-        ("ended", record.ended or "not: it was interrupted, or still runs"),
+        ("ended", record.ended or "no: interrupted or still running"),
         ("changed by --set", ", ".join(f"{key} = {json.dumps(value)}" for key, value in record.overrides.items())),
     ]
     facts += [(name, version) for name, version in record.versions.items()]
@@ -138,12 +138,12 @@ def repeat_section(results: Results) -> str:
     )
     try:
         file = results.run.folder / "scenario.toml"
-        scenario = read_text(file, "the results are not whole", most=MAX_TEXT_BYTES, errors="replace")
+        scenario = read_text(file, INCOMPLETE, most=MAX_TEXT_BYTES, errors="replace")
     except UserError:
         scenario = ""
     command = shlex.join(record.command_line)
     parts = [
-        '<section id="repeat"><h2>How to repeat it</h2>',
+        '<section id="repeat"><h2>How to repeat the run</h2>',
         f"<pre>{escape(command)}</pre>" if command else "",
         f'<p class="soft">{_SEEDS}</p>',
         f'<div class="scroll"><table class="facts"><tbody>{lines}</tbody></table></div>',

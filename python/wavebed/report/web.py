@@ -1,4 +1,4 @@
-"""The panel of a web page: how it appeared (filmstrip), and what was asked when (waterfall)."""
+"""The panel of a web page: its filmstrip, and the waterfall of its requests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.config.data import number_in, tables_in
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.report.numbers import MISSING, figure
+from wavebed.result.names import INCOMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,15 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKS", "PHASES", "web_panel"]
 
-PHASES = {
-    "blocked": "blocked",
-    "dns": "DNS",
-    "connect": "connect",
-    "tls": "TLS",
-    "wait": "wait",
-    "receive": "receive",
-}
-"""Phases of a request: their class in the style sheet, and what they are called."""
+PHASES = {"blocked": "blocked", "dns": "DNS", "connect": "connect", "tls": "TLS", "wait": "wait", "receive": "receive"}
+"""Phases of a request: class in the style sheet, and label."""
 MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
 MOST_ROWS = 120
 MOST_PICTURE_BYTES = 20_000
@@ -46,8 +41,8 @@ def web_panel(results: Results, view: View, name: str) -> str:
         if record is None:
             continue
         details = record.outcome.details
-        body = _film(trial, name, _tables(details, "film"))
-        body += _waterfall(_tables(details, "requests"), _moments(record))
+        body = _film(trial, name, tables_in(details, "film"))
+        body += _waterfall(tables_in(details, "requests"), _moments(record))
         if body and len(results.treatments) > 1:
             key = f'<span class="key {results.style(trial.line.treatment)}"></span>'
             title = f"{key}{escape(trial.line.treatment)}: filmstrip and requests"
@@ -63,22 +58,22 @@ def _film(trial: Trial, name: str, frames: Sequence[Table]) -> str:
         return ""
     shown = []
     for frame in frames:
-        after = f"{figure(_number(frame, 'time_ms'))} ms"
+        after = f"{figure(number_in(frame, 'time_ms'))} ms"
         picture = _picture(folder, frame.get("file"))
         image = f'<img src="{picture}" alt="The page after {after}">' if picture else '<div class="blank">blank</div>'
-        shown.append(f"<li>{image}{after}<br>{figure(_number(frame, 'percent'))} %</li>")
+        shown.append(f"<li>{image}{after}<br>{figure(number_in(frame, 'percent'))} %</li>")
     return (
-        f'<ol class="film" tabindex="0" aria-label="How the page appeared">{"".join(shown)}</ol>'
+        f'<ol class="film" tabindex="0" aria-label="Filmstrip of the page">{"".join(shown)}</ol>'
         '<p class="soft">Time since the start of the navigation, and visual progress.</p>'
     )
 
 
 def _picture(folder: Path, name: Json) -> str:
-    """Return a picture as a data address; empty without one, or if it is no small JPEG."""
+    """Return a picture as a data URL; empty without one, or if it is not a small JPEG."""
     if not isinstance(name, str) or Path(name).name != name:
         return ""
     try:
-        data = read_bytes(folder / name, "the results are not whole", most=MOST_PICTURE_BYTES)
+        data = read_bytes(folder / name, INCOMPLETE, most=MOST_PICTURE_BYTES)
     except UserError:
         return ""
     if not data.startswith(_JPEG):
@@ -109,7 +104,7 @@ def _waterfall(requests: Sequence[Table], moments: Mapping[str, float]) -> str:
 def _request(
     request: Table, phases: Sequence[tuple[str, float, float]], end_ms: float, moments: Mapping[str, float]
 ) -> str:
-    size = _number(request, "bytes")
+    size = number_in(request, "bytes")
     bars = "".join(
         f'<i class="phase p-{style}" style="left:{100 * at / end_ms:.2f}%;width:{100 * (to - at) / end_ms:.2f}%"></i>'
         for style, at, to in phases
@@ -117,10 +112,8 @@ def _request(
     bars += "".join(f'<i class="mark" style="left:{100 * ms / end_ms:.2f}%"></i>' for ms in moments.values())
     told = ", ".join(f"{PHASES[style]} {figure(to - at)} ms" for style, at, to in phases)
     address = f"{request.get('origin', '')}{request.get('path', '')}"
-    status = request.get("status")
-    tip = (
-        f"{address}: {request.get('kind', '')}, status {status}, from {figure(_number(request, 'asked_ms'))} ms: {told}"
-    )
+    status, asked_ms = request.get("status"), number_in(request, "asked_ms")
+    tip = f"{address}: {request.get('kind', '')}, status {status}, from {figure(asked_ms)} ms: {told}"
     failed = ' class="fails"' if request.get("failed") else ""
     return (
         f'<tr{failed} title="{escape(tip)}"><th scope=row class="url">{escape(address)}</th>'
@@ -131,8 +124,8 @@ def _request(
 
 
 def _phases(request: Table) -> list[tuple[str, float, float]]:
-    """Return what a request did from when until when (ms); what lies between is called blocked."""
-    asked, sent, answered, end = (_number(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
+    """Return the phases of a request with start and end (ms); gaps are called blocked."""
+    asked, sent, answered, end = (number_in(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
     if asked is None:
         return []
     spans = []
@@ -158,7 +151,7 @@ def _phases(request: Table) -> list[tuple[str, float, float]]:
 
 
 def _moments(workload: WorkloadRecord) -> dict[str, float]:
-    """Return the marks of the page, in their order."""
+    """Return the marks of the page in order of time."""
     values = {metric.name: metric.value for metric in workload.outcome.metrics}
     found = {short: value for name, short in MARKS.items() if (value := values.get(name)) is not None}
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -170,13 +163,3 @@ def _pair(table: Table, key: str) -> tuple[float, float] | None:
         return None
     first, last = value
     return (float(first), float(last)) if isinstance(first, int | float) and isinstance(last, int | float) else None
-
-
-def _number(table: Table, key: str) -> float | None:
-    value = table.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _tables(table: Table, key: str) -> list[Table]:
-    found = table.get(key)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

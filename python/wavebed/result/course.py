@@ -25,31 +25,31 @@ Floats: TypeAlias = "NDArray[np.float64]"
 
 @dataclass(frozen=True, eq=False)
 class LinkCourse:
-    """A link by the millisecond, from time zero until the load ends.
+    """A link in each millisecond, from time zero to the end of the load.
 
     Parameters
     ----------
     link : str
-        ``SEGMENT.down`` or ``SEGMENT.up``.
+        ``HOP.down`` or ``HOP.up``.
     load : bool array
-        Whether the millisecond is within the span of a workload that puts load on the path.
+        Whether a workload puts load on the path.
     first_ms : int
-        The first of them.
+        The first millisecond with load.
     delivered_bits : float array
-        IP bits that left the link in each millisecond.
+        IP bits that left the link.
     queue_bytes : float array
-        What waited at its end.
+        Queue at the end of the millisecond.
     sojourn_ms : float array
-        Mean time in the queue of what left it; NaN where nothing did.
+        Mean time in the queue of the packets that left it; NaN if none did.
     left_bytes : float array
-        What left the queue, from the packet counters.
+        Bytes that left the queue, from the packet counters.
     capacity_bits : float array or None
-        IP bits that the link could have carried before the start of each millisecond, one more entry than there are
-        milliseconds; ``None`` if at some time under load it had no limit.
+        Cumulative capacity in IP bits before the start of each millisecond, with one more entry than there are
+        milliseconds; ``None`` if the link had no limit at some time under load.
     change_ms : int array
-        Where the state of its radio changes, or its rate by more than two.
-    failed_share : float
-        Share of its radio's blocks that failed under load; 0 without a radio.
+        Changes of the radio's state, and of the rate by a factor of more than two.
+    failed_fraction : float
+        Fraction of the radio's blocks that failed under load; 0 without a radio.
     """
 
     link: str
@@ -61,15 +61,15 @@ class LinkCourse:
     left_bytes: Floats
     capacity_bits: Floats | None
     change_ms: NDArray[np.int64]
-    failed_share: float
+    failed_fraction: float
 
     def possible_bits(self) -> float | None:
-        """Return what the link could have carried under load."""
+        """Return the capacity under load in bits."""
         return None if self.capacity_bits is None else float(np.diff(self.capacity_bits)[self.load].sum())
 
 
 def load_spans(spans: Schedule) -> list[tuple[int, int]]:
-    """Return start and end, in milliseconds, of the times with load, in order; those that touch are one."""
+    """Return start and end of the times with load, milliseconds, in order; adjacent times are joined."""
     found: list[tuple[int, int]] = []
     for span in sorted((span for span in spans.values() if span.is_load), key=lambda span: span.start_s):
         start, end = max(0, int(span.start_s * 1000)), int(np.ceil(span.end_s * 1000))
@@ -83,9 +83,9 @@ def load_spans(spans: Schedule) -> list[tuple[int, int]]:
 
 
 def bottlenecks(tables: Tables, spans: Schedule) -> dict[str, LinkCourse]:
-    """Return for each direction (``down``, ``up``) the link that could carry least under load.
+    """Return the link with the least capacity under load for each direction (``down``, ``up``).
 
-    Directions without a link that has a rate are left out, and all are if there is no load.
+    A direction without a rate is left out; without load all are.
     """
     loaded = load_spans(spans)
     if not loaded:
@@ -131,12 +131,12 @@ def _course(tables: Tables, link: str, loaded: list[tuple[int, int]]) -> LinkCou
         left_bytes=np.maximum(left, 0.0),
         capacity_bits=capacity,
         change_ms=changes,
-        failed_share=float(failed / blocks) if blocks else 0.0,
+        failed_fraction=float(failed / blocks) if blocks else 0.0,
     )
 
 
 def _capacity(tables: Tables, link: str, load: NDArray[np.bool_]) -> tuple[Floats | None, NDArray[np.int64]]:
-    """Return the bits that the link could carry before each millisecond, and where its course changes."""
+    """Return the cumulative capacity in bits before each millisecond, and the milliseconds of changes."""
     rows = _of_link(tables["capacity"], link)
     time_ms = rows["time_s"].to_numpy() * 1000
     rates = rows["rate_bps"].to_pylist()
@@ -161,7 +161,7 @@ def _capacity(tables: Tables, link: str, load: NDArray[np.bool_]) -> tuple[Float
 
 
 def _jumps(before: int | None, after: int | None) -> bool:
-    """Return whether the rate changed by more than two."""
+    """Return whether the rate changed by a factor of more than two."""
     if before is None or after is None:
         return before is not after
     return max(before, after) > 2 * min(before, after)
@@ -181,7 +181,7 @@ def _on_grid(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
 
 
 def held(values: Floats, at: NDArray[np.int64], length: int) -> Floats:
-    """Return the level in each millisecond: that of the last row, 0 before the first."""
+    """Return the value of the last row at each millisecond, 0 before the first row."""
     last = np.zeros(length, np.int64)
     last[at] = np.arange(1, len(at) + 1)
     return np.concatenate(([0.0], values))[np.maximum.accumulate(last)]

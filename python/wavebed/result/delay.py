@@ -1,4 +1,4 @@
-"""How long data waited, beside what nobody could have avoided. Formulas: docs/models/transport-metrics.md."""
+"""Queueing delay, signal delay and the least possible delay. Formulas: docs/models/transport-metrics.md."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
 __all__ = ["omniscient_delay_ms", "queueing_delay_ms", "signal_delay_ms", "weighted_percentile"]
 
 PACKET_BITS = 1500 * 8
-"""Size of the packet that the omniscient sender has ready, as in Sprout."""
+"""Packet size of the omniscient sender, as in Sprout."""
 
 
 def queueing_delay_ms(course: LinkCourse, percentile: float) -> float | None:
-    """Return the time in the queue that this share of the bytes that left it under load did not exceed."""
+    """Return a percentile of the time in the queue, over the bytes that left it under load."""
     there = course.load & ~np.isnan(course.sojourn_ms)
     return weighted_percentile(course.sojourn_ms[there], course.left_bytes[there], percentile)
 
 
 def omniscient_delay_ms(course: LinkCourse) -> Floats | None:
-    """Return for each millisecond how long ago the link could last have finished a packet; ``None`` without a rate."""
+    """Return the time since the link could last finish a packet, by millisecond; ``None`` without a rate."""
     if course.capacity_bits is None:
         return None
     packets = np.floor(course.capacity_bits / PACKET_BITS + 1e-9)
     at = np.arange(len(course.load))
     served = np.where(np.diff(packets) > 0, at, -1)
-    # The grid begins with time: nothing is known of what was before.
+    # The grid begins at time zero; earlier service is unknown.
     last = np.maximum(np.maximum.accumulate(served), 0)
     return (at - last).astype(np.float64)
 
 
 def signal_delay_ms(course: LinkCourse) -> Floats | None:
-    """Return for each millisecond the age of the newest data that has passed the queue, while newer data waits in it.
+    """Return the age of the newest data past the queue, by millisecond, while newer data waits in the queue.
 
-    Nobody does better than the omniscient sender: its delay is the least; and the delay where nothing waits.
+    The delay of the omniscient sender is the lower bound, and the value while the queue is empty.
     """
     least = omniscient_delay_ms(course)
     if least is None:
@@ -49,7 +49,7 @@ def signal_delay_ms(course: LinkCourse) -> Floats | None:
 
 
 def weighted_percentile(values: Floats, weights: Floats, percentile: float) -> float | None:
-    """Return the least value that at least this share of the weight does not exceed; ``None`` of nothing."""
+    """Return the weighted percentile (nearest rank); ``None`` without weight."""
     total = weights.sum()
     if not total > 0:
         return None

@@ -1,4 +1,4 @@
-"""A trial as a data file of flent (format version 4), under the name of the flent test whose plots fit it."""
+"""Export a trial as a data file of flent (format version 4), named after the flent test with suitable plots."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SUFFIX = ".flent.gz"
 STEP_S = 0.2
 """Flent's usual step."""
 LEAST_BYTES = 100_000
-"""Flows that sent less (requests, control connections) are no series."""
+"""Smaller flows (requests, control connections) are left out."""
 _PINGS = {"rtt": "ICMP", "udp rtt": "UDP"}
 
 
 @dataclass(frozen=True)
 class _Series:
-    """A series of flent: its name and unit, times (s) and values, and whether a step sums or averages them."""
+    """A series of flent: its name and unit, times (s) and values."""
 
     name: str
     unit: str
@@ -48,7 +48,7 @@ class _Series:
     value: Sequence[float]
 
     def on_grid(self, steps: int) -> list[float | None]:
-        """Return the mean in each step; ``None`` where there is no value."""
+        """Return the mean of each step; ``None`` without a value."""
         at = np.asarray(self.time_s) // STEP_S
         value = np.asarray(self.value, dtype=np.float64)
         keep = (at >= 0) & (at < steps) & np.isfinite(value)
@@ -59,7 +59,7 @@ class _Series:
 
 
 def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
-    """Write one trial so that ``flent FILE`` opens it.
+    """Write one trial as a file for ``flent FILE``.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
     Raises
     ------
     UserError
-        If it is not clear which trial is meant, or the trial has neither flows nor pings.
+        If the trial is ambiguous, or has neither flows nor pings.
     """
     if not file.name.endswith(SUFFIX):
-        raise UserError(f"{file}: flent opens files whose name ends with {SUFFIX}")
+        raise UserError(f"{file}: flent opens only files with the ending {SUFFIX}: write one")
     if (source / TRIAL_FILE).is_file():
         source, trial = source.resolve().parent.parent, source.resolve().name
     run = load_run(source)
@@ -94,7 +94,7 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
     downs, ups = _throughputs(run, trial)
     pings = _pings(run, record)
     if not (downs or ups or pings):
-        raise UserError(f"{source}: trial {trial} has neither TCP flows nor pings: there is nothing flent could plot")
+        raise UserError(f"{source}: trial {trial} has neither TCP flows nor pings: flent has nothing to plot")
     name, series = _as_test(downs, ups, pings)
     text = json.dumps(_document(run, record, name, series, (len(downs), len(ups))), allow_nan=False)
     write_output(file, gzip.compress(text.encode()))
@@ -102,7 +102,7 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
 
 
 def _throughputs(run: Run, trial: str) -> tuple[list[_Series], list[_Series]]:
-    """Return the throughput of each flow towards the client, and from it; the names are still to be given."""
+    """Return the throughput of each flow towards the client, and from it, without names."""
     downs: list[_Series] = []
     ups: list[_Series] = []
     for (host, _), rows in connections(run.arrow("flows", trial=trial)).groupby(["host", "cookie"], observed=True):
@@ -114,12 +114,12 @@ def _throughputs(run: Run, trial: str) -> tuple[list[_Series], list[_Series]]:
 
 
 def _throughput(rows: pd.DataFrame) -> _Series:
-    """Return what was acknowledged in each step, Mbit/s."""
+    """Return the acknowledged throughput in each step, Mbit/s."""
     time_s = rows["time_ns"].to_numpy() / 1e9
     acked = rows["bytes_acked"].to_numpy(dtype=np.float64)
     first, last = math.floor(time_s[0] / STEP_S), math.ceil(time_s[-1] / STEP_S)
     edges = np.arange(first, last + 1) * STEP_S
-    # The counter is known at its samples only; what lies between is taken as even.
+    # Between samples the counter is interpolated linearly.
     rate = np.diff(np.interp(edges, time_s, acked)) * 8 / STEP_S / 1e6
     return _Series("", "Mbits/s", list(edges[:-1] + STEP_S / 2), list(rate))
 
@@ -137,14 +137,14 @@ def _pings(run: Run, record: TrialRecord) -> list[_Series]:
 
 
 def _as_test(downs: Sequence[_Series], ups: Sequence[_Series], pings: Sequence[_Series]) -> tuple[str, list[_Series]]:
-    """Return the flent test that has these series, and the series under its names."""
+    """Return the flent test for these series, and the series with its names."""
     if downs and ups:
         return "tcp_bidirectional", [_sum("TCP download", downs), _sum("TCP upload", ups), *pings]
     if not downs and not ups:
         return "ping", list(pings)
     word, name = ("download", "tcp_ndown") if downs else ("upload", "tcp_nup")
     flows = [replace(flow, name=f"TCP {word}::{number}") for number, flow in enumerate(downs or ups, start=1)]
-    # Flent adds sum, average and fairness itself.
+    # Flent computes sum, average and fairness itself.
     return name, [*flows, *pings]
 
 
@@ -152,7 +152,7 @@ def _sum(name: str, parts: Sequence[_Series]) -> _Series:
     total: dict[float, float] = {}
     for part in parts:
         for at, value in zip(part.time_s, part.value, strict=True):
-            # Times are middles of steps of one grid; rounding lets equal ones meet.
+            # Times are the middles of steps of one grid; rounding makes equal times identical.
             total[round(at, 6)] = total.get(round(at, 6), 0.0) + value
     ordered = sorted(total.items())
     return _Series(name, parts[0].unit, [at for at, _ in ordered], [value for _, value in ordered])

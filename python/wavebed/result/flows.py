@@ -1,4 +1,4 @@
-"""What the flows' TCP_INFO says of retransmissions and fairness."""
+"""Retransmissions and fairness from the flows' TCP_INFO."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from wavebed.result.course import Tables
 
-__all__ = ["bulk_shares", "connections", "jain", "retransmission_share"]
+__all__ = ["bulk_bytes", "connections", "jain", "retransmission_fraction"]
 
 BULK_BUSY = 0.5
-"""A flow is bulk if it had data to send for at least this share of its time."""
+"""A flow is bulk if it had data to send for at least this fraction of its time."""
 LEAST_S = 1.0
-"""Flows, and the time that they have in common, are judged from this length on."""
+"""Shortest flow, and shortest time common to all flows, that is used."""
 _COLUMNS = ["time_ns", "host", "cookie", "remote", "bytes_sent", "bytes_retrans", "bytes_acked", "busy_us"]
 
 
@@ -28,8 +28,8 @@ def connections(flows: pa.Table) -> pd.DataFrame:
     return frame[~within_host.astype(bool)].sort_values("time_ns", kind="stable")
 
 
-def retransmission_share(tables: Tables) -> float | None:
-    """Return the share of the bytes that all flows sent which were sent again; ``None`` if nothing was sent."""
+def retransmission_fraction(tables: Tables) -> float | None:
+    """Return retransmitted bytes / sent bytes of all flows; ``None`` if nothing was sent."""
     last = (
         connections(tables["flows"])
         .groupby(["host", "cookie"], observed=True)[["bytes_sent", "bytes_retrans"]]
@@ -40,13 +40,13 @@ def retransmission_share(tables: Tables) -> float | None:
     return float(last["bytes_retrans"].sum()) / sent if sent > 0 else None
 
 
-def bulk_shares(tables: Tables, *, down: bool) -> list[float]:
-    """Return the bytes that each bulk flow delivered during the time that all of them have in common.
+def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
+    """Return the bytes acknowledged of each bulk flow in the time common to all of them.
 
     Parameters
     ----------
     down : bool
-        Flows towards the client; otherwise those from it.
+        Flows towards the client; otherwise from it.
     """
     frame = connections(tables["flows"])
     frame = frame[(frame["host"] != "client") if down else (frame["host"] == "client")]
@@ -73,9 +73,9 @@ def _acked(rows: pd.DataFrame, at_ns: int) -> float:
     return float(rows["bytes_acked"].iloc[place])
 
 
-def jain(shares: list[float]) -> float | None:
-    """Return Jain's index of fairness; ``None`` for fewer than two shares, or if nobody got anything."""
-    squares = sum(share * share for share in shares)
-    if len(shares) < 2 or squares == 0:
+def jain(throughputs: list[float]) -> float | None:
+    """Return Jain's index of fairness; ``None`` for fewer than two flows, or if all are 0."""
+    squares = sum(each * each for each in throughputs)
+    if len(throughputs) < 2 or squares == 0:
         return None
-    return sum(shares) ** 2 / (len(shares) * squares)
+    return sum(throughputs) ** 2 / (len(throughputs) * squares)

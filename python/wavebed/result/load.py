@@ -1,4 +1,4 @@
-"""Reading the results of a run. Only what is asked for is read."""
+"""Read the results of a run; each file on its first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_run(folder: Path) -> Run:
     Raises
     ------
     UserError
-        If it holds no run, or one of another schema.
+        If the folder has no run, or one of another schema.
     """
     return Run(folder, read_run(folder))
 
@@ -46,9 +46,9 @@ class Run:
     Parameters
     ----------
     folder : pathlib.Path
-        Where they are.
+        Folder of the results.
     record : RunRecord
-        What ``run.json`` says.
+        Content of ``run.json``.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Run:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """A row for every metric of every trial, whatever its verdict; a missing value is NaN.
+        """A row for every metric of every trial of any verdict; a missing value is NaN.
 
         Columns: `folder`, `block`, `treatment`, `seed`, `verdict`, `workload` (``path`` for those of the transport),
         `name`, `value`, `unit`, `better`, `definition`.
@@ -88,7 +88,7 @@ class Run:
         return pd.DataFrame(rows, columns=_METRIC_COLUMNS).astype({"value": "float64"})
 
     def trial(self, folder: str) -> TrialRecord:
-        """Return what ``trial.json`` of a trial says.
+        """Return the content of a trial's ``trial.json``.
 
         Raises
         ------
@@ -109,16 +109,16 @@ class Run:
         return self.folder / TRIALS_FOLDER / folder
 
     def table(self, name: str, *, trial: str | None = None, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a table of one trial, or of all one below the other.
+        """Return a table of one trial, or of all trials.
 
         Parameters
         ----------
         name : str
             ``links``, ``departures``, ``capacity``, ``flows``, ``cpu``, ``samples`` or ``events``.
         trial : str, optional
-            Folder of the only trial that is wanted.
+            Folder of the trial; by default all.
         columns : sequence of str, optional
-            Those that are wanted; the others are not read.
+            Columns to read; by default all.
 
         Returns
         -------

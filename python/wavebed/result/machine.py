@@ -1,4 +1,4 @@
-"""What a result depends on beside its scenario: versions and the machine."""
+"""Versions of programs, and the machine, for the record of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["machine", "versions"]
 
 
 def versions(programs: Iterable[str]) -> dict[str, str]:
-    """Return the versions of wavebed, the kernel, Python and these programs; a missing program is left out."""
+    """Return the versions of wavebed, the kernel, Python and the installed ones of these programs."""
     names = sorted(set(programs))
     absent = set(missing(names))
     found = {"wavebed": __version__, "kernel": platform.release(), "python": platform.python_version()}
@@ -25,7 +25,7 @@ def versions(programs: Iterable[str]) -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """Return what this machine is: processor, cores, memory."""
+    """Return processor, cores and memory of this machine."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),

@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from wavebed.config.data import Json
     from wavebed.workload.model import Metric, Outcome, Span
+else:
+    Json = Any  # any JSON value, for msgspec
 
-__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
+__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "Text", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 
 SCHEMA = 1
 Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
 COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
-"""Verdicts of the trials whose figures count."""
+"""Verdicts of the trials that are part of the statistics."""
+Text: TypeAlias = Annotated[str, Meta(max_length=1 << 16)]
+"""A text of bounded length: a page repeats names many times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of a trial's validity, and the evidence.
+    """One check of a trial's validity, and the evidence.
 
     Parameters
     ----------
     name : str
-        What is asked: ``every packet accounted for``.
+        The condition: ``every packet accounted for``.
     severity : str
-        What the trial is where it does not hold: ``invalid`` or ``suspect``.
+        Verdict of the trial if it fails: ``invalid`` or ``suspect``.
     evidence : str
         Figures, one line.
     code : str
-        What programs know it by; empty in results of before there were codes.
+        Stable name for programs; empty in older results.
     """
 
-    name: str
+    name: Text
     holds: bool
     severity: Literal["invalid", "suspect"]
-    evidence: str
-    code: str = ""
+    evidence: Text
+    code: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A workload in one trial: when it ran (``None``: it never began), and what it gave."""
+    """A workload in one trial: its span (``None``: it never started), and its results."""
 
     name: str
     kind: str
@@ -61,13 +66,13 @@ class TrialRecord:
     folder : str
         Name of its folder: ``0001-cubic``.
     block : int
-        Which of the seeds, from 1.
+        Place of its seed, from 1.
     transport : sequence of Metric
-        Those of the path and its flows; `workloads` have theirs.
+        Metrics of the path and its flows; those of workloads are in `workloads`.
     engine : mapping
         The summary of the engine.
     resolved : mapping
-        The specification of the trial, as its ``spec.json`` has it; of older results the key ``network`` alone.
+        Content of the trial's ``spec.json``; in older results only the key ``network``.
     """
 
     folder: str
@@ -87,31 +92,31 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """What ``run.json`` says of a trial."""
+    """A trial in ``run.json``."""
 
-    folder: str
+    folder: Text
     block: int
-    treatment: str
+    treatment: Text
     seed: int
     verdict: Verdict
-    reasons: Sequence[str] = ()
+    reasons: Sequence[Text] = ()
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run; ``run.json`` is this."""
+    """A run: the content of ``run.json``."""
 
-    title: str
-    source: str
-    scenario: str
+    title: Text
+    source: Text
+    scenario: Text
     overrides: Mapping[str, Json]
-    command_line: Sequence[str]
-    started: str
+    command_line: Sequence[Text]
+    started: Text
     seed: int
     blocks: int
-    versions: Mapping[str, str]
-    machine: Mapping[str, str]
+    versions: Mapping[str, Text]
+    machine: Mapping[str, Text]
     workloads: Sequence[Mapping[str, Json]]
     treatments: Sequence[Mapping[str, Json]]
     trials: list[TrialLine] = field(default_factory=list)
-    ended: str | None = None
+    ended: Text | None = None

@@ -1,9 +1,10 @@
-"""Names of the files in a folder of results; reading them needs no other library."""
+"""Names of the files in a folder of results."""
 
 from __future__ import annotations
 
 __all__ = [
     "DEVICES_FOLDER",
+    "INCOMPLETE",
     "JOURNAL_FILE",
     "PARTIAL",
     "RUN_FILE",
@@ -16,7 +17,7 @@ __all__ = [
 ]
 
 DEVICES_FOLDER = "devices"
-"""Of a reproduction: a folder of results for each device."""
+"""In a reproduction: a folder of results for each device."""
 JOURNAL_FILE = "journal.jsonl"
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
@@ -25,6 +26,8 @@ SPEC_FILE = "spec.json"
 TRIAL_FILE = "trial.json"
 TRIALS_FOLDER = "trials"
 PARTIAL = ".partial"
-"""How the name of the folder of a trial ends while the trial grows; it begins with a dot."""
+"""End of the folder name of an unfinished trial, which begins with a dot."""
+INCOMPLETE = "the results are not complete"
+"""End of the message of an error in a file of results."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""

@@ -1,4 +1,4 @@
-"""Read a table of a folder of results, which anybody may have written."""
+"""Read a table of a folder of results from any source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.foreign import open_foreign
+from wavebed.result.names import INCOMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_parquet"]
 
-_REMEDY = "the results are not whole"
 _MOST_CELLS = 1 << 28
-"""A few bytes of Parquet can stand for any number of equal rows."""
+"""A few bytes of Parquet can encode any number of equal rows."""
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -26,21 +26,21 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
     Raises
     ------
     UserError
-        If it is not there, not whole, too large, or has no such column.
+        If it is missing, damaged, too large, or has no such column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not file.exists():
-        raise UserError(f"{file}: is not there: {_REMEDY}")
+        raise UserError(f"{file}: is missing: {INCOMPLETE}")
     try:
-        with open_foreign(file, _REMEDY) as stream, pq.ParquetFile(stream) as source:
+        with open_foreign(file, INCOMPLETE) as stream, pq.ParquetFile(stream) as source:
             known = source.schema_arrow.names
             unknown = [column for column in columns or () if column not in known]
             if unknown:
                 raise UserError(f"{file}: no column {unknown[0]!r}: it must be one of {', '.join(known)}")
             if source.metadata.num_rows * source.metadata.num_columns > _MOST_CELLS:
-                raise UserError(f"{file}: has more than {_MOST_CELLS} values: {_REMEDY}")
+                raise UserError(f"{file}: has more than {_MOST_CELLS} values: {INCOMPLETE}")
             return source.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f"{file}: cannot be read ({error}): {_REMEDY}") from None
+        raise UserError(f"{file}: cannot be read ({error}): {INCOMPLETE}") from None

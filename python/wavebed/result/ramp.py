@@ -1,4 +1,4 @@
-"""How soon a path is used: after the start, and after each change of its radio. Windows of 100 ms."""
+"""Time until the capacity is used, after the start and after each change of the radio. Windows of 100 ms."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ REACHED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A change of a link's capacity under load, and how long the traffic took to use what it could carry then.
+    """A change of a link's capacity under load, and the time until the new capacity was used.
 
     Parameters
     ----------
     time_s : float
-        Of the change, since time zero.
+        Time of the change since time zero.
     recovery_s : float or None
-        From the change to the end of the first window that was used; ``None`` if there was none before the next
-        change.
+        From the change to the end of the first used window; ``None`` if the next change came first.
     """
 
     time_s: float
@@ -37,7 +36,7 @@ class Recovery:
 
 
 def ramp_up_s(course: LinkCourse) -> float | None:
-    """Return the time from the start of the load to the end of the first window that was used."""
+    """Return the time from the start of the load to the end of the first used window."""
     used = _used(course)
     if used is None:
         return None
@@ -46,7 +45,7 @@ def ramp_up_s(course: LinkCourse) -> float | None:
 
 
 def recoveries(course: LinkCourse) -> list[Recovery]:
-    """Return every change under load after which a window could be used before the next change."""
+    """Return every change under load with room for a window before the next change."""
     used = _used(course)
     if used is None or course.capacity_bits is None:
         return []
@@ -64,10 +63,10 @@ def recoveries(course: LinkCourse) -> list[Recovery]:
 
 
 def _used(course: LinkCourse) -> NDArray[np.bool_] | None:
-    """Return for each window, by its first millisecond, whether 90 % of what the link could carry was delivered."""
+    """Return by the first millisecond of each window whether it is used: 90 % of the capacity was delivered."""
     if course.capacity_bits is None or len(course.load) < WINDOW_MS:
         return None
     delivered = np.concatenate(([0.0], np.cumsum(course.delivered_bits)))
     sent = delivered[WINDOW_MS:] - delivered[:-WINDOW_MS]
-    possible = (course.capacity_bits[WINDOW_MS:] - course.capacity_bits[:-WINDOW_MS]) * (1 - course.failed_share)
+    possible = (course.capacity_bits[WINDOW_MS:] - course.capacity_bits[:-WINDOW_MS]) * (1 - course.failed_fraction)
     return np.asarray((possible > 0) & (sent >= REACHED * possible))

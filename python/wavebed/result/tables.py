@@ -1,4 +1,4 @@
-"""The Parquet tables of a trial: their columns, and how the engine's CSV files become them."""
+"""The Parquet tables of a trial: their columns, and the conversion of the engine's CSV files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         ("value", pa.float64()),
     ),
 }
-"""The columns of each table; the unit is in the name."""
+"""The columns of each table, with their units in the names."""
 assert tuple(SCHEMAS) == TABLES, "every table has its schema"
 
 
@@ -142,13 +142,13 @@ def write_tables(
     Parameters
     ----------
     folder : pathlib.Path
-        Where ``NAME.parquet`` go; it is made if it is not there.
+        Folder for ``NAME.parquet``; made if missing.
     csv_folder : pathlib.Path or None
-        What the engine wrote (``--log``); a file that is missing is an empty table.
+        Folder of the engine (``--log``); a missing file gives an empty table.
     capacity : iterable of (float, str, int or None, str or None)
-        Time (s), link, rate (bit/s) and state, as `wavebed.run.capacity.Steps.rows` yields them.
+        Time (s), link, rate (bit/s) and state, from `wavebed.run.capacity.Steps.rows`.
     samples, events : mapping
-        Of each workload, by its name; states of a radio link by the link's.
+        By name of the workload, or of the radio link for its states.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def write_tables(
 
 
 def engine_tables(csv_folder: Path | None) -> dict[str, pa.Table]:
-    """Return the tables that the engine's CSV files hold.
+    """Return the tables of the engine's CSV files.
 
     Raises
     ------
@@ -195,9 +195,9 @@ def engine_tables(csv_folder: Path | None) -> dict[str, pa.Table]:
 
 
 def _read(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
-    """Read a CSV file of the engine; columns of `constant` are not in it and have this value."""
+    """Read a CSV file of the engine and add the columns of `constant`."""
     data = file.read_bytes()
-    # A crash may have cut the last line short; a number without its end must not be taken for one.
+    # After a crash the last line can be incomplete, and its last number truncated.
     end = data.rfind(b"\n") + 1
     if end == 0:
         return schema.empty_table()
@@ -207,7 +207,7 @@ def _read(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
         differ = sorted(set(found) ^ set(wanted))
         what = f"column {differ[0]!r}" if differ else "order of its columns"
         raise WavebedError(
-            f"{file}: the {what} is not that of schema {SCHEMA}: engine and package must be of one version"
+            f"{file}: the {what} is not that of schema {SCHEMA}: install engine and package of one version"
         )
     body = csv.read_csv(
         pa.BufferReader(pa.py_buffer(data).slice(0, end)),

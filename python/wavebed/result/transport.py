@@ -1,4 +1,4 @@
-"""What the field asks of a transport, from the series of one trial. Formulas: docs/models/transport-metrics.md."""
+"""Transport metrics from the series of one trial. Formulas: docs/models/transport-metrics.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from wavebed.result.course import bottlenecks
 from wavebed.result.delay import omniscient_delay_ms, queueing_delay_ms, signal_delay_ms
-from wavebed.result.flows import bulk_shares, jain, retransmission_share
+from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
 from wavebed.result.ramp import ramp_up_s, recoveries
 from wavebed.workload.model import Metric
 
@@ -24,14 +24,14 @@ _PERCENTILES = (50, 95)
 
 
 def transport_metrics(tables: Tables, spans: Schedule) -> list[Metric]:
-    """Return the metrics of the path and its flows while workloads put load on it; none without load.
+    """Return the metrics of the path and its flows under load; none without load.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
-        As `wavebed.result.tables.write_tables` returns them.
+        From `wavebed.result.tables.write_tables`.
     spans : mapping of str to Span
-        When each workload ran.
+        Of the workloads, by name.
     """
     courses = bottlenecks(tables, spans)
     found: list[Metric] = []
@@ -46,13 +46,9 @@ def transport_metrics(tables: Tables, spans: Schedule) -> list[Metric]:
 
 def _use(direction: str, course: LinkCourse) -> Iterator[Metric]:
     possible = course.possible_bits()
-    share = None if not possible else float(course.delivered_bits[course.load].sum()) / possible * 100
+    used = None if not possible else float(course.delivered_bits[course.load].sum()) / possible * 100
     yield Metric(
-        f"share of capacity used {direction}",
-        share,
-        "%",
-        "higher",
-        f"delivered by {course.link} of what it could carry",
+        f"share of capacity used {direction}", used, "%", "higher", f"delivered bits / capacity of {course.link}"
     )
     yield Metric(
         f"time to ramp up {direction}",
@@ -91,7 +87,7 @@ def _delays(direction: str, course: LinkCourse) -> Iterator[Metric]:
 
 def _recovery(direction: str, course: LinkCourse) -> Iterator[Metric]:
     found = recoveries(course)
-    # A direction whose capacity was never used (that of the acknowledgements) has nothing to recover to.
+    # A direction whose capacity was never used (acknowledgements) has no recovery.
     judged = bool(found) and ramp_up_s(course) is not None
     times = [each.recovery_s for each in found if judged and each.recovery_s is not None]
     said = "to the end of the first 100 ms with 90 % of the capacity after a change"
@@ -105,14 +101,14 @@ def _recovery(direction: str, course: LinkCourse) -> Iterator[Metric]:
 
 
 def _of_flows(tables: Tables) -> Iterator[Metric]:
-    share = retransmission_share(tables)
+    fraction = retransmission_fraction(tables)
     yield Metric(
         "retransmission share",
-        None if share is None else share * 100,
+        None if fraction is None else fraction * 100,
         "%",
         "lower",
         "TCP_INFO: bytes_retrans / bytes_sent, over all flows",
     )
     for direction in ("down", "up"):
-        index = jain(bulk_shares(tables, down=direction == "down"))
+        index = jain(bulk_bytes(tables, down=direction == "down"))
         yield Metric(f"fairness between flows {direction}", index, "", "higher", "Jain 1984")

@@ -1,4 +1,4 @@
-"""Where trials run: in the namespaces of this machine."""
+"""The backend of trials: namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["StartLab", "in_namespaces"]
 
 
 class StartLab(Protocol):
-    """Makes the laboratory of a trial, whose time waits for `Lab.begin`."""
+    """Makes the laboratory of a trial; its time begins with `Lab.begin`."""
 
     def __call__(self, resolved: Resolved, log: Path, limits: Limits) -> Lab:
-        """Make the laboratory; its series go into the folder `log`.
+        """Make the laboratory, which writes its series into the folder `log`.
 
         Raises
         ------
@@ -33,6 +33,6 @@ class StartLab(Protocol):
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
-    """Make a laboratory of namespaces on this machine; see `StartLab`."""
+    """Make a laboratory of namespaces on this machine (a `StartLab`)."""
     plan = LabPlan(name=random_name(), seed=resolved.spec.seed, log_dir=log, wait=True, sample=True)
     return Laboratory(resolved.network, plan, resolved.descriptors, limits)

@@ -1,4 +1,4 @@
-"""Did a link with a full queue deliver what its pattern allows? If not, the engine was the limit."""
+"""The check that a link with a full queue delivers the rate of its pattern; otherwise the engine was the limit."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ __all__ = ["backlog_check"]
 CODE = "backlogged"
 WINDOW_MS = 200
 LEAST_QUEUE_BYTES = 15_000
-"""Ten packets: less may be the last packet of a burst."""
+"""Ten packets; a shorter queue can be the end of a burst."""
 SHORT = 0.95
 TOLERATED = 0.01
 
 
 def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
-    """Compare what a link delivered while its queue never ran empty with what its pattern allows.
+    """Compare the delivered bytes of a link with its pattern while the queue is never empty.
 
-    Windows of 200 ms count whose queue held at least ten packets at every millisecond, of the window and of those
-    before it as far back as the link's delay (what is delivered now left the queue a delay earlier), and in which the
-    rate was the same all the time. A millisecond without a row keeps the queue of the one before it: that of a link
-    which stands still is full. A window may lack what a link usually delivers at a time, a packet or a super-packet. A
-    link without such a window holds.
+    A window of 200 ms counts if the rate is constant and the queue holds at least ten packets in every millisecond of
+    the window and of the link's delay before it (a packet leaves the queue one delay before its delivery). A
+    millisecond without a row has the queue of the previous one, so a stopped link has a full queue. A window may lack
+    one usual delivery, a packet or a super-packet. A link without such a window passes.
 
     Parameters
     ----------
     links : DataFrame
         The table ``links`` of a trial.
     course : Steps
-        The link's course, written out.
+        The link's steps with all repetitions.
     """
     name = f"{course.link} delivers what its pattern allows while its queue is full"
     rows = links[links["link"] == course.link]
@@ -64,21 +63,21 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
         full[change : change + 1 + back] = False
     possible = rate[full] * WINDOW_MS / 8000
     came = delivered.reshape(windows, WINDOW_MS).sum(axis=1)[full] + at_a_time
-    share = came[possible > 0] / possible[possible > 0]
-    if not len(share):
+    used = came[possible > 0] / possible[possible > 0]
+    if not len(used):
         return Check(name, True, "suspect", "its queue was never full for 0.4 s at one rate", CODE)
-    short = float((share < SHORT).mean())
+    short = float((used < SHORT).mean())
     return Check(
         name,
         short <= TOLERATED,
         "suspect",
-        f"{short:.1%} of {len(share)} windows of 0.2 s with a full queue below {SHORT:.0%} of the capacity",
+        f"{short:.1%} of {len(used)} windows of 0.2 s with a full queue below {SHORT:.0%} of the capacity",
         CODE,
     )
 
 
 def _lost_after_the_queue(rows: pd.DataFrame) -> np.ndarray:
-    """Return about how many bytes were lost behind the bottleneck: they used it."""
+    """Return the approximate bytes lost after the bottleneck, which used its capacity."""
     mean = rows["delivered_bytes"].sum() / max(rows["delivered_segments"].sum(), 1)
     lost = rows["dropped_loss_segments"].to_numpy() + rows["dropped_corrupted_header_segments"].to_numpy()
     return np.asarray(lost * mean)

@@ -1,4 +1,4 @@
-"""What each link could carry, and in which state its radio was: the steps of its pattern in the laboratory's time."""
+"""The capacity and the radio state of each link: the steps of its pattern in the laboratory's time."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["Steps", "capacity_steps"]
 
 OPPORTUNITY_WINDOW_NS = 100_000_000
-"""Opportunities are summed over this time to give a rate."""
+"""Window over which delivery opportunities are summed to a rate."""
 _NO_STATE = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The course of one link: value i holds from `time_ns[i]` on, until the next.
+    """The steps of one link: value i holds from `time_ns[i]` until the next step.
 
     Parameters
     ----------
     link : str
-        ``SEGMENT.down`` or ``SEGMENT.up``.
+        ``HOP.down`` or ``HOP.up``.
     time_ns : int64 array
         Since time zero, ascending, the first 0.
     rate_bps : int64 array
@@ -53,13 +53,13 @@ class Steps:
     state : int8 array
         Place in `wavebed.pattern.model.STATES`; -1 without states.
     period_ns : int or None
-        After which it repeats; ``None`` if it does not.
+        Period of the repetition; ``None`` if the steps do not repeat.
     by_radio : bool
-        Whether a radio takes from the rate what repetitions and headers need.
+        Whether radio retransmissions and headers use part of the rate.
     overhead_bytes : int
-        What each packet takes from the rate beside its own bytes.
+        Bytes of a lower layer for each packet.
     delay_ns : int
-        About how long after the queue data comes out of the link, at most; 0 where a pattern says it.
+        About the longest delay from the queue to the exit of the link; 0 if a pattern sets the delay.
     """
 
     link: str
@@ -72,7 +72,7 @@ class Steps:
     delay_ns: int = 0
 
     def until(self, end_ns: int) -> Steps:
-        """Return the steps up to `end_ns`, repetitions written out, each different from the one before."""
+        """Return the steps up to `end_ns` with all repetitions, without equal neighbours."""
         time_ns, rate_bps, state = self.time_ns, self.rate_bps, self.state
         if self.period_ns is not None:
             times = -(-end_ns // self.period_ns) or 1
@@ -84,7 +84,7 @@ class Steps:
         return replace(self, time_ns=time_ns[keep], rate_bps=rate_bps[keep], state=state[keep], period_ns=None)
 
     def rows(self) -> Iterator[tuple[float, str, int | None, str | None]]:
-        """Yield time (s), link, rate (bit/s) and state, ``None`` where there is none."""
+        """Yield time (s), link, rate (bit/s or ``None``) and state (or ``None``)."""
         for time_ns, rate_bps, state in zip(self.time_ns, self.rate_bps, self.state, strict=True):
             yield (
                 int(time_ns) / 1e9,
@@ -104,7 +104,7 @@ class Steps:
 
 
 def capacity_steps(network: Network) -> list[Steps]:
-    """Return the steps of every link that has a rate, while the files that the network names are open."""
+    """Return the steps of every link with a rate; the pattern files of the network must be open."""
     found = []
     patterns: dict[str, Pattern] = {}
     for name, stages in network.links():
@@ -163,7 +163,7 @@ def _of_opportunities(link: str, pattern: Pattern) -> Steps:
 
 
 def _from(steps: Steps, start_ns: int, period_ns: int, end: str) -> Steps:
-    """Begin at `start_ns` of the pattern, and say what follows its end."""
+    """Return the steps from `start_ns` of the pattern on, and apply the rule for its end."""
     first = int(np.searchsorted(steps.time_ns, start_ns, side="right")) - 1
     time_ns = np.maximum(steps.time_ns - start_ns, 0)
     if end == "repeat":

@@ -1,4 +1,4 @@
-"""Is a trial valid? Each condition with its evidence, from the engine's summary and the samplers."""
+"""Checks of a trial's validity, each with its evidence, from the engine's summary and the samplers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.result.model import Verdict, WorkloadRecord
 
-__all__ = ["engine_checks", "processor_check", "verdict"]
+__all__ = ["engine_checks", "partial_check", "processor_check", "verdict"]
 
 BUSY = 0.97
-BUSY_SHARE = 0.25
-"""Marked when all processors together were busier than `BUSY` in more than this share of the intervals."""
-UDP_LOSS_SHARE = 0.001
+BUSY_FRACTION = 0.25
+"""Suspect if all processors together were busier than `BUSY` in more than this fraction of the intervals."""
+UDP_LOSS_FRACTION = 0.001
 
 
 def _list(engine: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
@@ -33,19 +33,19 @@ def _dropped(links: Sequence[Mapping[str, Json]], reason: str) -> int:
 
 
 def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]:
-    """Return the conditions that the engine's summary speaks of.
+    """Return the checks of the engine's summary.
 
     Parameters
     ----------
     engine : mapping
         The summary of the laboratory; empty if it ended without one.
     messages : str
-        What it printed; the last line says why it ended, if it did by itself.
+        Its printed output; the last line has the reason if it ended by itself.
     """
     if not engine:
         last = messages.strip().rpartition("\n")[2].removeprefix("wavebed-core: ")
         why = "the laboratory ended without a summary" + (f": {last}" if last else "")
-        return [Check("the engine gave its summary", False, "invalid", why, "no-summary")]
+        return [Check("the engine wrote its summary", False, "invalid", why, "no-summary")]
     links, departures, hosts = _list(engine, "links"), _list(engine, "departures"), _list(engine, "hosts")
     unaccounted = sum(abs(cast("int", link["unaccounted_segments"])) for link in links)
     offered = _sum(links, "offered_segments")
@@ -67,7 +67,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
             "lost-outside",
         ),
         Check(
-            "queues limited by the path alone",
+            "queues limited only by the path",
             beyond == 0,
             "suspect",
             f"{beyond:,} segments dropped at the packet memory limit",
@@ -85,7 +85,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
                 "the samplers kept up",
                 missed <= 0.01 * max(rounds, 1),
                 "suspect",
-                f"{missed} of {rounds + missed} rounds of TCP_INFO left out",
+                f"{missed} of {rounds + missed} TCP_INFO sampling rounds missed",
                 "samplers",
             )
         )
@@ -94,7 +94,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
 
 def _missing_check(missing: Sequence[str]) -> Check:
     said = "; ".join(missing) or "nothing is missing"
-    return Check("counters and series are whole", not missing, "suspect", said, "missing")
+    return Check("counters and series are complete", not missing, "suspect", said, "missing")
 
 
 def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
@@ -102,15 +102,15 @@ def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str,
     delivered = max(_sum(links, "delivered_segments"), 1)
     return Check(
         "no loss at receiving sockets",
-        lost <= UDP_LOSS_SHARE * delivered,
+        lost <= UDP_LOSS_FRACTION * delivered,
         "suspect",
-        f"{lost} UDP datagrams found no room in a socket's buffer",
+        f"{lost} UDP datagrams lost because a socket's receive buffer was full",
         "socket-loss",
     )
 
 
 def _time_checks(engine: Mapping[str, Json]) -> list[Check]:
-    """Take over what the engine says of its own time (`on_time.rs` in wavebed-path has the bounds)."""
+    """Return the engine's own checks of its timing (`on_time.rs` in wavebed-path has the bounds)."""
     return [
         Check(
             cast("str", row["name"]),
@@ -124,30 +124,37 @@ def _time_checks(engine: Mapping[str, Json]) -> list[Check]:
 
 
 def processor_check(busy: Sequence[float]) -> Check:
-    """Judge whether the processors were saturated.
+    """Check that the processors were not saturated.
 
     Parameters
     ----------
     busy : sequence of float
-        Mean busy share of all processors in each interval of the samplers.
+        Mean busy fraction of all processors in each interval of the samplers.
     """
-    saturated = sum(share > BUSY for share in busy)
-    share = saturated / len(busy) if busy else 0.0
+    fraction = sum(each > BUSY for each in busy) / len(busy) if busy else 0.0
     return Check(
         "processors not saturated",
-        share <= BUSY_SHARE,
+        fraction <= BUSY_FRACTION,
         "suspect",
-        f"all processors busy in {share:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_SHARE:.0%})",
+        f"all processors busy in {fraction:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_FRACTION:.0%})",
         "processors",
     )
 
 
+def partial_check(workloads: Sequence[WorkloadRecord]) -> Check:
+    """Check that no workload is partial."""
+    partial = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "partial"]
+    return Check(
+        "every workload is complete", not partial, "suspect", "; ".join(partial) or "all workloads completed", "partial"
+    )
+
+
 def verdict(checks: Sequence[Check], workloads: Sequence[WorkloadRecord]) -> tuple[Verdict, list[str]]:
-    """Return the verdict and its reasons: the worst that was found."""
+    """Return the worst verdict found, and its reasons."""
     failed = [f"{each.name}: {each.outcome.reason}" for each in workloads if each.outcome.status == "failed"]
     broken = {
         severity: [
-            f"not so: {check.name}: {check.evidence}"
+            f"check failed: {check.name}: {check.evidence}"
             for check in checks
             if not check.holds and check.severity == severity
         ]

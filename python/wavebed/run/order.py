@@ -10,37 +10,37 @@ from wavebed.experiment.order import in_blocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.run.scenario import Arm
+    from wavebed.run.scenario import TreatmentPlan
 
 __all__ = ["Slot", "ordered"]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which trial it is.
+    """A trial of a plan.
 
     Parameters
     ----------
     number : int
-        In the order in which they run, from 1.
+        Place in the order of the trials, from 1.
     block : int
-        Which of the seeds, from 1.
+        Place of its seed, from 1.
     """
 
     number: int
     block: int
     seed: int
-    arm: Arm
+    treatment: TreatmentPlan
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
-        return f"{self.number:04d}-{self.arm.name}"
+        return f"{self.number:04d}-{self.treatment.name}"
 
 
-def ordered(arms: Sequence[Arm], trials: int, seed: int) -> list[Slot]:
+def ordered(treatments: Sequence[TreatmentPlan], trials: int, seed: int) -> list[Slot]:
     """Return the trials in the order in which they run; the same seed gives the same order."""
     slots: list[Slot] = []
-    for block, drawn in enumerate(in_blocks(arms, trials, seed), 1):
-        slots += [Slot(len(slots) + place, block, seed + block - 1, arm) for place, arm in enumerate(drawn, 1)]
+    for block, drawn in enumerate(in_blocks(treatments, trials, seed), 1):
+        slots += [Slot(len(slots) + place, block, seed + block - 1, each) for place, each in enumerate(drawn, 1)]
     return slots

@@ -1,15 +1,15 @@
-"""The workloads of one trial in time: each starts at its moment, is held to its limit, and is judged afterwards."""
+"""Run the workloads of one trial: start each at its time, stop it at its limit, collect its results."""
 
 from __future__ import annotations
 
 import subprocess
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.workload.model import Outcome, Span, Stage
+from wavebed.workload.model import Outcome, Span, TrialContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock, Lab
     from wavebed.workload.model import AnyWorkload, Schedule, Session
 
-__all__ = ["Act", "HungError", "open_all", "outcomes", "perform", "settle"]
+__all__ = ["HungError", "RunningWorkload", "open_all", "outcomes", "perform", "settle"]
 
 STOP_GRACE_S = 10.0
-"""A session must end within 5 s of being asked; after twice that the laboratory is ended under it."""
+"""A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
 OPEN_S = 120.0
-"""A session must be open by then: servers take 10 s at most, a browser on a busy machine a minute."""
+"""Time to open a session: servers take 10 s at most, a browser on a busy machine a minute."""
 FIRST_PORT = 20_000
 PORTS_EACH = 20
 LOOK_EVERY_S = 0.2
@@ -34,25 +34,25 @@ class HungError(WavebedError):
 
 
 @dataclass(eq=False)
-class Act:
-    """A workload in this trial.
+class RunningWorkload:
+    """The state of a workload in this trial.
 
     Parameters
     ----------
     session : Session or None
-        ``None`` if it could not be opened; `problem` says why.
+        ``None`` if it could not be opened; `problem` has the reason.
     started, over : threading.Event
-        Set when it begins and when it has ended, or never will begin.
+        Set at its start, and at its end or when it will not start any more.
     asked : threading.Event
-        Set when it was asked to end: if it has not begun by then, it never will.
+        Set when it was asked to stop; a workload that has not started by then never starts.
     thread : threading.Event or None
-        The end of the thread that runs it; ``None`` if there is none.
+        The end of its thread.
     limited : bool
         Whether it was stopped at its limit.
     """
 
     workload: AnyWorkload
-    stage: Stage
+    context: TrialContext
     session: Session | None = None
     problem: str = ""
     start_s: float | None = None
@@ -66,29 +66,29 @@ class Act:
 
     @property
     def span(self) -> Span | None:
-        """When it ran; ``None`` if it never began or has not ended."""
+        """Its span; ``None`` if it never started or has not ended."""
         if self.start_s is None or self.end_s is None:
             return None
         return Span(self.start_s, self.end_s, self.workload.is_load)
 
     def ask_to_stop(self) -> None:
-        """Ask it once to end."""
+        """Ask it once to stop."""
         if self.asked_s is None and self.session is not None:
-            self.asked_s = self.stage.clock.monotonic_s()
+            self.asked_s = self.context.clock.monotonic_s()
             self.asked.set()
             try:
                 self.session.stop()
             except Exception as error:  # noqa: BLE001 - its program may be gone; the others go on
-                self.problem = self.problem or _told(error)
+                self.problem = self.problem or _error_text(error)
 
 
-def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[Act]:
-    """Open every workload, side by side: browsers take seconds. One that does not open has its `problem`."""
-    acts = []
+def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[RunningWorkload]:
+    """Open all workloads in parallel, because browsers take seconds; a failure to open is the workload's `problem`."""
+    running = []
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
         folder.mkdir(parents=True)
-        stage = Stage(
+        context = TrialContext(
             server=lab.host(workload.common.server),
             client=lab.host(workload.common.client),
             folder=folder,
@@ -98,147 +98,134 @@ def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -
             seed=seed,
             limit_s=workload.common.limit_s,
         )
-        acts.append(Act(workload, stage))
-    # After Ctrl-C nobody waits for browsers: the laboratory ends under them.
-    opened = [lab.clock.start(partial(_open, act), act.workload.name) for act in acts]
+        running.append(RunningWorkload(workload, context))
+    # Ctrl-C does not wait for browsers: they end with the laboratory.
+    opened = [lab.clock.start(partial(_open, one), one.workload.name) for one in running]
     end_s = lab.clock.monotonic_s() + OPEN_S
-    for act, is_open in zip(acts, opened, strict=True):
+    for one, is_open in zip(running, opened, strict=True):
         if not lab.clock.wait(is_open, max(0.0, end_s - lab.clock.monotonic_s())):
-            act.problem = f"did not open within {OPEN_S:g} s"
-            act.over.set()
-    return acts
+            one.problem = f"did not open within {OPEN_S:g} s"
+            one.over.set()
+    return running
 
 
-def _open(act: Act) -> None:
+def _open(one: RunningWorkload) -> None:
     try:
-        session = act.workload.open(act.stage)
-        if not act.over.is_set():
-            act.session = session
+        session = one.workload.open(one.context)
+        if not one.over.is_set():
+            one.session = session
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not end the run
-        act.problem = _told(error)
-        act.over.set()
+        one.problem = _error_text(error)
+        one.over.set()
 
 
-def _told(error: Exception) -> str:
-    """Return what people read of an error: one line."""
+def _error_text(error: Exception) -> str:
+    """Return one line about an error."""
     if isinstance(error, subprocess.TimeoutExpired):
         return f"{error.cmd[0]} did not end within {error.timeout:g} s"
     if isinstance(error, WavebedError | TimeoutError | OSError):
         return str(error) or type(error).__name__
-    return f"a fault of wavebed: {type(error).__name__}: {error}"
+    return f"internal error of wavebed: {type(error).__name__}: {error}"
 
 
-def perform(acts: Sequence[Act], lab: Lab, look: Callable[[], None]) -> None:
-    """Run the workloads that were opened; return when all have ended.
+def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], None]) -> None:
+    """Run the opened workloads; return when all, or the laboratory, have ended.
 
     Parameters
     ----------
-    acts : sequence of Act
+    running : sequence of RunningWorkload
         Their clock has begun.
-    lab : Lab
-        Where they run; when it has ended, this returns.
     look : callable
         Called a few times a second.
 
     Raises
     ------
     HungError
-        If one did not end in time after it was asked to.
+        If one did not end in time after `Session.stop`.
     """
-    by_name = {act.workload.name: act for act in acts}
+    by_name = {one.workload.name: one for one in running}
     wake = threading.Event()
-    for act in acts:
-        if act.session is not None:
-            act.thread = lab.clock.start(partial(_play, act, by_name, wake), act.workload.name)
-    while not all(act.over.is_set() for act in acts):
+    for one in running:
+        if one.session is not None:
+            one.thread = lab.clock.start(partial(_play, one, by_name, wake), one.workload.name)
+    while not all(one.over.is_set() for one in running):
         lab.clock.wait(wake, LOOK_EVERY_S)
         wake.clear()
         if not lab.is_alive():
-            _blame_laboratory(acts)
+            _fail_unfinished(running)
             return
-        _hold_to_limits(acts)
+        _hold_to_limits(running)
         look()
 
 
-def _play(act: Act, acts: Mapping[str, Act], wake: threading.Event) -> None:
-    assert act.session is not None, "looked at by the caller"
-    clock = act.stage.clock
+def _play(one: RunningWorkload, running: Mapping[str, RunningWorkload], wake: threading.Event) -> None:
+    assert one.session is not None, "checked by the caller"
+    clock = one.context.clock
     try:
-        left_s = act.workload.common.start_s
-        other = acts.get(act.workload.common.after or "")
+        left_s = one.workload.common.start_s
+        other = running.get(one.workload.common.after or "")
         if other is not None:
             clock.wait(other.over)
         else:
             left_s -= clock.now_s()
-        if clock.wait(act.asked, max(0.0, left_s)):
-            act.problem = act.problem or "all others had ended before its start"
+        if clock.wait(one.asked, max(0.0, left_s)):
+            one.problem = one.problem or "all others had ended before its start"
             return
-        act.start_s = clock.now_s()
-        act.started.set()
-        act.session.run()
+        one.start_s = clock.now_s()
+        one.started.set()
+        one.session.run()
     except Exception as error:  # noqa: BLE001 - a fault in one workload must not leave the trial waiting
-        act.problem = act.problem or _told(error)
+        one.problem = one.problem or _error_text(error)
     finally:
-        if act.start_s is not None:
-            act.end_s = clock.now_s()
-        act.over.set()
+        if one.start_s is not None:
+            one.end_s = clock.now_s()
+        one.over.set()
         wake.set()
 
 
-def _hold_to_limits(acts: Sequence[Act]) -> None:
-    others_over = all(act.over.is_set() for act in acts if not act.workload.endless)
-    for act in acts:
-        clock = act.stage.clock
-        if act.over.is_set():
+def _hold_to_limits(running: Sequence[RunningWorkload]) -> None:
+    others_over = all(one.over.is_set() for one in running if not one.workload.endless)
+    for one in running:
+        clock = one.context.clock
+        if one.over.is_set():
             continue
-        if act.workload.endless and others_over:
-            act.ask_to_stop()
-        elif act.start_s is not None and clock.now_s() - act.start_s > act.workload.common.limit_s:
-            act.limited = act.limited or act.asked_s is None
-            act.ask_to_stop()
-        if act.asked_s is not None and clock.monotonic_s() - act.asked_s > STOP_GRACE_S + act.workload.tail_s:
-            raise HungError(f"{act.workload.name}: did not end within {STOP_GRACE_S:.0f} s of being asked to")
+        if one.workload.endless and others_over:
+            one.ask_to_stop()
+        elif one.start_s is not None and clock.now_s() - one.start_s > one.workload.common.limit_s:
+            one.limited = one.limited or one.asked_s is None
+            one.ask_to_stop()
+        if one.asked_s is not None and clock.monotonic_s() - one.asked_s > STOP_GRACE_S + one.workload.tail_s:
+            raise HungError(f"{one.workload.name}: did not end within {STOP_GRACE_S:.0f} s of being asked to")
 
 
-def settle(acts: Sequence[Act], clock: Clock) -> None:
-    """Wait for what still runs, now that the laboratory is gone under it; what has not begun never will."""
+def settle(running: Sequence[RunningWorkload], clock: Clock) -> None:
+    """Wait for the remaining threads after the end of the laboratory; a workload that has not started never starts."""
     end_s = clock.monotonic_s() + STOP_GRACE_S
-    _blame_laboratory(acts)
-    for act in acts:
-        act.asked.set()
-    for act in acts:
-        if act.thread is not None:
-            clock.wait(act.thread, max(0.0, end_s - clock.monotonic_s()))
+    _fail_unfinished(running)
+    for one in running:
+        one.asked.set()
+    for one in running:
+        if one.thread is not None:
+            clock.wait(one.thread, max(0.0, end_s - clock.monotonic_s()))
 
 
-def _blame_laboratory(acts: Sequence[Act]) -> None:
-    for act in acts:
-        if not act.over.is_set():
-            act.problem = act.problem or "the laboratory ended under it"
+def _fail_unfinished(running: Sequence[RunningWorkload]) -> None:
+    for one in running:
+        if not one.over.is_set():
+            one.problem = one.problem or "the laboratory ended before it"
 
 
-def outcomes(acts: Sequence[Act]) -> list[Outcome]:
-    """Ask every session for its report, now that the laboratory is gone."""
-    schedule: Schedule = {act.workload.name: span for act in acts if (span := act.span) is not None}
-    return [_outcome(act, schedule) for act in acts]
+def outcomes(running: Sequence[RunningWorkload]) -> list[Outcome]:
+    """Return the results of every session, after the end of the laboratory."""
+    schedule: Schedule = {one.workload.name: span for one in running if (span := one.span) is not None}
+    return [_outcome(one, schedule) for one in running]
 
 
-def _outcome(act: Act, schedule: Schedule) -> Outcome:
-    if act.session is None or act.start_s is None:
-        return Outcome("failed", act.problem or "it never began")
+def _outcome(one: RunningWorkload, schedule: Schedule) -> Outcome:
+    if one.session is None or one.start_s is None:
+        return Outcome("failed", one.problem or "it never started")
     try:
-        outcome = act.session.report(schedule)
+        outcome = one.session.report(schedule)
     except Exception as error:  # noqa: BLE001 - raw outputs of a failed program may be anything
-        told = act.problem or f"its output cannot be read: {type(error).__name__}: {error}"
-        return Outcome("failed", told)
-    if act.problem:
-        return Outcome(
-            "failed",
-            act.problem,
-            outcome.metrics,
-            outcome.series,
-            outcome.events,
-            outcome.details,
-            outcome.doubts,
-        )
-    return outcome
+        return Outcome("failed", one.problem or f"its output cannot be read: {type(error).__name__}: {error}")
+    return replace(outcome, status="failed", reason=one.problem) if one.problem else outcome

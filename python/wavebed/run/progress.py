@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
+from wavebed.experiment.events import Event, RunEnded, RunInterrupted, StepBegun, TrialBegun, TrialStored
 from wavebed.terminal import Status
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Lab
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
 
 __all__ = ["Live", "duration_text", "show_text"]
 
@@ -21,7 +22,7 @@ BROWSER_S = 4.0
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: ``8 s``, ``3 min``, ``2 h 10 min``."""
+    """Return a rounded duration: ``8 s``, ``3 min``, ``2 h 10 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -29,35 +30,56 @@ def duration_text(seconds: float) -> str:
 
 
 class Live(Status):
-    """The line about the trial that runs."""
+    """The progress line of a run: a listener of its journal."""
 
     _before: tuple[int, dict[str, int]] | None = None
+    _trial: TrialBegun | None = None
+    _began_s = 0.0
 
-    def new_trial(self) -> None:
-        """Forget the counters of the trial before."""
-        self._before = None
-        self._said_s = time.monotonic()
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case StepBegun():
+                self.say(event.step)
+            case TrialBegun():
+                self._trial, self._before = event, None
+                self._began_s = self._said_s = time.monotonic()
+            case TrialStored() if event.verdict != "valid" and self._trial is not None:
+                place = f"trial {event.number} of {self._trial.trials} ({event.trial})"
+                self.note(f"{place} is {event.verdict}: {event.reasons[0]}")
+            case RunEnded() | RunInterrupted():
+                self.clear()
+            case _:
+                pass
 
-    def look(self, head: str, left_s: float, lab: Lab, acts: Sequence[Act]) -> None:
-        """Say how far the trial is, if it is time to."""
+    def position(self) -> tuple[str, float]:
+        """Return the running trial as text, and the seconds left."""
+        trial = self._trial
+        assert trial is not None, "a trial has begun"
+        left_s = max(trial.left_s - (time.monotonic() - self._began_s), 0.0)
+        return f"trial {trial.number} of {trial.trials} ({trial.treatment}, seed {trial.seed})", left_s
+
+    def look(self, lab: Lab, running: Sequence[RunningWorkload]) -> None:
+        """Show the state of the running trial, if the line is due."""
         if not self.is_due():
             return
-        running = ", ".join(act.workload.name for act in acts if act.started.is_set() and not act.over.is_set())
+        head, left_s = self.position()
+        names = ", ".join(one.workload.name for one in running if one.started.is_set() and not one.over.is_set())
         shown, self._before = show_text(lab.show(), self._before)
-        self.say(f"{head}, about {duration_text(left_s)} left: {running or 'waiting'}{shown}", left_s)
+        self.say(f"{head}, about {duration_text(left_s)} left: {names or 'waiting'}{shown}", left_s)
 
 
 def show_text(
     show: dict[str, Json], before: tuple[int, dict[str, int]] | None
 ) -> tuple[str, tuple[int, dict[str, int]] | None]:
-    """Return throughput, queue and round trip as text, and the counters for the next time.
+    """Return throughput, queue and round-trip time as text, and the counters for the next call.
 
     Parameters
     ----------
     show : dict
-        What `Lab.show` returned.
+        The value of `Lab.show`.
     before : tuple or None
-        The counters of the last time.
+        The counters of the previous call.
     """
     now_ns = show.get("now_ns")
     if not isinstance(now_ns, int):

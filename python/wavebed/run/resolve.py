@@ -1,4 +1,4 @@
-"""Resolve trials: from a plan to the specification of each, once; or from a specification that was kept."""
+"""Resolve each trial of a plan, or a stored specification, once."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ __all__ = ["Resolved", "Resolver", "read_spec"]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A trial that can be run here.
+    """A trial ready to run on this machine.
 
     Parameters
     ----------
     spec : TrialSpec
         The trial as a value.
     network : Network
-        Its network, with the names under which the engine opens the patterns.
+        Its network, with the pattern files that the engine opens.
     files : mapping
-        Those names by the names in the specification.
+        Pattern files by their names in the specification.
     descriptors : sequence of int
-        Those of patterns in memory.
+        File descriptors of patterns in memory.
     """
 
     spec: TrialSpec
@@ -55,12 +55,12 @@ class Resolved:
 
 
 class Resolver:
-    """Resolves the trials of a plan; files are read once, scenes once for each trial.
+    """Resolves the trials of a plan; reads files once, and scenes once for each trial.
 
     Parameters
     ----------
     plan : Plan
-        What is run.
+        The plan of the run.
     folder : pathlib.Path or None
         Where patterns and the files of workloads are kept; ``None``: nowhere.
     """
@@ -72,21 +72,21 @@ class Resolver:
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
 
     def close(self) -> None:
-        """Let go of all patterns."""
+        """Close all patterns."""
         self._traces.close()
 
     @contextmanager
     def resolved(self, slot: Slot) -> Iterator[Resolved]:
-        """Resolve a trial; it can be run while the block runs.
+        """Yield a resolved trial, which is usable within the block.
 
         Raises
         ------
         UserError
             If a pattern cannot be read.
         WavebedError
-            If a trace changed during the run, or a pattern cannot be kept.
+            If a trace changed during the run, or a pattern cannot be stored.
         """
-        path = slot.arm.path
+        path = slot.treatment.path
         if isinstance(path, StoredTrial):
             with _unpacked(path, self._folder) as (network, files, descriptors):
                 spec = self._spec(slot, path.spec.network, path.spec.patterns)
@@ -104,7 +104,7 @@ class Resolver:
             self._traces.forget_scenes()
 
     def draw_scene(self) -> None:
-        """Draw the map of the scene of the trial that is resolved now, if it has one, or copy that of its run.
+        """Draw the map of the current trial's scene, if it has one, or copy that of its run.
 
         Raises
         ------
@@ -113,22 +113,22 @@ class Resolver:
         """
         if self._folder is None:
             return
-        path = self._plan.arms[0].path
-        with explained(self._folder, "the map of the scene cannot be kept"):
+        path = self._plan.treatments[0].path
+        with explained(self._folder, "the map of the scene cannot be stored"):
             if isinstance(path, StoredTrial):
                 copy_scene(path.folder, self._folder)
             for realisation in self._traces.realisations[:1]:
                 draw_scene(realisation, self._folder)
 
     def _keep(self, file: str) -> tuple[str, int]:
-        """Return the name and the size of a pattern, which is kept; a file must not change from trial to trial."""
-        is_scene = bool(self._traces.origin(file).mode)  # its name will be that of the next trial's
-        found = os.stat(file)  # noqa: PTH116 - text is what is named
+        """Store a pattern and return its name and size; a file must not change between trials."""
+        is_scene = bool(self._traces.origin(file).mode)  # the next trial's scene reuses its name
+        found = os.stat(file)  # noqa: PTH116 - a name as text
         state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if not is_scene and file in self._names:
             name, size, before = self._names[file]
             if before != state:
-                raise WavebedError(f"{file}: changed while the run went on: its trials would not be alike")
+                raise WavebedError(f"{file}: changed during the run: its trials would differ")
             return name, size
         name, size = content_name(file)
         _keep_in(self._folder, file, name)
@@ -142,12 +142,12 @@ class Resolver:
             version=VERSION,
             title=plan.title,
             source=plan.source,
-            treatment=Treatment(slot.arm.name, cast("dict[str, Json]", dict(slot.arm.changes))),
+            treatment=Treatment(slot.treatment.name, cast("dict[str, Json]", dict(slot.treatment.changes))),
             block=slot.block,
             seed=slot.seed,
             network=network,
             patterns=dict(origins),
-            workloads=tuple(_workload_spec(workload, self._folder) for workload in slot.arm.workloads),
+            workloads=tuple(_workload_spec(workload, self._folder) for workload in slot.treatment.workloads),
         )
 
     def _origin(self, file: str, size: int) -> PatternOrigin:
@@ -164,7 +164,7 @@ class Resolver:
 
 def _keep_in(folder: Path | None, file: str, name: str) -> None:
     if folder is not None:
-        with explained(folder, "a pattern cannot be kept"):
+        with explained(folder, "a pattern cannot be stored"):
             keep(file, name, folder)
 
 
@@ -200,12 +200,12 @@ def _workload_spec(workload: AnyWorkload, folder: Path | None) -> WorkloadSpec:
 
 
 def read_spec(file: Path) -> StoredTrial:
-    """Return the specification in a file, and the folder that has its patterns.
+    """Return the specification in a file, and the folder of its patterns.
 
     Raises
     ------
     UserError
-        If it cannot be read or is none.
+        If it cannot be read or is not a specification.
     """
     spec = load_spec(file, "name a specification that wavebed resolve or run wrote")
     return StoredTrial(spec, nearest_folder(file))

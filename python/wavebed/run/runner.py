@@ -1,4 +1,4 @@
-"""A whole run: every trial in its order, stored as it ends."""
+"""Run all trials of a plan in order and store each at its end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.experiment.disk import explained
-from wavebed.experiment.events import (
-    CheckFailed,
-    Part,
-    RunBegun,
-    RunEnded,
-    StepBegun,
-    WorkloadBegun,
-    WorkloadEnded,
-)
+from wavebed.experiment.events import CheckFailed, Part, RunBegun, RunEnded, StepBegun, WorkloadBegun, WorkloadEnded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT
@@ -28,7 +20,6 @@ from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord
 from wavebed.run.order import Slot, ordered
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S, duration_text
 from wavebed.run.resolve import Resolver
-from wavebed.run.tell import Teller
 from wavebed.run.trial import run_trial
 from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.workload.tools import PACKAGES, cache_folder, missing
@@ -41,23 +32,23 @@ if TYPE_CHECKING:
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import WorkloadRecord
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
-    from wavebed.run.scenario import Arm, Plan
+    from wavebed.run.scenario import Plan, TreatmentPlan
 
 __all__ = ["Outcome", "expected_s", "plan_text", "run_plan"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     record: RunRecord
 
     @property
     def counted(self) -> dict[str, int]:
-        """How many trials of each treatment count: valid and suspect ones."""
+        """Number of counted (valid or suspect) trials of each treatment."""
         found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
         for trial in self.record.trials:
             found[trial.treatment] += trial.verdict in COUNTED
@@ -72,25 +63,24 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
     MachineError
         If a program or a package is missing, or no laboratory can be made here.
     WavebedError
-        If the results cannot be written; what was written before stays readable.
+        If the results cannot be written; earlier trials stay readable.
     """
     _check_packages(plan)
     _check_programs(plan)
     record = _record(plan, command_line)
-    teller = Teller(live)
     open_run(folder, record, plan.text)
-    slots = ordered(plan.arms, plan.trials, plan.seed)
-    with Journal(teller) as journal:
+    slots = ordered(plan.treatments, plan.trials, plan.seed)
+    with Journal(live) as journal:
         journal.open(folder)
         journal.emit(RunBegun(kind="run", title=plan.title))
-        trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.arm)) for slot in slots])
+        trials = Trials(folder, journal, [Part(slot.folder, expected_s(slot.treatment)) for slot in slots])
         _prepare(plan, trials)
         with trials.guarded(), measuring() as neighbours, closing(Resolver(plan, folder)) as resolver:
             for slot in slots:
                 with resolver.resolved(slot) as resolved:
                     if slot.number == 1:
                         resolver.draw_scene()
-                    trial = _one(slot, resolved, trials, teller, neighbours)
+                    trial = _one(slot, resolved, trials, live, neighbours)
                 record.trials.append(
                     TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, trial.reasons)
                 )
@@ -101,32 +91,32 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live) 
 
 
 def _prepare(plan: Plan, trials: Trials) -> None:
-    """Make what workloads need."""
+    """Make the content of the workloads."""
     cache = cache_folder()
-    for arm in plan.arms:
-        for workload in arm.workloads:
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
             trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
             try:
                 workload.prepare(cache)
             except OSError as error:
                 what = (error.strerror or "cannot be written").lower()
                 raise WavebedError(
-                    f"{workload.name}: {error.filename or cache}: {what}: what it needs cannot be made; $WAVEBED_CACHE"
-                    " may name another folder"
+                    f"{workload.name}: {error.filename or cache}: {what}: its content cannot be stored; $WAVEBED_CACHE"
+                    " can name another folder"
                 ) from error
 
 
-def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbours: Neighbours) -> TrialRecord:
+def _one(slot: Slot, resolved: Resolved, trials: Trials, live: Live, neighbours: Neighbours) -> TrialRecord:
     """Run a trial and store it; each step is an event."""
     name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
 
-    def look(lab: Lab, acts: Sequence[Act]) -> None:
+    def look(lab: Lab, running: Sequence[RunningWorkload]) -> None:
         neighbours.look()
-        told.look(acts)
-        teller.look(lab, acts)
+        told.look(running)
+        live.look(lab, running)
 
-    with trials.begun(slot.number, slot.arm.name, slot.block, slot.seed, ("series", "raw")) as partial:
+    with trials.begun(slot.number, slot.treatment.name, slot.block, slot.seed, ("series", "raw")) as partial:
         neighbours.look()
         with explained(trials.folder, KEPT):
             trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
@@ -140,9 +130,9 @@ def _one(slot: Slot, resolved: Resolved, trials: Trials, teller: Teller, neighbo
 
 
 class _ToldSpans:
-    """Tells of each workload of a trial once that it began, and once that it ended.
+    """Writes the start and the end of each workload of a trial to the journal, once each.
 
-    A journal that cannot be written while the trial runs ends the run, and is not taken for a fault of the trial.
+    An error of the journal during the trial ends the run; it is not a fault of the trial.
     """
 
     def __init__(self, trial: str, journal: Journal) -> None:
@@ -152,21 +142,21 @@ class _ToldSpans:
         self._ended: set[str] = set()
         self._problem: WavebedError | None = None
 
-    def look(self, acts: Sequence[Act]) -> None:
-        """Tell what is known while the trial runs."""
+    def look(self, running: Sequence[RunningWorkload]) -> None:
+        """Write what has happened so far."""
         try:
-            for act in acts:
-                self._tell(act.workload.name, act.start_s, act.end_s)
+            for one in running:
+                self._tell(one.workload.name, one.start_s, one.end_s)
         except WavebedError as error:
             self._problem = error
 
     def end(self, workloads: Sequence[WorkloadRecord]) -> None:
-        """Tell the rest, now that the trial has ended.
+        """Write the rest after the end of the trial.
 
         Raises
         ------
         WavebedError
-            If the journal could not be written meanwhile.
+            If the journal could not be written during the trial.
         """
         if self._problem is not None:
             raise self._problem
@@ -183,10 +173,10 @@ class _ToldSpans:
             self._journal.emit(WorkloadEnded(trial=self._trial, workload=workload, at_s=end_s))
 
 
-def expected_s(arm: Arm) -> float:
-    """Return about how long a trial takes, seconds."""
+def expected_s(treatment: TreatmentPlan) -> float:
+    """Return the expected duration of a trial, seconds."""
     ends: dict[str, float] = {}
-    waiting = [workload for workload in arm.workloads if not workload.endless]
+    waiting = [workload for workload in treatment.workloads if not workload.endless]
     while waiting:
         for workload in list(waiting):
             after = workload.common.after
@@ -194,28 +184,30 @@ def expected_s(arm: Arm) -> float:
                 begin_s = workload.common.start_s + (ends[after] if after is not None else 0.0)
                 ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
                 waiting.remove(workload)
-    tail_s = max((workload.tail_s for workload in arm.workloads), default=0.0)
-    browsers = any("chromium" in workload.needed_programs() for workload in arm.workloads)
+    tail_s = max((workload.tail_s for workload in treatment.workloads), default=0.0)
+    browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
 
 
 def plan_text(plan: Plan) -> str:
-    """Return what will be run, in one line."""
-    count = plan.trials * len(plan.arms)
-    total_s = plan.trials * sum(expected_s(arm) for arm in plan.arms)
+    """Return title, number of trials and expected duration in one line."""
+    count = plan.trials * len(plan.treatments)
+    total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"
     return f"{plan.title}: {trials}, about {duration_text(total_s)}"
 
 
 def _check_packages(plan: Plan) -> None:
-    for arm in plan.arms:
-        for workload in arm.workloads:
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
             if workload.extra:
                 require(workload.extra, f"workload {workload.name}")
 
 
 def _programs(plan: Plan) -> set[str]:
-    return {program for arm in plan.arms for workload in arm.workloads for program in workload.needed_programs()}
+    return {
+        program for each in plan.treatments for workload in each.workloads for program in workload.needed_programs()
+    }
 
 
 def _check_programs(plan: Plan) -> None:
@@ -238,5 +230,7 @@ def _record(plan: Plan, command_line: Sequence[str]) -> RunRecord:
         versions=versions(_programs(plan)),
         machine=machine(),
         workloads=list(plan.tables),
-        treatments=[{"name": arm.name, "set": cast("dict[str, Json]", dict(arm.changes))} for arm in plan.arms],
+        treatments=[
+            {"name": each.name, "set": cast("dict[str, Json]", dict(each.changes))} for each in plan.treatments
+        ],
     )

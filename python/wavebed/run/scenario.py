@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["AS_DESCRIBED", "Arm", "Plan", "RunTable", "StoredTrial", "plan_of_spec", "read_plan"]
+__all__ = ["AS_DESCRIBED", "Plan", "RunTable", "StoredTrial", "TreatmentPlan", "plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -73,7 +73,7 @@ class StoredTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class TreatmentPlan:
     """A treatment: its name, its changes, and the resulting path and workloads.
 
     Parameters
@@ -113,7 +113,7 @@ class Plan:
     overrides: Mapping[str, object]
     trials: int
     seed: int
-    arms: tuple[Arm, ...]
+    treatments: tuple[TreatmentPlan, ...]
     tables: Sequence[Mapping[str, Json]]
     notes: tuple[str, ...] = ()
 
@@ -150,8 +150,8 @@ def read_plan(
     try:
         document = changed(document, overrides)
         run = at("run", _read_run, document.get("run", {}))
-        arms = _arms(document, overrides, scenario, only, traces)
-        path_seed = cast("PathModel", arms[0].path).seed
+        treatments = _treatments(document, overrides, scenario, only, traces)
+        path_seed = cast("PathModel", treatments[0].path).seed
     except Problem as problem:
         raise UserError(f"{scenario}: {problem}") from None
     finally:
@@ -170,7 +170,7 @@ def read_plan(
         overrides=overrides,
         trials=count,
         seed=first,
-        arms=arms,
+        treatments=treatments,
         tables=_wanted(document, only),
         notes=tuple(dict.fromkeys(traces.notes)),
     )
@@ -191,7 +191,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
         )
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-    arm = Arm(spec.treatment.name, spec.treatment.changes, stored, workloads)
+    treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads)
     return Plan(
         scenario=file,
         text="",
@@ -200,7 +200,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
         overrides={},
         trials=1,
         seed=spec.seed,
-        arms=(arm,),
+        treatments=(treatment,),
         tables=[{"name": each.name, "kind": each.kind, "settings": each.options} for each in spec.workloads],
     )
 
@@ -228,22 +228,22 @@ def _read_run(table: object) -> RunTable:
     return read_table(RunTable, table, "[run] on a line of its own")
 
 
-def _arms(
+def _treatments(
     document: Mapping[str, object],
     overrides: Mapping[str, object],
     scenario: Path,
     only: Sequence[str],
     traces: Traces,
-) -> tuple[Arm, ...]:
+) -> tuple[TreatmentPlan, ...]:
     given = _tables(document, "treatment")
     if not given:
-        return (_arm(AS_DESCRIBED, document, scenario, only, traces, {}),)
-    arms: list[Arm] = []
+        return (_treatment(AS_DESCRIBED, document, scenario, only, traces, {}),)
+    treatments: list[TreatmentPlan] = []
     overridden = {key_parts(key): key for key in overrides}
     for index, table in enumerate(given, 1):
         where = f"treatment[{index}]"
         name = at(where, _treatment_name, table)
-        if any(arm.name == name for arm in arms):
+        if any(treatment.name == name for treatment in treatments):
             raise Problem(f"{name!r} is taken by another treatment: choose another", f"{where}.name")
         changes = table.get("set", {})
         if not isinstance(changes, dict):
@@ -255,8 +255,8 @@ def _arms(
                 raise Problem("belongs to the whole run, whose treatments share trials and seeds", f"{where}.set.{key}")
             if parts in overridden:
                 raise Problem(f"--set changes {key} too, which would make the treatments alike: leave one out", where)
-        arms.append(at(where, functools.partial(_arm, name, document, scenario, only, traces), changes))
-    return tuple(arms)
+        treatments.append(at(where, functools.partial(_treatment, name, document, scenario, only, traces), changes))
+    return tuple(treatments)
 
 
 def _treatment_name(table: Mapping[str, object]) -> str:
@@ -268,14 +268,14 @@ def _treatment_name(table: Mapping[str, object]) -> str:
     return at("name", values.name, table["name"])
 
 
-def _arm(
+def _treatment(
     name: str,
     document: Mapping[str, object],
     scenario: Path,
     only: Sequence[str],
     traces: Traces,
     changes: Mapping[str, object],
-) -> Arm:
+) -> TreatmentPlan:
     document = changed(document, changes)
     path = read_path_of(document, scenario, {}, traces)
     hosts = {host.name for host in path.hosts}
@@ -307,7 +307,7 @@ def _arm(
             f"{chosen[0].name!r} goes on until all other workloads end, and there is none: give it a duration",
             "workload",
         )
-    return Arm(name, dict(changes), path, tuple(chosen))
+    return TreatmentPlan(name, dict(changes), path, tuple(chosen))
 
 
 def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The map of a run's scene, drawn once when the run begins; the report shows it and computes no channel."""
+"""The map of a run's scene, drawn once at its start for the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME_SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.or
 
 
 def draw_scene(realisation: Realisation, folder: Path) -> None:
-    """Write the map of a scene, with the walk of one realisation, into the folder of a run.
+    """Write the map of a scene, with the trajectory of one realisation, into the folder of a run.
 
     Raises
     ------
@@ -36,6 +36,6 @@ def draw_scene(realisation: Realisation, folder: Path) -> None:
 
 
 def copy_scene(source: Path, folder: Path) -> None:
-    """Copy the map of the run that a stored trial is from, if it has one."""
+    """Copy the map from the run of a stored trial, if it has one."""
     if (source / SCENE_FILE).is_file():
         shutil.copyfile(source / SCENE_FILE, folder / SCENE_FILE)

@@ -20,9 +20,8 @@ from wavebed.result.transport import transport_metrics
 from wavebed.run.backend import in_namespaces
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
-from wavebed.run.checks import engine_checks, processor_check, verdict
+from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
-from wavebed.run.whole import partial_check
 from wavebed.spec.link import plain
 from wavebed.workload.model import Event, Outcome
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.run.backend import StartLab
     from wavebed.run.capacity import Steps
     from wavebed.run.order import Slot
-    from wavebed.run.play import Act
+    from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
     from wavebed.workload.model import Metric
 
@@ -49,7 +48,7 @@ def run_trial(
     slot: Slot,
     resolved: Resolved,
     partial: Path,
-    look: Callable[[Lab, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]] = tuple,
     limits: Limits = LIMITS,
     start: StartLab = in_namespaces,
@@ -59,24 +58,24 @@ def run_trial(
     Parameters
     ----------
     slot : Slot
-        Which one.
+        The trial.
     resolved : Resolved
         Its specification, and the patterns of its network.
     partial : pathlib.Path
         An empty folder.
     look : callable
-        Called a few times a second while it runs.
+        Called a few times a second during the trial.
     of_machine : callable, optional
-        Called when it has ended: conditions of its validity that do not lie in the trial.
+        Called at the end; returns checks of the machine.
     limits : Limits
-        How long each wait for the laboratory may take.
+        Limits of the waits for the laboratory.
     start : callable
         Makes the laboratory.
 
     Raises
     ------
     WavebedError
-        If no laboratory can be made here. What goes wrong later, and a laboratory that hangs, is in the record.
+        If no laboratory can be made here. Later errors, and a laboratory that hangs, are in the record.
     """
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -87,8 +86,8 @@ def run_trial(
     raw.mkdir(exist_ok=True)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
-    found = outcomes(course.acts)
-    workloads = _records(course.acts, found)
+    found = outcomes(course.running)
+    workloads = _records(course.running, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
     checks, transport = _judge(tables, capacity, workloads, engine_checks(course.summary, course.messages))
@@ -100,7 +99,7 @@ def run_trial(
     return TrialRecord(
         folder=slot.folder,
         block=slot.block,
-        treatment=slot.arm.name,
+        treatment=slot.treatment.name,
         seed=slot.seed,
         started=started,
         wall_s=round(time.monotonic() - began, 3),
@@ -116,19 +115,19 @@ def run_trial(
 
 @dataclass(slots=True)
 class _Course:
-    """What became of a trial's laboratory and its workloads.
+    """The end of a trial's laboratory and its workloads.
 
     Parameters
     ----------
     end_s : float
-        When the last workload ended, seconds since time zero.
+        End of the last workload, seconds since time zero.
     problem : str
-        Why it broke off, if it did.
+        The reason of a failure.
     summary, messages
         Those of the laboratory.
     """
 
-    acts: list[Act] = field(default_factory=list)
+    running: list[RunningWorkload] = field(default_factory=list)
     end_s: float = 0.0
     problem: str = ""
     summary: Mapping[str, Json] = field(default_factory=dict)
@@ -139,7 +138,7 @@ def _perform(
     slot: Slot,
     start: Callable[[], Lab],
     raw: Path,
-    look: Callable[[Lab, Sequence[Act]], None],
+    look: Callable[[Lab, Sequence[RunningWorkload]], None],
     limits: Limits,
 ) -> _Course:
     """Make the laboratory, run the workloads, and end it."""
@@ -153,26 +152,26 @@ def _perform(
 
     def watch() -> None:
         pulse.look()
-        look(lab, course.acts)
+        look(lab, course.running)
 
     try:
         with lab:
-            course.acts = open_all(slot.arm.workloads, lab, raw, slot.seed)
+            course.running = open_all(slot.treatment.workloads, lab, raw, slot.seed)
             lab.begin()
             try:
-                perform(course.acts, lab, watch)
+                perform(course.running, lab, watch)
             finally:
                 course.end_s = lab.clock.now_s()
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem
     course.summary, course.messages = lab.summary or {}, lab.messages
-    settle(course.acts, lab.clock)
+    settle(course.running, lab.clock)
     return course
 
 
 class _Pulse:
-    """Asks a laboratory every few seconds whether it still answers; one that does not is killed."""
+    """Sends a request to the laboratory every few seconds; a laboratory that does not answer is killed."""
 
     def __init__(self, lab: Lab, every_s: float) -> None:
         self._lab = lab
@@ -180,7 +179,7 @@ class _Pulse:
         self._next_s = lab.clock.monotonic_s() + every_s
 
     def look(self) -> None:
-        """Ask, if it is time to.
+        """Send the request, if it is due.
 
         Raises
         ------
@@ -193,25 +192,25 @@ class _Pulse:
 
 
 def _take_back(raw: Path) -> str:
-    """Make raw outputs ours, before any is read; return why that is not possible. Then they are removed."""
+    """Take ownership of the raw outputs before they are read; on failure remove them and return the reason."""
     try:
         take_back(raw)
     except (OSError, WavebedError, RecursionError) as error:
         subprocess.run(["rm", "-rf", "--", str(raw)], check=False)
         raw.mkdir(exist_ok=True)
         reason = "folders are nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return f"the raw outputs of a program cannot be kept: {reason}"
+        return f"the raw outputs of a program cannot be stored: {reason}"
     return ""
 
 
-def _records(acts: Sequence[Act], found: Sequence[Outcome]) -> list[WorkloadRecord]:
+def _records(running: Sequence[RunningWorkload], found: Sequence[Outcome]) -> list[WorkloadRecord]:
     records = []
-    for act, outcome in zip(acts, found, strict=True):
-        if act.limited and outcome.status == "ok":
-            told = replace(outcome, status="partial", reason=f"stopped at its limit of {act.stage.limit_s:g} s")
+    for one, outcome in zip(running, found, strict=True):
+        if one.limited and outcome.status == "ok":
+            told = replace(outcome, status="partial", reason=f"stopped at its limit of {one.context.limit_s:g} s")
         else:
             told = outcome
-        records.append(WorkloadRecord(act.workload.name, act.workload.kind, act.span, told))
+        records.append(WorkloadRecord(one.workload.name, one.workload.kind, one.span, told))
     return records
 
 

@@ -1,7 +1,7 @@
-"""Writing results so that what is there is whole: a trial's folder appears at once, `run.json` is replaced at once.
+"""Write results atomically: a trial's folder and `run.json` are renamed into place.
 
-`run.json` is written when a run begins and when it ends. Until then the trials are those whose folders are there, so
-that keeping one costs the same however many there are.
+`run.json` is written when a run begins and when it ends. Between the two, the folders of the trials are the list of
+trials, so storing a trial takes the same time however many there are.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["compress_raw", "open_run", "write_run", "write_trial"]
 
 _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", ".webm", ".webp")
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
-"""Files that compression would not make smaller stay as they are."""
+"""Compressed formats; these files are not compressed again."""
 _GZIP_LEVEL = 6
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
-    """Make the folder of a run with its first ``run.json``, and the scenario as given, if there is one.
+    """Make the folder of a run with its first ``run.json`` and, if there is one, its scenario file.
 
     Raises
     ------
     UserError
-        If the folder holds something, or cannot be made.
+        If the folder is not empty, or cannot be made.
     WavebedError
         If the disk is full.
     """
@@ -54,24 +54,19 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
     Raises
     ------
     WavebedError
-        If it cannot be written; the one before is still there.
+        If it cannot be written; the previous file is unchanged.
     """
     with explained(run_dir, KEPT):
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
 def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
-    """Finish a trial: compress its raw outputs, write ``trial.json``, and let its folder appear.
-
-    Returns
-    -------
-    pathlib.Path
-        The trial's folder.
+    """Compress a trial's raw outputs, write ``trial.json``, rename the folder and return it.
 
     Raises
     ------
     WavebedError
-        If it cannot be written, as on a full disk. `partial` is gone then.
+        If it cannot be written, as on a full disk; `partial` is removed.
     """
     try:
         with explained(run_dir, KEPT):
@@ -86,10 +81,7 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
 
 
 def compress_raw(folder: Path) -> None:
-    """Compress every file in `folder` with gzip, but those that are compressed by their nature.
-
-    What is no file (sockets, links) is removed: it cannot be kept.
-    """
+    """Compress every file in `folder` with gzip, except compressed formats; remove sockets and links."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             path.unlink()
@@ -109,6 +101,6 @@ def _compress(path: Path) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write the file whole or not at all, and wait until it is on the disk."""
+    """Replace the file atomically and wait until it is on the disk."""
     replace_file(file, text.encode())
     sync(file.parent)

@@ -31,25 +31,25 @@ __all__ = [
 
 LEVEL = 0.95
 FEWEST = 6
-"""With fewer values, or pairs, even the extremes are no interval at 95 %: 2 · 2⁻⁵ is more than 0.05."""
+"""With fewer values or pairs, even the extremes are not an interval at 95 %: 2 · 2⁻⁵ is more than 0.05."""
 RESAMPLES = 9999
-"""With the estimate itself one of 10 000, so that tail shares are whole counts (Davison and Hinkley 1997, 2.5)."""
+"""With the estimate one of 10 000, so that tail fractions are whole counts (Davison and Hinkley 1997, 2.5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and the interval that covers what it estimates.
+    """An estimate and its confidence interval.
 
     Parameters
     ----------
     estimate : float or None
         ``None`` without values.
     low, high : float or None
-        The interval; ``None`` where there are too few values for the level.
+        The interval; ``None`` if there are too few values for the level.
     level : float or None
-        The share of repetitions in which such an interval covers it: at least what was asked for where it is exact.
+        Coverage probability; of an exact interval at least the requested one.
     count : int
-        How many values (or pairs) there were.
+        Number of values or pairs.
     """
 
     estimate: float | None
@@ -78,8 +78,8 @@ class Difference:
 def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the median and its interval by order statistics (Thompson 1936).
 
-    The interval is [x(k), x(n+1-k)] for the largest k that covers the median with at least `level`, by the binomial
-    distribution; ``None`` where even the extremes do not (at 95 %, below 6 values).
+    The interval is [x(k), x(n+1-k)] for the largest k with a coverage of at least `level`, by the binomial
+    distribution; ``None`` if even the extremes have less (at 95 %, below 6 values).
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     count = len(ordered)
@@ -108,10 +108,10 @@ def paired_difference(a: Sequence[float], b: Sequence[float], level: float = LEV
     Raises
     ------
     ValueError
-        If they are not as many.
+        If their lengths differ.
     """
     if len(a) != len(b):
-        raise ValueError(f"{len(a)} and {len(b)} values are no pairs")
+        raise ValueError(f"{len(a)} and {len(b)} values are not pairs")
     differences = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
     count = len(differences)
     if count == 0:
@@ -127,11 +127,11 @@ def paired_difference(a: Sequence[float], b: Sequence[float], level: float = LEV
 
 @cache
 def _signed_rank(count: int, level: float) -> tuple[int, float]:
-    """Return the rank of the Walsh average that bounds the interval, 0 if there is none, and what it covers.
+    """Return the rank of the Walsh average at the bound of the interval, 0 if there is none, and its coverage.
 
-    Exact but for rounding, by the distribution of the rank sum; 1000 pairs take a second, once.
+    Exact except for rounding, by the distribution of the rank sum; 1000 pairs take a second, once.
     """
-    # How likely each rank sum is when every sign is equally likely; sums above the middle are not needed.
+    # The probability of each rank sum if every sign is equally likely; sums above the middle are not needed.
     middle = count * (count + 1) // 4
     likely = np.zeros(middle + 1)
     likely[0] = 1.0
@@ -150,7 +150,7 @@ def independent_difference(a: Sequence[float], b: Sequence[float], level: float 
     Parameters
     ----------
     seed : int
-        Of the resampling: the same values give the same interval.
+        Seed of the resampling.
     """
     count = min(len(a), len(b))
     if count == 0:
@@ -176,7 +176,7 @@ def _median_difference(second: NDArray[np.float64], first: NDArray[np.float64], 
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Return how much more often a value of `b` is above one of `a` than below it (Cliff 1993), from -1 to 1."""
+    """Return P(b > a) - P(b < a) (Cliff 1993), from -1 to 1; ``None`` without values."""
     require("report", "Cliff's delta", ("scipy",))
     from scipy.stats import mannwhitneyu
 

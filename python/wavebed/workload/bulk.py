@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["Bulk"]
 
@@ -38,9 +38,9 @@ _MAX_STREAMS = 128
 _SECOND_NS = 1_000_000_000
 _MAX_DURATION_S = 86_400
 _LAST_WORDS_S = 1.0
-"""How long the other end has to hear of the end."""
+"""Time in which the other end learns of the end."""
 _ROUND_TRIPS_TO_START = 5
-"""Control connection, parameters, wish for streams, their connections, word to start: one round trip each."""
+"""Control connection, parameters, request for streams, their connections, start: one round trip each."""
 _DIRECTIONS = {"down": ("down",), "up": ("up",), "both": ("down", "up")}
 _OPTIONS = {"down": ["-R"], "up": [], "both": ["--bidir"]}
 
@@ -60,18 +60,17 @@ class BulkOptions(Struct, frozen=True, kw_only=True):
     duration_s: Annotated[int, Key(_duration_s, "how long it sends; whole seconds")] = 10
     streams: Annotated[int, Key(values.number(1, _MAX_STREAMS), "how many streams in each direction")] = 1
     direction: Annotated[
-        Literal["down", "up", "both"],
-        Key(values.word(*_DIRECTIONS), "down is from the server to the client"),
+        Literal["down", "up", "both"], Key(values.word(*_DIRECTIONS), "`down` is from the server to the client")
     ] = "down"
     congestion_control: Annotated[
-        str | None, Key(values.name, "that of these streams", absent="that of the host which sends")
+        str | None, Key(values.name, "congestion control of the streams", absent="that of the sending host")
     ] = None
     protocol: Annotated[Literal["tcp", "udp"], Key(values.word("tcp", "udp"), "the transport")] = "tcp"
     rate_bps: Annotated[int | None, Key(values.rate_bps, "of each UDP stream, in bits of payload")] = None
 
 
 class Bulk(Workload[BulkOptions]):
-    """Streams in one direction or both for a while."""
+    """Streams in one direction or both for a duration."""
 
     kind = "bulk"
     summary = "bulk transfer of TCP streams, or UDP at a rate, by iperf3"
@@ -93,11 +92,11 @@ class Bulk(Workload[BulkOptions]):
         return self.options.protocol == "udp"
 
     def expected_s(self) -> float:
-        """Return its duration and a little for the handshakes."""
+        """Return its duration and 0.5 s for the handshakes."""
         return min(self.common.limit_s, self.options.duration_s + 0.5)
 
     def client_options(self) -> list[str]:
-        """Return iperf3's options for what it does."""
+        """Return the options for iperf3."""
         options = [
             "-t",
             str(self.options.duration_s),
@@ -112,57 +111,57 @@ class Bulk(Workload[BulkOptions]):
         return options
 
     def needs(self) -> Confined:
-        """Return what iperf3 needs at both ends: some congestion controls are for the network's administrator."""
+        """Return the privileges of iperf3 at both ends: a restricted congestion control needs ``net_admin``."""
         is_free = (
             self.options.congestion_control is None
             or self.options.congestion_control in _ALLOWED.read_text(encoding="ascii").split()
         )
         return Confined(capabilities=() if is_free else ("net_admin",))
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the server."""
-        return _BulkSession(self, stage)
+        return _BulkSession(self, context)
 
 
 class _BulkSession(Session):
-    def __init__(self, workload: Bulk, stage: Stage) -> None:
+    def __init__(self, workload: Bulk, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._failure: str | None = None
         self._start_s = self._end_s = 0.0
         self._status: int | None = None
-        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(stage.port)]
-        log = stage.folder / "server.log"
-        with create(stage.folder / "server.json") as output, create(log) as errors:
-            process = stage.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
+        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(context.port)]
+        log = context.folder / "server.log"
+        with create(context.folder / "server.json") as output, create(log) as errors:
+            process = context.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
         self._server = RunningServer("iperf3's server", process, log)
-        self._server.wait_for_ports(stage.server, [stage.port])
+        self._server.wait_for_ports(context.server, [context.port])
 
     def run(self) -> None:
-        stage = self._stage
-        where = [stage.server.name, "-4", "-p", str(stage.port)]
+        context = self._context
+        where = [context.server.name, "-4", "-p", str(context.port)]
         argv = [find("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
-        self._start_s = stage.clock.now_s()
-        with create(stage.folder / "client.json") as output, create(stage.folder / "client.log") as errors:
-            client = stage.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
+        self._start_s = context.clock.now_s()
+        with create(context.folder / "client.json") as output, create(context.folder / "client.log") as errors:
+            client = context.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
         self._failure = wait_for_end(client, self._asked, self._server_failure)
-        # A client that has lost its server says so; one that is at its limit writes what it has on SIGINT.
+        # A client that has lost its server reports it; a client at its limit writes its results on SIGINT.
         end_within(client, _LAST_WORDS_S if self._failure else 0.001, signal.SIGINT)
-        self._end_s = stage.clock.now_s()
+        self._end_s = context.clock.now_s()
         self._status = client.returncode
         end_within(self._server.process, _LAST_WORDS_S, signal.SIGINT)
 
     def _server_failure(self) -> str | None:
-        """Return a line if the server has ended, but not after its one client, as it was told."""
+        """Return a line if the server has ended, except after its one client (``-1``)."""
         line = self._server.failure()
         return line if self._server.process.returncode != 0 else None
 
     def stop(self) -> None:
         self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        ends = {name: _read(self._stage, name) for name in ("client", "server")}
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - its output has its times
+        ends = {name: _read(self._context, name) for name in ("client", "server")}
         flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
         start_s = self._first_s(ends["client"], flows)
         series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
@@ -171,12 +170,12 @@ class _BulkSession(Session):
             return Outcome("failed", failure, series=series, doubts=doubts)
         metrics = [each for flow in flows for each in flow.metrics(self._workload.is_udp, only=len(flows) == 1)]
         is_cut = self._asked.is_set() and self._status != 0
-        reason = f"stopped at its limit of {self._stage.limit_s:g} s" if is_cut else self._missing(flows)
+        reason = f"stopped at its limit of {self._context.limit_s:g} s" if is_cut else self._missing(flows)
         status: Status = "partial" if reason else "ok"
         return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
 
     def _missing(self, flows: Sequence[_Flows]) -> str:
-        """Return what was planned and did not arrive; empty if all did."""
+        """Return a line about missing data; empty if all arrived."""
         streams = self._workload.options.streams
         for flow in flows:
             short = shortfall(flow.received, streams, self._workload.options.duration_s)
@@ -185,10 +184,10 @@ class _BulkSession(Session):
         return ""
 
     def _first_s(self, client: End, flows: Sequence[_Flows]) -> float:
-        """Return about when the client began to count, which iperf3 says only in whole seconds.
+        """Return the approximate start of the client's counters, which iperf3 gives in whole seconds only.
 
-        It begins five round trips after its start; if the handshake took longer, not before the second that it says,
-        and not later than leaves time for its intervals.
+        They start five round trips after the client; after a longer handshake, not before iperf3's second, and not so
+        late that its intervals do not fit.
         """
         covered_s = max((stream[-1].end_s for stream in [*client.sent, *client.received]), default=0.0)
         rtts = [each.rtt_us for flow in flows for stream in flow.sent for each in stream if each.rtt_us is not None]
@@ -196,39 +195,39 @@ class _BulkSession(Session):
         if rtts:
             first_s = self._start_s + _ROUND_TRIPS_TO_START * min(rtts) / 1e6
         else:
-            # Of about six round trips in which it does not send, five are before it begins.
+            # Of about six round trips without data, five are before the start.
             first_s = self._start_s + (latest_s - self._start_s) * _ROUND_TRIPS_TO_START / 6
         if client.begun_unix_s is not None:
-            first_s = max(first_s, self._stage.clock.of_unix_s(client.begun_unix_s))
+            first_s = max(first_s, self._context.clock.of_unix_s(client.begun_unix_s))
         return min(first_s, latest_s)
 
     def _failed(self, client: End, flows: Sequence[_Flows]) -> tuple[str | None, list[str]]:
-        """Return why it failed, if it did, and what is suspect."""
+        """Return the reason of a failure, or ``None``, and the reasons for a suspect result."""
         if self._failure is not None:
             return self._failure, []
-        # It says some errors and then ends with 0.
+        # iperf3 ends with 0 after some errors.
         if (self._status != 0 or client.error) and not self._asked.is_set():
-            return f"iperf3: {client.error or last_line(self._stage.folder / 'client.log') or 'it said nothing'}", []
+            return f"iperf3: {client.error or last_line(self._context.folder / 'client.log') or 'no message'}", []
         wanted = self._workload.options.congestion_control
         doubts: list[str] = []
         for flow in flows:
             if not any(each.bytes for stream in flow.received for each in stream):
-                return f"nothing arrived {flow.towards} within {self._stage.limit_s:g} s", doubts
+                return f"nothing arrived {flow.towards} within {self._context.limit_s:g} s", doubts
             if wanted is not None and flow.control not in (wanted, None):
                 return f"iperf3 sent {flow.towards} with {flow.control}, not with {wanted}", doubts
             if wanted is not None and flow.control is None:
-                doubts.append(f"iperf3 did not say which congestion control it used {flow.towards}")
+                doubts.append(f"iperf3 did not report its congestion control {flow.towards}")
         return None, doubts
 
 
-def _read(stage: Stage, name: str) -> End:
-    file = stage.folder / f"{name}.json"
+def _read(context: TrialContext, name: str) -> End:
+    file = context.folder / f"{name}.json"
     return read_end(output_of(file))
 
 
 @dataclass(frozen=True, slots=True)
 class _Flows:
-    """The streams of one direction: what its sender and its receiver saw of them."""
+    """The streams of one direction at its sender and at its receiver."""
 
     towards: str
     sent: list[Stream]
@@ -241,7 +240,7 @@ class _Flows:
         return cls(towards, ends[sender].sent, ends[receiver].received, ends[sender].sender_control)
 
     def metrics(self, is_udp: bool, *, only: bool) -> list[Metric]:
-        """Return its figures; their names say the direction unless it is the only one."""
+        """Return its metrics, named with the direction unless it is the only one."""
         name = "" if only else f" {self.towards}"
         seconds = max(stream[-1].end_s for stream in self.received)
         received_bits = sum(each.bytes for stream in self.received for each in stream) * 8
@@ -262,7 +261,7 @@ class _Flows:
         ]
 
     def series(self, start_s: float, *, only: bool) -> list[Series]:
-        """Return its goodput in all and by stream, and its sender's round-trip times and windows."""
+        """Return its goodput in total and by stream, and its sender's round-trip times and windows."""
         name = "" if only else f" {self.towards}"
         found = []
         if self.received:

@@ -1,4 +1,4 @@
-"""`call`: a WebRTC call between a Chromium on the server's side and one on the client's, with made-up media."""
+"""`call`: a WebRTC call between Chromium on the server and Chromium on the client, with synthetic media."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage
+    from wavebed.workload.model import Schedule, TrialContext
 
 __all__ = ["Call"]
 
@@ -44,7 +44,7 @@ def _even(least: int, most: int) -> Reader[int]:
     def read_even(value: object) -> int:
         given = read(value)
         if given % 2:
-            raise Problem(f"{given} is odd: pictures have an even number of pixels each way")
+            raise Problem(f"{given} is odd: width and height of a picture are even numbers of pixels")
         return given
 
     return Reader(read_even, "PIXELS", {**read.schema(), "multipleOf": 2})
@@ -56,14 +56,14 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     duration_s: Annotated[float, Key(seconds(2, 3600), "how long the call lasts")] = 10.0
     width: Annotated[int, Key(_even(160, 1920), "width of the picture that each end sends")] = 640
     height: Annotated[int, Key(_even(90, 1080), "height of the picture that each end sends")] = 360
-    fps: Annotated[int, Key(number(5, 60), "pictures per second that each camera gives")] = 30
+    fps: Annotated[int, Key(number(5, 60), "pictures per second of each camera")] = 30
     max_bitrate_bps: Annotated[
-        int | None, Key(rate_bps, "most that each end sends of video", absent="Chromium's own")
+        int | None, Key(rate_bps, "highest video bitrate of each end", absent="Chromium's own")
     ] = None
 
 
 class Call(Workload[CallOptions]):
-    """Both ends of a video call, as their browsers count it."""
+    """Both ends of a video call, measured by their browsers."""
 
     kind: ClassVar[str] = "call"
     summary: ClassVar[str] = "a WebRTC call between two Chromium"
@@ -81,13 +81,13 @@ class Call(Workload[CallOptions]):
         return self.duration_s
 
     def prepare(self, cache: Path) -> None:
-        """Make the film that the cameras see."""
+        """Make the film of the cameras."""
         self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
         open_to_all(self.film)
 
-    def open(self, stage: Stage) -> Session:
-        """Start both browsers; each has its page, its camera and its description ready."""
-        session = CallSession(self, stage)
+    def open(self, context: TrialContext) -> Session:
+        """Start both browsers with page, camera and session description."""
+        session = CallSession(self, context)
         try:
             session.open()
         except BaseException:
@@ -96,7 +96,7 @@ class Call(Workload[CallOptions]):
         return session
 
     def settings(self) -> dict[str, Json]:
-        """Return what both agents are told."""
+        """Return the settings of both agents."""
         assert self.film is not None, "it was prepared"
         return {
             "chromium": find("chromium"),
@@ -116,20 +116,20 @@ class Call(Workload[CallOptions]):
 
 
 class CallSession(Session):
-    """A call in one trial. Descriptions go from one end to the other by this process, not over the path."""
+    """A call in one trial. This process passes the session descriptions between the ends, not the path."""
 
-    def __init__(self, workload: Call, stage: Stage) -> None:
+    def __init__(self, workload: Call, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._stop = threading.Event()
         self._agents: dict[str, Agent] = {}
         self._offer: Json = None
         self._stopped_early = False
 
     def open(self) -> None:
-        """Bring both browsers up, and let the server's end describe itself."""
+        """Start both browsers and get the offer of the server's end."""
         settings = self._workload.settings()
-        for end, host in (("server", self._stage.server), ("client", self._stage.client)):
+        for end, host in (("server", self._context.server), ("client", self._context.client)):
             self._agents[end] = self._agent(end, host, settings)
         for agent in self._agents.values():
             agent.await_ready()
@@ -141,8 +141,8 @@ class CallSession(Session):
             agent.close()
 
     def run(self) -> None:
-        """Call, talk for the duration, hang up."""
-        clock = self._stage.clock
+        """Call, wait for the duration, hang up."""
+        clock = self._context.clock
         end_s = clock.monotonic_s() + self._workload.duration_s
         try:
             answer = self._ask("client", "answer", self._offer)
@@ -156,7 +156,7 @@ class CallSession(Session):
                     said = self._hear(name, max(0.0, over_s - clock.monotonic_s()))
                 except TimeoutError as error:
                     raise WavebedError(f"the {name}'s end of the call: {error}") from None
-                file = self._stage.folder / f"{name}.json"
+                file = self._context.folder / f"{name}.json"
                 file.write_text(json.dumps(said), encoding="utf-8")
         finally:
             self.close()
@@ -165,34 +165,34 @@ class CallSession(Session):
         """Hang up."""
         self._stop.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it concerns itself alone
-        """Read what both ends counted."""
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        """Return the results of both ends."""
         ends: dict[str, Mapping[str, Json]] = {}
         for name in ("server", "client"):
-            file = self._stage.folder / f"{name}.json"
+            file = self._context.folder / f"{name}.json"
             if not file.exists():
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
             ends[name] = cast("dict[str, dict[str, Json]]", json.loads(output_of(file)))["result"]
-        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._stage.clock)
+        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._context.clock)
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
 
     def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
-        folder = self._stage.folder / end
+        folder = self._context.folder / end
         folder.mkdir(exist_ok=True)
         assert self._workload.film is not None, "it was prepared"
         return Agent(host, "wavebed.workload.call_agent", settings, folder, read=[self._workload.film])
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})
-        clock = self._stage.clock
+        clock = self._context.clock
         over_s = clock.monotonic_s() + _ANSWER_S
         while clock.monotonic_s() < over_s:
             with suppress(TimeoutError):
                 return self._hear(end, LOOK_EVERY_S)["value"]
             if self._stop.is_set():
-                raise WavebedError("stopped before the ends of the call knew each other")
+                raise WavebedError("stopped before the ends of the call were connected")
         raise WavebedError(f"the {end}'s end of the call: no answer within {_ANSWER_S:g} s")
 
     def _hear(self, end: str, timeout_s: float) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""One end of a call: a page with a peer connection, which is told what the other end says and when to begin."""
+"""One end of a call: a page with a peer connection, controlled by messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS = "https://call.invalid/"
 
 
 def _answer(route: Route) -> None:
-    """Give the page from this package: nothing is fetched from any network, and the page is a secure context."""
+    """Serve the page from this package, without network, in a secure context."""
     name = route.request.url.removeprefix(_ADDRESS) or "call.html"
     file = _PAGE / name
     if name in ("call.html", "call.js"):
@@ -36,7 +36,7 @@ def _page(browser: Browser) -> Page:
 
 
 def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]) -> Mapping[str, Json]:
-    """Make the peer connection, exchange descriptions through the conversation, sample until told to stop."""
+    """Make the peer connection, exchange descriptions through the conversation, sample until the message ``finish``."""
     page = _page(browser)
     page.evaluate("settings => call.prepare(settings)", settings)
     conversation.say({"ready": True})

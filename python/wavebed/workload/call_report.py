@@ -1,4 +1,4 @@
-"""What the two ends of a call counted (WebRTC statistics), as figures of each direction."""
+"""Metrics of both directions of a call from the WebRTC statistics of its ends."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["EVERY_MS", "Direction", "call_outcome", "read_direction"]
 EVERY_MS = 250
 """Time between two samples of the statistics."""
 
-CPU_SHARE = 0.1
-"""More of the time limited by the processor than this makes a call suspect."""
+CPU_FRACTION = 0.1
+"""A call is suspect if the processor limited it for more than this fraction of the time."""
 
-FPS_SHARE = 2 / 3
-"""A sender that makes fewer pictures than this share of what its camera gives, without being limited by the path."""
+FPS_FRACTION = 2 / 3
+"""A call is suspect if a sender not limited by the path encodes less than this fraction of its camera's pictures."""
 
 STANDSTILL_S = 0.5
-"""A picture that stands still until the end has frozen, although Chromium counts a freeze when the next one comes."""
+"""A picture unchanged for this long at the end is a freeze; Chromium counts a freeze only at the next picture."""
 
 Row: TypeAlias = "dict[str, Json]"
 
@@ -43,7 +43,7 @@ class Direction:
     name : str
         ``down``: what the client's end receives; ``up``: what the server's end receives.
     first_frame_ms : float or None
-        From the moment at which the receiver knew the sender's description to its first picture.
+        From the receipt of the sender's session description to the first picture.
     from_s, end_s : float
         From the first picture to the end of the call, seconds since time zero.
     rows : sequence
@@ -74,7 +74,7 @@ class Direction:
 
 
 def read_direction(name: str, receiver: Mapping[str, Json], sender: Mapping[str, Json], clock: Clock) -> Direction:
-    """Read what the receiver and the sender of a direction counted."""
+    """Read the statistics of the receiver and the sender of a direction."""
     marks = cast("dict[str, float]", receiver["marks"])
     samples = cast("list[Row]", receiver["samples"])
     rows = [
@@ -118,14 +118,14 @@ def _freezes(name: str, rows: Sequence[tuple[float, Mapping[str, float]]], end_s
 
 
 def call_outcome(server: Mapping[str, Json], client: Mapping[str, Json], fps: int, clock: Clock) -> Outcome:
-    """Return the figures of both directions.
+    """Return the results of both directions.
 
     Parameters
     ----------
     server, client : mapping
-        What the two ends returned: ``samples``, ``marks``, ``state``.
+        Results of the two ends: ``samples``, ``marks``, ``state``.
     fps : int
-        Pictures per second that the cameras gave.
+        Pictures per second of the cameras.
     """
     for name, end in (("server", server), ("client", client)):
         if "connected" not in cast("dict[str, float]", end["marks"]):
@@ -171,14 +171,14 @@ def _metrics(direction: Direction) -> list[Metric]:
             sum(event.value or 0 for event in direction.freezes) if seen else None,
             "",
             "lower",
-            f"freezeCount, and a picture that stands still at the end; {stats}",
+            f"freezeCount, and a standstill at the end; {stats}",
         ),
         Metric(
             f"frozen {name}",
             100 * frozen_s / seconds if seen else None,
             "%",
             "lower",
-            f"totalFreezesDuration and standstill at the end, share of the time {since}; {stats}",
+            f"totalFreezesDuration and standstill at the end, as a fraction of the time {since}; {stats}",
         ),
         Metric(
             f"resolution {name}",
@@ -192,7 +192,7 @@ def _metrics(direction: Direction) -> list[Metric]:
             8 * total_bytes / seconds / 1e6 if seen else None,
             "Mbit/s",
             "higher",
-            f"RTP headers and payload of video, with what was sent again, {since}; {stats}",
+            f"RTP headers and payload of video, retransmissions included, {since}; {stats}",
         ),
         Metric(
             f"packet loss {name}",
@@ -206,13 +206,13 @@ def _metrics(direction: Direction) -> list[Metric]:
             direction.first_frame_ms,
             "ms",
             "lower",
-            "from when the receiver knew the sender's description (it then connects) to its first picture",
+            "from the receipt of the sender's session description (then the receiver connects) to the first picture",
         ),
     ]
 
 
 def _at(rows: Sequence[tuple[float, Mapping[str, float]]], moment_s: float) -> Mapping[str, float]:
-    """Return the last counters at a moment; none before the first sample."""
+    """Return the last counters at a moment; empty before the first sample."""
     return next((row for at_s, row in reversed(rows) if at_s <= moment_s), {})
 
 
@@ -231,7 +231,7 @@ def _rtt(end: Mapping[str, Json], clock: Clock) -> list[tuple[float, float | Non
 
 def _rtt_metrics(values: Sequence[float]) -> list[Metric]:
     text = f"roundTripTime by RTCP (RFC 3550), the latest every {EVERY_MS} ms, both ends together"
-    return [Metric(f"rtt p{share}", percentile(values, share), "ms", "lower", text) for share in (50, 95)]
+    return [Metric(f"rtt p{rank}", percentile(values, rank), "ms", "lower", text) for rank in (50, 95)]
 
 
 def _rtt_series(pairs: Sequence[tuple[float, float | None]]) -> list[Series]:
@@ -279,11 +279,9 @@ def _doubts(direction: Direction, fps: int) -> list[str]:
     if not total_s:
         return []
     by_processor = limited_s.get("cpu", 0.0) / total_s
-    if by_processor > CPU_SHARE:
+    if by_processor > CPU_FRACTION:
         return [f"the processor, not the path, limited the call {direction.name} for {by_processor:.0%} of the time"]
     made = cast("float", direction.sender.get("framesEncoded") or 0.0) / total_s
-    if limited_s.get("none", 0.0) / total_s > 0.5 and made < FPS_SHARE * fps:
-        return [
-            f"the sender {direction.name} made {made:.0f} pictures per second of {fps}, and not for want of bitrate"
-        ]
+    if limited_s.get("none", 0.0) / total_s > 0.5 and made < FPS_FRACTION * fps:
+        return [f"the sender {direction.name} encoded {made:.0f} of {fps} pictures per second with enough bitrate"]
     return []

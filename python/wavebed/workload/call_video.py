@@ -1,4 +1,4 @@
-"""What the cameras of a call see: a texture that moves, with grain, so that more bits make a better picture."""
+"""The film of the cameras of a call: a moving texture with grain, so that quality depends on bitrate."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["camera_film"]
 
 _SECONDS = 2
 _GRAIN = 5.0
-"""Standard deviation of each pixel's grain, of 255: about what a phone's camera shows indoors."""
+"""Standard deviation of each pixel's grain, of 255: about that of a phone's camera indoors."""
 
 _BLOCK = 8
 _SPEED = 2
 
 
 def camera_film(cache: Path, width: int, height: int, fps: int) -> Path:
-    """Return a YUV4MPEG2 film of two seconds, which Chromium repeats; make it if it is not in `cache`.
+    """Return a YUV4MPEG2 film of two seconds, which Chromium repeats, from `cache` or newly made.
 
     Parameters
     ----------

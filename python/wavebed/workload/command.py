@@ -1,4 +1,4 @@
-"""Any program on the client, and if wanted one on the server."""
+"""Any program on the client, with an optional one on the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.workload.model import Metric, Schedule, Stage, Status
+    from wavebed.workload.model import Metric, Schedule, Status, TrialContext
 
 __all__ = ["Command"]
 
@@ -53,42 +53,39 @@ def _command(value: object) -> list[str]:
 class CommandOptions(Struct, frozen=True, kw_only=True):
     """The keys of a command."""
 
-    run: Annotated[list[str], Key(_command, "what runs on the client")]
-    server_run: Annotated[list[str] | None, Key(_command, "what runs on the server, from before")] = None
-    parser: Annotated[str, Key(values.word(*PARSERS), "what makes metrics of standard output")] = "none"
-    may_be_stopped: Annotated[bool, Key(values.boolean, "whether what it printed until its limit counts")] = False
+    run: Annotated[list[str], Key(_command, "program on the client")]
+    server_run: Annotated[list[str] | None, Key(_command, "program on the server, started before")] = None
+    parser: Annotated[str, Key(values.word(*PARSERS), "parser of standard output, for metrics")] = "none"
+    may_be_stopped: Annotated[bool, Key(values.boolean, "whether output until its limit counts")] = False
     confined: Annotated[
         bool,
-        Key(
-            values.boolean,
-            "false: as the user who runs wavebed, with that user's files, variables and privileges",
-        ),
+        Key(values.boolean, "false: runs as the user of wavebed, with that user's files, variables and privileges"),
     ] = True
 
 
 class Command(Workload[CommandOptions]):
-    """A program on the client, which starts at its moment; another on the server, which is up before."""
+    """A program on the client, and optionally one on the server, which starts before."""
 
     kind = "command"
     summary = "any program, its output parsed or kept"
     options_type = CommandOptions
 
     def expected_s(self) -> float:
-        """Return its limit: how long a program takes is its own affair."""
+        """Return its limit: the duration of the program is unknown."""
         return self.common.limit_s
 
-    def open(self, stage: Stage) -> Session:
-        """Start the server's program, if there is one, and wait until it has opened ``{port}`` if it is told it."""
-        return _CommandSession(self, stage)
+    def open(self, context: TrialContext) -> Session:
+        """Start the server's program, if any, and wait until it has opened ``{port}`` if its command has that."""
+        return _CommandSession(self, context)
 
 
-def filled_in(command: Sequence[str], stage: Stage) -> list[str]:
+def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
     """Return a command with ``{server}``, ``{client}``, ``{port}`` and ``{seed}`` replaced."""
     known = {
-        "{server}": stage.server.name,
-        "{client}": stage.client.name,
-        _PORT: str(stage.port),
-        "{seed}": str(stage.seed),
+        "{server}": context.server.name,
+        "{client}": context.client.name,
+        _PORT: str(context.port),
+        "{seed}": str(context.seed),
     }
     result = []
     for part in command:
@@ -100,9 +97,9 @@ def filled_in(command: Sequence[str], stage: Stage) -> list[str]:
 
 
 class _CommandSession(Session):
-    def __init__(self, workload: Command, stage: Stage) -> None:
+    def __init__(self, workload: Command, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._failure: str | None = None
         self._status: int | None = None
@@ -111,22 +108,24 @@ class _CommandSession(Session):
         command = workload.options.server_run
         if command is None:
             return
-        output, log = stage.folder / "server.out", stage.folder / "server.err"
+        output, log = context.folder / "server.out", context.folder / "server.err"
         with create(output) as out, create(log) as errors:
-            process = stage.server.start(
-                filled_in(command, stage), stdout=out, stderr=errors, cwd=stage.folder, confined=self._needs()
+            process = context.server.start(
+                filled_in(command, context), stdout=out, stderr=errors, cwd=context.folder, confined=self._needs()
             )
         self._server = RunningServer("server-run", process, log)
         if any(_PORT in part for part in command):
-            self._server.wait_until_bound(stage.server, stage.port)
+            self._server.wait_until_bound(context.server, context.port)
 
     def run(self) -> None:
-        stage = self._stage
-        argv = filled_in(self._workload.options.run, stage)
-        with create(stage.folder / "stdout") as output, create(stage.folder / "stderr") as errors:
-            client = stage.client.start(argv, stdout=output, stderr=errors, cwd=stage.folder, confined=self._needs())
+        context = self._context
+        argv = filled_in(self._workload.options.run, context)
+        with create(context.folder / "stdout") as output, create(context.folder / "stderr") as errors:
+            client = context.client.start(
+                argv, stdout=output, stderr=errors, cwd=context.folder, confined=self._needs()
+            )
         self._failure = wait_for_end(client, self._asked, self._server_failure)
-        # Most programs that measure write what they have on SIGINT.
+        # Most measurement programs write their results on SIGINT.
         grace_s = _LAST_WORDS_S if self._failure is not None else 0.001
         self._was_stopped = not end_within(client, grace_s, signal.SIGINT, _STOP_GRACE_S)
         self._status = client.returncode
@@ -135,10 +134,10 @@ class _CommandSession(Session):
             end_within(self._server.process, 0.001)
 
     def _needs(self) -> Confined | bool:
-        return Confined(write=[self._stage.folder]) if self._workload.options.confined else False
+        return Confined(write=[self._context.folder]) if self._workload.options.confined else False
 
     def _server_failure(self) -> str | None:
-        """Return a line if the server's program has failed; one that has ended well has done its work."""
+        """Return a line if the server's program has failed; exit status 0 is not a failure."""
         if self._server is None:
             return None
         line = self._server.failure()
@@ -147,13 +146,13 @@ class _CommandSession(Session):
     def stop(self) -> None:
         self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
         if self._failure is not None:
             return Outcome("failed", self._failure)
         status: Status = "ok"
         reason = ""
         if self._was_stopped:
-            reason = f"stopped at its limit of {self._stage.limit_s:g} s"
+            reason = f"stopped at its limit of {self._context.limit_s:g} s"
             if not self._workload.options.may_be_stopped:
                 return Outcome("failed", f"{reason}: raise limit, or write may-be-stopped = true")
             status = "partial"
@@ -165,7 +164,7 @@ class _CommandSession(Session):
             return Outcome("failed", str(error))
 
     def _ending(self) -> str:
-        words = last_line(self._stage.folder / "stderr") or "it said nothing on standard error"
+        words = last_line(self._context.folder / "stderr") or "no message on standard error"
         how = "was not run" if self._status is None else f"ended with {self._status}"
         if self._status is not None and self._status < 0:
             how = f"was ended by signal {-self._status}"
@@ -177,5 +176,5 @@ class _CommandSession(Session):
 
     def _metrics(self) -> list[Metric]:
         parser = PARSERS[self._workload.options.parser]
-        # An output that is only kept may be of any size.
-        return [] if parser is parse_nothing else parser(output_of(self._stage.folder / "stdout"))
+        # An unparsed output can have any size.
+        return [] if parser is parse_nothing else parser(output_of(self._context.folder / "stdout"))

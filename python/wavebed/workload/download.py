@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from msgspec import Struct
 
 from wavebed.config import units, values
+from wavebed.config.data import number_in
 from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["Download"]
 
 _GUESSED_BPS = 100e6
-"""Only for the estimate of the time left: what a path carries is not known here."""
+"""Only for the estimate of the time left; the rate of the path is unknown here."""
 _LAST_WORDS_S = 1.0
-"""How long curl has to write its figures at its own limit, or when nginx has gone."""
+"""Time for curl to write its figures at its own limit, or after the end of nginx."""
 _TIMED_OUT = 28
 _HOSTS = ("client", "edge", "server")
 
@@ -43,7 +44,7 @@ _HOSTS = ("client", "edge", "server")
 def _size(value: object) -> int:
     size = values.size_bytes(value)
     if size < 1:
-        raise Problem("a download of nothing takes no time: write at least 1b")
+        raise Problem("0 bytes are not a download: write at least 1b")
     return size
 
 
@@ -52,22 +53,17 @@ class DownloadOptions(Struct, frozen=True, kw_only=True):
 
     size_bytes: Annotated[int, Key(_size, "bytes of the file; they are not stored")] = 2_000_000
     protocol: Annotated[
-        Literal["http/1.1", "h2"],
-        Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS"),
+        Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
 
 
 class Download(Workload[DownloadOptions]):
-    """`size` bytes of a file that takes no space on the disk, once."""
+    """One download of `size` bytes of a sparse file."""
 
     kind = "download"
     summary = "a file from nginx to curl over one connection"
     options_type = DownloadOptions
-    programs: ClassVar[Sequence[Program]] = (
-        Program("nginx"),
-        Program("curl"),
-        Program("openssl", "protocol", ("h2",)),
-    )
+    programs: ClassVar[Sequence[Program]] = (Program("nginx"), Program("curl"), Program("openssl", "protocol", ("h2",)))
 
     content: Path
     certificate: Certificate | None = None
@@ -83,7 +79,7 @@ class Download(Workload[DownloadOptions]):
         return self.options.protocol
 
     def expected_s(self) -> float:
-        """Return what the file takes at a guessed rate."""
+        """Return the duration at a guessed rate."""
         return min(self.common.limit_s, 1 + self.size_bytes * 8 / _GUESSED_BPS)
 
     def prepare(self, cache: Path) -> None:
@@ -98,13 +94,13 @@ class Download(Workload[DownloadOptions]):
         """Name of the file on the server."""
         return f"{self.size_bytes}.bin"
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start nginx."""
-        return _DownloadSession(self, stage)
+        return _DownloadSession(self, context)
 
 
 def _make_sparse(file: Path, size_bytes: int) -> None:
-    """Make a file of zeros that takes no space; a file of that name is one already."""
+    """Make a sparse file of zeros, unless it exists."""
     if file.exists():
         return
     with drafted(file) as draft:
@@ -112,53 +108,53 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
 
 
 class _DownloadSession(Session):
-    def __init__(self, workload: Download, stage: Stage) -> None:
+    def __init__(self, workload: Download, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._failure: str | None = None
         self._end_s: float | None = None
-        site = VirtualHost(stage.server.name, "*", stage.port, workload.content)
-        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
+        site = VirtualHost(context.server.name, "*", context.port, workload.content)
+        self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
 
     @property
     def _url(self) -> str:
         scheme = "http" if self._workload.certificate is None else "https"
-        return f"{scheme}://{self._stage.server.name}:{self._stage.port}/{self._workload.file_name}"
+        return f"{scheme}://{self._context.server.name}:{self._context.port}/{self._workload.file_name}"
 
     def _command(self) -> list[str]:
         certificate = self._workload.certificate
-        limit = f"{self._stage.limit_s:.3f}"
+        limit = f"{self._context.limit_s:.3f}"
         return [
             *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
-            # At its own limit curl still writes its figures; ended by a signal it does not.
+            # curl writes its figures at its own limit, but not after a signal.
             *("--max-time", limit, "--connect-timeout", limit),
             *("-o", "/dev/null", "-w", "%{json}", self._url),
         ]
 
     def run(self) -> None:
-        folder = self._stage.folder
+        folder = self._context.folder
         with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
-            client = self._stage.client.start(self._command(), stdout=output, stderr=log, confined=True)
+            client = self._context.client.start(self._command(), stdout=output, stderr=log, confined=True)
         self._failure = wait_for_end(client, self._asked, self._server.failure)
         end_within(client, _LAST_WORDS_S, signal.SIGTERM)
-        self._end_s = self._stage.clock.now_s()
+        self._end_s = self._context.clock.now_s()
         self._failure = self._failure or self._server.failure()
         self._server.stop()
 
     def stop(self) -> None:
         self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        folder = self._stage.folder
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        folder = self._context.folder
         figures = _figures(folder / "curl.json")
-        got_bytes = None if figures is None else int(_number(figures, "size_download") or 0)
+        got_bytes = None if figures is None else int(number_in(figures, "size_download") or 0)
         status, reason = self._judge(figures, last_line(folder / "curl.log"))
         if figures is None or status == "failed":
             return Outcome(status, reason, metrics=_metrics({}, "failed", got_bytes))
         events = []
-        total_s = _number(figures, "time_total")
+        total_s = number_in(figures, "time_total")
         if self._end_s is not None and total_s is not None:
             events = [Event("request", self._end_s - total_s, self._end_s, self._url, got_bytes)]
         return Outcome(
@@ -177,17 +173,17 @@ class _DownloadSession(Session):
             if self._asked.is_set():
                 return "failed", "curl was stopped before its limit, and left no figures"
             return "failed", message or "curl left no figures"
-        status = _number(figures, "exitcode")
-        got_bytes = _number(figures, "size_download") or 0
+        status = number_in(figures, "exitcode")
+        got_bytes = number_in(figures, "size_download") or 0
         if status == _TIMED_OUT:
             return (
                 "partial",
-                f"stopped at its limit of {self._stage.limit_s:g} s with {got_bytes:.0f} of {size_bytes} bytes",
+                f"stopped at its limit of {self._context.limit_s:g} s with {got_bytes:.0f} of {size_bytes} bytes",
             )
         if status != 0:
             return "failed", message or f"curl ended with {status:g}"
         if got_bytes != size_bytes:
-            return "failed", f"curl got {got_bytes:.0f} bytes where {size_bytes} were asked for"
+            return "failed", f"curl got {got_bytes:.0f} of {size_bytes} bytes"
         return "ok", ""
 
 
@@ -196,22 +192,17 @@ def _figures(file: Path) -> dict[str, object] | None:
         figures = json.loads(output_of(file))
     except (UserError, ValueError):
         return None
-    return figures if isinstance(figures, dict) and _number(figures, "exitcode") is not None else None
-
-
-def _number(figures: dict[str, object], key: str) -> float | None:
-    value = figures.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return figures if isinstance(figures, dict) and number_in(figures, "exitcode") is not None else None
 
 
 def _moment(figures: dict[str, object], key: str) -> float | None:
-    """Return a time of curl's in ms; it writes 0 for what did not happen."""
-    seconds = _number(figures, key)
+    """Return a time of curl in ms; ``None`` for curl's 0 (has not happened)."""
+    seconds = number_in(figures, key)
     return seconds * 1e3 if seconds else None
 
 
 def _metrics(figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
-    total_s = _number(figures, "time_total")
+    total_s = number_in(figures, "time_total")
     goodput = None if not total_s or got_bytes is None else got_bytes * 8 / total_s / 1e6
     complete_s = total_s if status == "ok" else None
     first_ms = _moment(figures, "time_starttransfer")

@@ -1,7 +1,7 @@
-"""Files and folders of the cache: whole, or not there.
+"""Atomic files and folders of the cache.
 
-What is made stands beside its place under a name of its own, and is locked while its maker lives. What a killed
-process left is not locked any more, and goes when the next one makes something there.
+A new folder has a temporary name beside its target, and its process holds a lock on it. The next process removes
+unlocked leftovers of killed processes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ _SURELY_LOCKED_S = 1.0
 
 @contextmanager
 def drafted(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a new file to be written, which takes the place of `file` at the end of the block.
-
-    If the block fails, or the process is killed, nothing of it is left.
+    """Yield a new file that replaces `file` at the end of the block; a failed block leaves nothing.
 
     Parameters
     ----------
@@ -57,7 +55,7 @@ def drafted(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 @contextmanager
 def drafted_folder(parent: Path) -> Iterator[Path]:
-    """Give an empty folder in `parent`, which is gone at the end of the block, also if a signal ends the program."""
+    """Yield an empty folder in `parent`; remove it at the end of the block, also if a signal ends the program."""
     _sweep(parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -71,7 +69,7 @@ def drafted_folder(parent: Path) -> Iterator[Path]:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what makers left that live no more."""
+    """Remove the unlocked folders of ended processes."""
     for left in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             lock = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -91,7 +89,7 @@ def _is_old(descriptor: int) -> bool:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the block as Ctrl-C does, unless the program takes them itself."""
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, unless the program handles them itself."""
     numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         numbers = []

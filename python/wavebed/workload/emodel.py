@@ -1,7 +1,7 @@
 """The E-model of ITU-T G.107 (12/2011) for narrowband voice over packets: from delay and loss to R and MOS.
 
-Everything but delay, codec and packet loss has the default value of G.107, clause 7.7; echo is perfectly cancelled
-(Idte = Idle = 0) and nobody gives an advantage (A = 0).
+All parameters except delay, codec and packet loss have the default values of G.107, clause 7.7; there is no echo
+(Idte = Idle = 0) and no advantage factor (A = 0).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOSS_MOST = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A codec at one pace.
+    """A codec with one packet interval.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Codec:
     payload_bytes : int
         Bytes of speech in a packet.
     interval_ms : float
-        Speech in a packet.
+        Duration of speech in a packet.
     lookahead_ms : float
-        What the encoder waits for beyond the packet.
+        Look-ahead of the encoder.
     impairment, robustness : float
         Ie and Bpl of ITU-T G.113, appendix I.
     """
@@ -58,7 +58,7 @@ class Codec:
 
     @property
     def delay_ms(self) -> float:
-        """Until a packet can leave: its speech, and the look-ahead. Processing takes no time."""
+        """Delay before sending: packet interval and look-ahead, without processing."""
         return self.interval_ms + self.lookahead_ms
 
 
@@ -67,12 +67,12 @@ CODECS = {
     "g711-without-plc": Codec("G.711 without packet loss concealment", 160, 20.0, 0.0, 0.0, 4.3),
     "g729a": Codec("G.729A with voice activity detection's Ie and Bpl", 20, 20.0, 5.0, 11.0, 19.0),
 }
-"""The codecs by the words of a scenario."""
+"""The codecs by their names in scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """How good a call is.
+    """The rating of one direction of a call.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Rating:
     delay_impairment, loss_impairment : float
         Idd and Ie,eff.
     loss_percent : float
-        The loss that it was rated with.
+        Packet loss of the rating.
     """
 
     r: float
@@ -105,14 +105,13 @@ def loss_impairment(codec: Codec, loss_percent: float, burst: float) -> float:
     """Return Ie,eff (clause 7.5)."""
     if loss_percent == 0:
         return codec.impairment
-    share = loss_percent / (loss_percent / burst + codec.robustness)
-    return codec.impairment + (95 - codec.impairment) * share
+    return codec.impairment + (95 - codec.impairment) * loss_percent / (loss_percent / burst + codec.robustness)
 
 
 def burst_ratio(lost: Sequence[bool] | NDArray[np.bool_]) -> float:
-    """Return BurstR: the mean length of the runs of lost packets, over that under random loss of as many, 1/(1-p).
+    """Return BurstR: the mean length of runs of lost packets / that under random loss, 1/(1-p).
 
-    It is held to the range from 1 to 8 that G.107 permits. Without a loss, or without anything else, it is 1.
+    It is clipped to the range from 1 to 8 of G.107. It is 1 if no packet or every packet was lost.
     """
     flags = np.asarray(lost, dtype=bool)
     gone = int(np.count_nonzero(flags))
@@ -140,7 +139,7 @@ def rate(codec: Codec, delay_ms: float, loss_percent: float, burst: float = 1.0)
     delay_ms : float
         From mouth to ear.
     loss_percent : float
-        Packets that are not played, from 0 to 100.
+        Packets not played, from 0 to 100.
     burst : float
         BurstR.
     """

@@ -1,4 +1,4 @@
-"""Isochronous UDP by irtt, which measures the delay of each direction: its command lines, and what it writes."""
+"""Isochronous UDP by irtt, which measures the delay of each direction: its command lines and its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LEAST_LENGTH", "irtt_client", "irtt_server", "read_irtt"]
 
 LEAST_LENGTH = 44
-"""Bytes that irtt 0.9 needs in a packet for its header, the stamps of the server and the record of what it got."""
+"""Bytes of irtt 0.9's header, server time stamps and reception record in a packet."""
 
 LONGEST = "24h"
 _WAIT = "1s"
@@ -32,7 +32,7 @@ _LOST: dict[str, Literal["", "up", "down", "somewhere"]] = {
 
 
 def irtt_server(port: int) -> list[str]:
-    """Return the command of a server on UDP `port`, without a least interval of its own.
+    """Return the command of a server on UDP `port` without a minimum interval.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def irtt_server(port: int) -> list[str]:
 
 
 def irtt_client(host: str, port: int, interval_s: float, length: int, output: Path) -> list[str]:
-    """Return the command that sends over IPv4 until it gets SIGINT, and then writes `output` (``.json``).
+    """Return the command that sends over IPv4 until SIGINT, and then writes `output` (``.json``).
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def read_irtt(file: Path, clock: Clock) -> list[Probe]:
     Raises
     ------
     WavebedError
-        If `file` is not what irtt writes.
+        If `file` is not an output of irtt.
     """
     try:
         trips = cast("list[dict[str, object]]", json.loads(output_of(file))["round_trips"])
         return [_probe(trip, clock) for trip in trips]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise WavebedError(f"irtt left no result that can be read: {error}") from None
+        raise WavebedError(f"irtt left no readable result: {error}") from None
 
 
 def _probe(trip: Mapping[str, object], clock: Clock) -> Probe:

@@ -18,13 +18,12 @@ __all__ = ["Common", "NoOptions", "read_common"]
 
 
 class Common(Struct, frozen=True, kw_only=True):
-    """What every workload says: when it runs, for how long at most, and between which hosts."""
+    """Keys of every workload: start, limit and hosts."""
 
     kind: Annotated[str, Key(values.text, "what it is; the kinds have sections of their own below", write="NAME")]
     name: Annotated[str, Key(values.name, "its name, by which results go", absent="that of its kind")] = ""
     start_s: Annotated[
-        float,
-        Key(values.seconds(), "when it starts: after time zero of the pattern, or after the end of `after`"),
+        float, Key(values.seconds(), "when it starts: after time zero of the pattern, or after the end of `after`")
     ] = 0.0
     after: Annotated[str | None, Key(values.name, "the workload that must have ended before it starts")] = None
     limit_s: Annotated[float, Key(values.seconds(), "longest time that it may run")] = 60.0

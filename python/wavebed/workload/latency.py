@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from msgspec import Struct
-
 from wavebed.config.table import Key
 from wavebed.config.values import boolean, seconds, word
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.latency_process import Prober, Probing, Watch, duration, start_server
+from wavebed.workload.latency_process import Prober, Probing, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
@@ -19,7 +17,7 @@ from wavebed.workload.latency_windows import (
     loss_metrics,
     variation_metrics,
 )
-from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.ping import ping_command, read_ping, summary_line
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, TrialContext
     from wavebed.workload.serve import Certificate
 
 __all__ = ["Latency"]
@@ -41,19 +39,15 @@ _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
 _PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 
 
-class LatencyOptions(Struct, frozen=True, kw_only=True):
+class LatencyOptions(ProbingOptions, frozen=True, kw_only=True):
     """The keys of a latency probe."""
 
     probe: Annotated[Literal["icmp", "udp", "both"], Key(word(*_PROBES), "ICMP echo by ping, or UDP by irtt")] = "icmp"
-    interval_s: Annotated[float, Key(seconds(0.002, 10), "least time between two probes of a kind")] = 0.02
-    duration_s: Annotated[
-        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
-    ] = None
-    tail_s: Annotated[float, Key(seconds(0, 60), "how much longer it goes on when all others have ended")] = 1.0
-    rpm: Annotated[bool, Key(boolean, "also fresh connections by curl, for round trips per minute")] = False
+    interval_s: Annotated[float, Key(seconds(0.002, 10), "interval between two probes of a kind")] = 0.02
+    rpm: Annotated[bool, Key(boolean, "also measures round trips per minute, by new connections of curl")] = False
 
 
-class Latency(Workload[LatencyOptions]):
+class Latency(ProbingWorkload[LatencyOptions]):
     """Delay and loss of probes, idle and loaded."""
 
     kind: ClassVar[str] = "latency"
@@ -63,44 +57,28 @@ class Latency(Workload[LatencyOptions]):
         *(Program(name, "probe", (probe, "both")) for probe, name in _PROGRAMS.items()),
         *(Program(name, "rpm", (True,)) for name in ("curl", "nginx", "openssl")),
     )
-    is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, options: LatencyOptions) -> None:
         super().__init__(common, options)
         self.probes = _PROBES[options.probe]
         self.certificate: Certificate | None = None
         self.interval_s = options.interval_s
-        self.duration_s = options.duration_s
-
-    @property
-    def endless(self) -> bool:
-        """Whether it goes on until all others have ended."""
-        return self.duration_s is None
-
-    @property
-    def tail_s(self) -> float:
-        """How long it goes on when all others have ended."""
-        return self.options.tail_s if self.endless else 0.0
-
-    def expected_s(self) -> float:
-        """Return its duration; that of an endless one is its tail."""
-        return self.tail_s if self.duration_s is None else self.duration_s
 
     def prepare(self, cache: Path) -> None:
-        """Make the certificate of the web server that answers fresh connections."""
+        """Make the certificate of the web server for new connections."""
         if self.options.rpm:
             self.certificate = make_certificate(cache, [self.common.server])
 
-    def open(self, stage: Stage) -> Session:
-        """Start the servers of irtt and of fresh connections; ping needs none."""
+    def open(self, context: TrialContext) -> Session:
+        """Start the servers of irtt and of new connections; ping needs none."""
         if "udp" in self.probes:
-            start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
-        return LatencySession(self, stage)
+            start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
+        return LatencySession(self, context)
 
 
 @dataclass
 class _Taken:
-    """The probes of one kind, and how many were left out at the end."""
+    """The probes of one kind, and the number of undetermined ones at the end."""
 
     probes: list[Probe]
     undetermined: int
@@ -110,24 +88,24 @@ class _Taken:
 class LatencySession(Session):
     """Probes in one trial."""
 
-    def __init__(self, workload: Latency, stage: Stage) -> None:
+    def __init__(self, workload: Latency, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
-        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
+        self._context = context
+        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate
-        self._rpm = None if certificate is None else RpmProber(stage, stage.port, certificate)
+        self._rpm = None if certificate is None else RpmProber(context, context.port, certificate)
 
     def run(self) -> None:
-        """Probe until the duration is over or somebody asks to stop."""
-        self._start_s = self._stage.clock.now_s()
+        """Probe until the end of the duration or `stop`."""
+        self._start_s = self._context.clock.now_s()
         probers: list[Probing] = [
             Prober(
                 _PROGRAMS[probe],
-                self._stage.client,
+                self._context.client,
                 self._command(probe),
-                self._stage.folder,
+                self._context.folder,
                 writes=probe == "udp",
             )
             for probe in self._workload.probes
@@ -138,20 +116,20 @@ class LatencySession(Session):
         try:
             self._end_s = self._watch.keep(probers)
         finally:
-            self._end_s = self._end_s or self._stage.clock.now_s()
+            self._end_s = self._end_s or self._context.clock.now_s()
 
     def _command(self, probe: str) -> list[str]:
-        host, interval_s = self._stage.server.name, self._workload.interval_s
+        host, interval_s = self._context.server.name, self._workload.interval_s
         if probe == "icmp":
             return ping_command(host, interval_s)
-        return irtt_client(host, self._stage.port, interval_s, LEAST_LENGTH, self._stage.folder / "irtt.json")
+        return irtt_client(host, self._context.port, interval_s, LEAST_LENGTH, self._context.folder / "irtt.json")
 
     def stop(self) -> None:
-        """Ask for the end, after the tail."""
+        """Stop after the tail."""
         self._watch.stop()
 
     def report(self, schedule: Schedule) -> Outcome:
-        """Read what the programs left and compare the two windows."""
+        """Read the outputs and compare the two windows."""
         loads = loads_of(schedule)
         metrics: list[Metric] = []
         series: list[Series] = []
@@ -164,7 +142,7 @@ class LatencySession(Session):
             series.extend(_series(taken.probes, probe))
             details[probe] = _details(taken)
             if all(one.rtt_ms is None for one in taken.probes):
-                said = "no probe was answered" if taken.probes else "no probe was sent, or none can be judged"
+                said = "no probe was answered" if taken.probes else "no probe was sent, or all are undetermined"
                 doubts.append(f"{_PROGRAMS[probe]}: {said}")
             judged += len(taken.probes)
         if self._rpm is not None:
@@ -184,15 +162,15 @@ class LatencySession(Session):
         )
 
     def _read_ping(self) -> _Taken:
-        file = self._stage.folder / "ping.txt"
+        file = self._context.folder / "ping.txt"
         text = output_of(file)
-        probes = read_ping(text, self._stage.clock, self._start_s, self._workload.interval_s)
+        probes = read_ping(text, self._context.clock, self._start_s, self._workload.interval_s)
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known), {"ping said": summary_line(text)})
 
     def _read_irtt(self) -> _Taken:
-        file = self._stage.folder / "irtt.json"
-        probes = read_irtt(file, self._stage.clock) if file.exists() else []
+        file = self._context.folder / "irtt.json"
+        probes = read_irtt(file, self._context.clock) if file.exists() else []
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known))
 
@@ -221,7 +199,7 @@ def _icmp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric
             loads,
             "probe loss",
             lambda probe: probe.rtt_ms is None,
-            "ICMP echoes without an answer by the end, of those that could have had one",
+            "ICMP echoes without an answer at the end, without those in flight",
         ),
     ]
 
@@ -236,7 +214,7 @@ def _udp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]
             loads,
             "udp probe loss",
             lambda probe: probe.rtt_ms is None,
-            "UDP echoes without an answer by the end, of those that could have had one",
+            "UDP echoes without an answer at the end, without those in flight",
         )
     )
     for direction, delay in _DIRECTIONS.items():

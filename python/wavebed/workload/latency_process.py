@@ -1,4 +1,4 @@
-"""Programs that probe a path until they are told to end."""
+"""Programs that probe a path until they are stopped."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import math
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, TypeVar
+
+from msgspec import Struct
 
 from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
-from wavebed.config.values import TIME_SCHEMA, time_ns, time_text
+from wavebed.config.table import Key
+from wavebed.config.values import TIME_SCHEMA, seconds, time_ns, time_text
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
+from wavebed.workload.model import Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.waiting import last_line
@@ -23,10 +27,10 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Clock, Host, Process
 
-__all__ = ["OTHERS", "Prober", "Probing", "Watch", "duration", "start_server"]
+__all__ = ["OTHERS", "Prober", "Probing", "ProbingOptions", "ProbingWorkload", "Watch", "duration", "start_server"]
 
 OTHERS = "others"
-"""The duration of a workload that goes on until all others have ended."""
+"""The duration of a workload that runs until all others have ended."""
 
 _END_S = 3.0
 _LOOK_S = 0.2
@@ -46,14 +50,46 @@ def duration(value: object) -> float | None:
     return time_ns(value) / 1e9
 
 
+class ProbingOptions(Struct, frozen=True, kw_only=True):
+    """The keys of a workload that can run until all others have ended."""
+
+    duration_s: Annotated[
+        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
+    ] = None
+    tail_s: Annotated[float, Key(seconds(0, 60), "time for which it continues after all others have ended")] = 1.0
+
+
+_Options = TypeVar("_Options", bound=ProbingOptions)
+
+
+class ProbingWorkload(Workload[_Options]):
+    """A workload that puts no load on the path and can run until all others have ended."""
+
+    is_load: ClassVar[bool] = False
+
+    @property
+    def endless(self) -> bool:
+        """Whether it runs until all others have ended."""
+        return self.options.duration_s is None
+
+    @property
+    def tail_s(self) -> float:
+        """Seconds for which it continues after all others have ended."""
+        return self.options.tail_s if self.endless else 0.0
+
+    def expected_s(self) -> float:
+        """Return its duration, or its tail if it is endless."""
+        return self.tail_s if self.options.duration_s is None else self.options.duration_s
+
+
 class Probing(Protocol):
-    """Something that probes until it is told to end."""
+    """A prober that runs until `end`."""
 
     def look(self) -> None:
-        """Check that it still works, or say why not by a `WavebedError`."""
+        """Check that it still works; otherwise raise a `WavebedError`."""
 
     def end(self) -> None:
-        """End it, or say why it does not end, or had ended, by a `WavebedError`."""
+        """End it; raise a `WavebedError` if it does not end or had ended before."""
 
 
 class Prober:
@@ -62,13 +98,13 @@ class Prober:
     Parameters
     ----------
     name : str
-        What people call it.
+        Its name in messages.
     host : Host
-        Where it runs.
+        Its host.
     argv : sequence of str
         Its command line.
     folder : pathlib.Path
-        Where ``NAME.txt`` and ``NAME.err`` go.
+        Folder for ``NAME.txt`` and ``NAME.err``.
     writes : bool
         Whether it writes a file of its own there.
     """
@@ -88,14 +124,14 @@ class Prober:
         Raises
         ------
         WavebedError
-            If it has ended; the line is its own.
+            If it has ended, with its last line.
         """
         status = self._process.poll()
         if status is not None:
-            raise WavebedError(f"{self.name} ended with {status} before its time: {self._last_words()}")
+            raise WavebedError(f"{self.name} ended early with {status}: {self._last_words()}")
 
     def end(self) -> None:
-        """Interrupt it and wait until it has written what it knows.
+        """Interrupt it and wait until it has written its results.
 
         Raises
         ------
@@ -111,20 +147,20 @@ class Prober:
             raise WavebedError(f"{self.name} did not end within {_END_S:g} s") from None
 
     def _last_words(self) -> str:
-        return last_line(self._errors) or "it said nothing"
+        return last_line(self._errors) or "no message"
 
 
 class Watch:
-    """Watches probers until their duration is over or somebody asks to stop; then ends them.
+    """Watches probers until the end of their duration or `stop`, then ends them.
 
     Parameters
     ----------
     clock : Clock
         The laboratory's.
     duration_s : float or None
-        How long they run; ``None``: until `stop`.
+        Their duration; ``None``: until `stop`.
     tail_s : float
-        How much longer they run when they were asked to stop.
+        Seconds for which they continue after `stop`.
     """
 
     def __init__(self, clock: Clock, duration_s: float | None, tail_s: float) -> None:
@@ -135,16 +171,16 @@ class Watch:
         self.stopped_early = False
 
     def stop(self) -> None:
-        """Ask for the end."""
+        """End the wait."""
         self._stop.set()
 
     def keep(self, probers: Sequence[Probing]) -> float:
-        """Wait, then end all; return when they were told to, seconds since time zero.
+        """Wait, then end all probers; return that time, seconds since time zero.
 
         Raises
         ------
         WavebedError
-            If one ended before its time or does not end; the others are ended all the same.
+            If one ended early or does not end; the others are ended too.
         """
         problem: WavebedError | None = None
         try:
@@ -175,12 +211,12 @@ class Watch:
 
 
 def start_server(name: str, host: Host, argv: Sequence[str], port: int, folder: Path) -> None:
-    """Start a server, which ends with the laboratory, and wait until it has `port`.
+    """Start a server, which ends with the laboratory, and wait until it has opened `port`.
 
     Raises
     ------
     WavebedError
-        If it does not come up.
+        If it does not start.
     """
     log = folder / f"{name}.log"
     with create(log) as output:

@@ -1,4 +1,4 @@
-"""Probes while the path is idle and while it is loaded, and what the field computes from them."""
+"""Metrics of probes on the idle and on the loaded path."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 
 PERCENTILES = (50, 95, 99)
 LEAST_PROBES = 20
-"""Fewer probes than this in a window say nothing about it: its percentiles are missing (p99 needs 100)."""
+"""With fewer probes in a window, its percentiles are missing (p99 needs 100)."""
 
 DRAIN_S = 1.0
-"""How long after the end of a load its queue may still be seen."""
+"""Time after a load in which its queue may still drain."""
 
 WITHOUT_ANSWER_MS = 1000.0
-"""How long an answer may take where none has come at all."""
+"""Longest time of an answer if no answer came at all."""
 
 Window: TypeAlias = Literal["idle", "loaded"]
 WINDOWS: tuple[Window, Window] = ("idle", "loaded")
@@ -52,15 +52,15 @@ class Probe:
     Parameters
     ----------
     number : int
-        Its sequence number, from 0 or 1 and without wrapping.
+        Its sequence number, from 0 or 1, without wrapping.
     sent_s : float
-        When it was sent, seconds since time zero.
+        Time of sending, seconds since time zero.
     rtt_ms : float or None
         Round-trip time; ``None`` if no answer came.
     up_ms, down_ms : float or None
-        One-way delay to the server and back, where the probe measures it.
+        One-way delay to the server and back, if measured.
     lost : str
-        Where it was lost: ``up``, ``down``, ``somewhere``; empty if it was answered.
+        Direction of the loss: ``up``, ``down``, ``somewhere``; empty if it was answered.
     """
 
     number: int
@@ -72,26 +72,26 @@ class Probe:
 
 
 def answered_or_lost(probes: Sequence[Probe], end_s: float) -> list[Probe]:
-    """Leave out the probes of which nobody knows: unanswered, and sent so late that the answer may be on its way.
+    """Leave out undetermined probes: unanswered, and sent so late that the answer can be in flight.
 
     Parameters
     ----------
     probes : sequence of Probe
         In the order of their numbers.
     end_s : float
-        When the program was told to end, seconds since time zero. An answer may take as long as the longest that came.
+        End of the program, seconds since time zero. The longest answer is the limit for the others.
     """
     longest_ms = max((probe.rtt_ms for probe in probes if probe.rtt_ms is not None), default=WITHOUT_ANSWER_MS)
     return [probe for probe in probes if probe.rtt_ms is not None or probe.sent_s + longest_ms / 1e3 <= end_s]
 
 
 def loads_of(schedule: Schedule) -> list[Span]:
-    """Return when the workloads ran that put load on the path."""
+    """Return the spans of the workloads that put load on the path."""
     return [span for span in schedule.values() if span.is_load]
 
 
 def window_of(sent_s: float, loads: Sequence[Span]) -> Window | None:
-    """Say what the path was doing when a probe was sent; ``None`` while the queue of a load may still drain."""
+    """Return the state of the path when a probe was sent; ``None`` while the queue of a load may drain."""
     if any(span.start_s <= sent_s <= span.end_s for span in loads):
         return "loaded"
     if any(span.end_s < sent_s < span.end_s + DRAIN_S for span in loads):
@@ -100,7 +100,7 @@ def window_of(sent_s: float, loads: Sequence[Span]) -> Window | None:
 
 
 def mdev(values: Sequence[float]) -> float | None:
-    """Return the standard deviation as ping prints it: sqrt(E[x²] - E[x]²), over the values and not a sample."""
+    """Return the population standard deviation sqrt(E[x²] - E[x]²), like ping."""
     return float(np.std(values)) if len(values) else None
 
 
@@ -127,28 +127,25 @@ def delay_metrics(
     Parameters
     ----------
     name, increase : str
-        What the delay and its increase are called.
+        Names of the delay and of its increase.
     delay : callable
-        Takes the delay, in milliseconds, from a probe.
+        Returns the delay of a probe, ms.
     definition : str
-        How the delay is measured.
+        The measurement method.
     """
     metrics: list[Metric] = []
     windows = _in_windows(probes, loads)
     taken = {window: [ms for ms in map(delay, windows[window]) if ms is not None] for window in WINDOWS}
-    shares = {
-        window: {share: percentile(taken[window], share, LEAST_PROBES) for share in PERCENTILES} for window in WINDOWS
+    found = {
+        (window, rank): percentile(taken[window], rank, LEAST_PROBES) for window in WINDOWS for rank in PERCENTILES
     }
     rule = f"{definition}; linear percentile of the probes sent while the path was {{}}"
-    for window in WINDOWS:
-        metrics.extend(
-            _ms(f"{name} {window} p{share}", shares[window][share], rule.format(window)) for share in PERCENTILES
-        )
-    for share in PERCENTILES:
-        idle, loaded = shares["idle"][share], shares["loaded"][share]
+    metrics += [_ms(f"{name} {window} p{rank}", value, rule.format(window)) for (window, rank), value in found.items()]
+    for rank in PERCENTILES:
+        idle, loaded = found["idle", rank], found["loaded", rank]
         difference = None if idle is None or loaded is None else loaded - idle
-        text = f"p{share} of the loaded window − p{share} of the separate idle window; {definition}"
-        metrics.append(_ms(f"{increase} p{share}", difference, text))
+        text = f"p{rank} of the loaded window − p{rank} of the separate idle window; {definition}"
+        metrics.append(_ms(f"{increase} p{rank}", difference, text))
     everything = [ms for ms in map(delay, probes) if ms is not None]
     for label, values in (("", everything), (" loaded", taken["loaded"])):
         average = float(np.mean(values)) if values else None
@@ -161,19 +158,19 @@ def delay_metrics(
 def loss_metrics(
     probes: Sequence[Probe], loads: Sequence[Span], name: str, is_lost: Callable[[Probe], bool], definition: str
 ) -> list[Metric]:
-    """Return the share of probes that were lost: of all, and in both windows."""
+    """Return the percentage of lost probes: of all, and in both windows."""
     windows = _in_windows(probes, loads)
     metrics = []
     for label, some in (("", probes), (" idle", windows["idle"]), (" loaded", windows["loaded"])):
-        share = 100 * sum(map(is_lost, some)) / len(some) if some else None
-        metrics.append(Metric(f"{name}{label}", share, "%", "lower", definition))
+        percent = 100 * sum(map(is_lost, some)) / len(some) if some else None
+        metrics.append(Metric(f"{name}{label}", percent, "%", "lower", definition))
     return metrics
 
 
 def variation_metrics(
     probes: Sequence[Probe], loads: Sequence[Span], name: str, delay: Callable[[Probe], float | None], definition: str
 ) -> list[Metric]:
-    """Return the mean of |IPDV| in both windows: the change of delay between two probes that follow each other."""
+    """Return the mean of |IPDV| in both windows: the change of delay between two consecutive probes."""
     changes: dict[Window, list[float]] = {window: [] for window in WINDOWS}
     for before, probe in pairwise(probes):
         earlier, later = delay(before), delay(probe)

@@ -1,15 +1,15 @@
-"""What a workload is to a trial: it is read once, opened in every trial before time begins, run, and reported on.
+"""The interface between workloads and trials.
 
 A plug-in is one module with one class derived from `Workload` and one from `Session`; `wavebed.workload.KINDS` names
 them. The life of a session in a trial:
 
-1. `Workload.prepare`, once for the whole run: content that takes time to make, in the cache.
+1. `Workload.prepare`, once for the whole run: makes slow content in the cache.
 2. `Workload.open`, before the laboratory's time zero: servers listen, browsers are up. No packet is sent.
-3. `Session.run`, at its moment, in a thread of its own: returns when the workload is over or was asked to stop.
-4. `Session.stop`, from another thread, when its time is up.
-5. `Session.report`, when the laboratory is gone: files are read, metrics computed.
+3. `Session.run`, at its start time, in a thread of its own: returns when the workload has ended or was asked to stop.
+4. `Session.stop`, from another thread, at the limit.
+5. `Session.report`, after the end of the laboratory: reads files, computes metrics.
 
-A session waits by the clock of its laboratory alone (`Stage.clock`), so that it can be tested in virtual time.
+A session waits by the clock of its laboratory alone (`TrialContext.clock`), so that it can be tested in virtual time.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = [
     "Series",
     "Session",
     "Span",
-    "Stage",
     "Status",
+    "TrialContext",
     "Workload",
 ]
 
@@ -63,11 +63,11 @@ class Metric:
     name : str
         In the field's term, small letters: ``goodput``, ``speed index``, ``loaded latency increase p95``.
     value : float or None
-        In `unit`; ``None`` where it was not measured, never 0 instead.
+        In `unit`; ``None`` if it was not measured, never 0 instead.
     unit : str
         ``Mbit/s``, ``ms``, ``s``, ``bytes``, ``%``; empty for a count or a score.
     better : str
-        Which way is better for the user.
+        Whether a higher or a lower value is better for the user.
     definition : str
         Name and version of the formula, where several are in use: ``speed index: speedline 1.4.3``.
     """
@@ -90,12 +90,12 @@ class Series:
     time_s : sequence of float
         Seconds since time zero, ascending.
     value : sequence of float or None
-        As many; ``None`` where the sample is missing (a probe that was lost).
+        One for each time; ``None`` for a missing sample (a lost probe).
 
     Raises
     ------
     ValueError
-        If it has not as many values as times, or one of them is no number: a plug-in's mistake ends its own session.
+        If the numbers of times and values differ, or one of them is not a number.
     """
 
     name: str
@@ -111,25 +111,23 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, or lasted: a stall, a request, a state of the radio.
+    """A moment or a period of a trial: a stall, a request, a state of the radio.
 
     Parameters
     ----------
     name : str
-        What kind of event: ``stall``, ``request``, ``switch``.
-    time_s : float
-        When it began, seconds since time zero.
-    end_s : float or None
-        When it ended, if it lasted.
+        Its kind: ``stall``, ``request``, ``switch``.
+    time_s, end_s : float
+        Start and end, seconds since time zero; `end_s` is ``None`` for a moment.
     text : str
-        What people read: an address, a representation's name.
+        Label for the reader: an address, a representation's name.
     value : float or None
-        A quantity that belongs to it (bytes of a request).
+        A quantity of the event (bytes of a request).
 
     Raises
     ------
     ValueError
-        If a time or the value is no number.
+        If a time or the value is not a number.
     """
 
     name: str
@@ -146,23 +144,23 @@ class Event:
 def _only_numbers(what: str, *values: object) -> None:
     wrong = next((value for value in values if not isinstance(value, Real)), None)
     if wrong is not None:
-        raise ValueError(f"{what}: {wrong!r} is no number")
+        raise ValueError(f"{what}: {wrong!r} is not a number")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a workload gave in one trial.
+    """The results of a workload in one trial.
 
     Parameters
     ----------
     status : str
-        ``ok``; ``partial``: stopped at its limit as agreed, its figures hold; ``failed``: its figures do not.
+        ``ok``; ``partial``: stopped at its limit, its figures are usable; ``failed``: its figures are not.
     reason : str
-        One line, where the status is not ``ok``.
+        One line if the status is not ``ok``.
     details : mapping
-        What the panel of the report needs beside series and events; JSON.
+        JSON for the workload's panel of the report, beside series and events.
     doubts : sequence of str
-        One line for each thing that makes the figures suspect.
+        One line for each reason to treat the figures as suspect.
     """
 
     status: Status = "ok"
@@ -176,7 +174,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a workload ran, seconds since time zero, and whether it puts load on the path (a ping does not)."""
+    """Start and end of a workload, seconds since time zero, and whether it puts load on the path (a ping does not)."""
 
     start_s: float
     end_s: float
@@ -184,27 +182,27 @@ class Span:
 
 
 Schedule: TypeAlias = Mapping[str, Span]
-"""When each workload of the trial ran, by name."""
+"""The span of each workload of the trial, by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What a session gets in a trial.
+class TrialContext:
+    """Hosts, folder, clock and limits of a session in one trial.
 
     Parameters
     ----------
     server, client : Host
-        The two ends of the workload: what is served is on `server`.
+        The two ends of the workload: `server` serves.
     folder : pathlib.Path
-        Where its raw outputs go; it exists, and all in it is kept, compressed.
+        Existing folder for its raw outputs; every file in it is kept, compressed.
     clock : Clock
-        The laboratory's time, which has not begun when the session is opened; all waits go by it.
+        The laboratory's time, which has not begun when the session is opened. All waits use it.
     port : int
         The first of 20 TCP and UDP ports that no other workload uses.
     address : str
-        Prefix of /24 addresses ``198.19.N.`` that no other workload uses, routed to the server; nobody has them yet.
+        Prefix of /24 addresses ``198.19.N.`` that no other workload uses, routed to the server, not yet assigned.
     seed : int
-        The trial's seed, for whatever the workload draws.
+        The trial's seed.
     limit_s : float
         Longest time that `Session.run` may take; `Session.stop` is called then.
     """
@@ -224,21 +222,21 @@ class Session(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Do it; return when it is over, or soon after `stop`.
+        """Run the workload; return when it has ended, or soon after `stop`.
 
         Raises
         ------
         WavebedError
-            If it failed; the line becomes the reason, and `report` is still asked.
+            If it failed; the message becomes the reason, and `report` is still called.
         """
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask `run` to end soon (within 5 s, and the workload's `tail_s`). May be called at any time, even twice."""
+        """Ask `run` to end within 5 s plus the workload's `tail_s`. May be called at any time, even twice."""
 
     @abstractmethod
     def report(self, schedule: Schedule) -> Outcome:
-        """Read the raw outputs and return what they say. The laboratory is gone by now."""
+        """Return the results from the raw outputs, after the end of the laboratory."""
 
 
 _Options = TypeVar("_Options", bound=Struct)
@@ -264,7 +262,7 @@ class Workload(ABC, Generic[_Options]):
     extra: ClassVar[str] = ""
     """The extra whose packages it needs (`wavebed.extras`)."""
     is_load: ClassVar[bool] = True
-    """Whether it puts load on the path, as seen by those that measure latency under load."""
+    """Whether it puts load on the path, for workloads that measure latency under load."""
 
     def __init__(self, common: Common, options: _Options) -> None:
         self.common = common
@@ -281,17 +279,17 @@ class Workload(ABC, Generic[_Options]):
 
     @property
     def endless(self) -> bool:
-        """Whether it goes on until all others have ended."""
+        """Whether it runs until all others have ended."""
         return False
 
     @property
     def tail_s(self) -> float:
-        """How long it goes on after it was asked to stop, by design."""
+        """Seconds for which it continues after it was asked to stop, by design."""
         return 0.0
 
     @abstractmethod
     def expected_s(self) -> float:
-        """Return about how long `Session.run` will take, for the estimate of the time left."""
+        """Return the expected duration of `Session.run`, seconds, for the estimate of the time left."""
 
     def kept_options(self, folder: Path) -> dict[str, Json]:
         """Return the options for a specification in `folder`; files that they name are copied there.
@@ -311,7 +309,7 @@ class Workload(ABC, Generic[_Options]):
         return options
 
     def prepare(self, cache: Path) -> None:
-        """Make what takes long, once for the run, in `cache` (shared by all runs; write atomically).
+        """Make slow content once for the run in `cache` (shared by all runs; write atomically).
 
         Raises
         ------
@@ -320,8 +318,8 @@ class Workload(ABC, Generic[_Options]):
         """
 
     @abstractmethod
-    def open(self, stage: Stage) -> Session:
-        """Start servers and clients so that they wait; send nothing yet.
+    def open(self, context: TrialContext) -> Session:
+        """Start waiting servers and clients; send no packet yet.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What the program of a `command` printed, made into metrics by a parser that the scenario names."""
+"""Parsers of the output of a `command`, chosen by the scenario."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PARSERS", "Parser"]
 
 Parser: TypeAlias = "Callable[[str], list[Metric]]"
-"""Takes standard output; raises `WavebedError` where it is not what it should be."""
+"""Takes standard output; raises `WavebedError` on unexpected output."""
 
 _LINE = re.compile(r"^\s*(?P<name>[^=]*?[^=\s])\s*=\s*(?P<value>\S+)(?:\s+(?P<unit>\S+))?\s*$")
 _MISSING = "-"
@@ -25,8 +25,8 @@ _SENT = re.compile(r"^(\d+) packets transmitted, (\d+) received\b.*$", re.MULTIL
 _RTT = re.compile(r"^rtt min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", re.MULTILINE)
 
 
-def parse_nothing(text: str) -> list[Metric]:  # noqa: ARG001 - it is kept as it is
-    """Return no metrics: the output is kept."""
+def parse_nothing(text: str) -> list[Metric]:  # noqa: ARG001 - not parsed
+    """Return no metrics."""
     return []
 
 
@@ -47,7 +47,7 @@ def parse_json_numbers(text: str) -> list[Metric]:
 
 
 def parse_key_values(text: str) -> list[Metric]:
-    """Return a metric for each line ``NAME = NUMBER UNIT``; a number ``-`` is missing, other lines are not read."""
+    """Return a metric for each line ``NAME = NUMBER UNIT``; ``-`` is a missing number, other lines are ignored."""
     found: dict[str, Metric] = {}
     for line in text.splitlines():
         match = _LINE.match(line)
@@ -59,7 +59,7 @@ def parse_key_values(text: str) -> list[Metric]:
         except ValueError:
             continue
         if name in found:
-            raise WavebedError(f"key-value: {name}: is there twice: print each name once")
+            raise WavebedError(f"key-value: {name}: appears twice: print each name once")
         found[name] = _metric("key-value", name, number, match["unit"] or "")
     if not found:
         raise WavebedError("key-value: the output has no line NAME = NUMBER UNIT")
@@ -67,7 +67,7 @@ def parse_key_values(text: str) -> list[Metric]:
 
 
 def parse_ping(text: str) -> list[Metric]:
-    """Return what iputils' ping says at its end."""
+    """Return the metrics of the summary of iputils' ping."""
     sent = _SENT.search(text)
     if sent is None:
         raise WavebedError("ping: the output has no line 'N packets transmitted, N received'")
@@ -96,7 +96,7 @@ def parse_iperf3(text: str) -> list[Metric]:
 
 def _metric(parser: str, name: str, value: float | None, unit: str) -> Metric:
     if value is not None and not math.isfinite(value):
-        raise WavebedError(f"{parser}: {name}: {value} is no finite number: say that it is missing instead")
+        raise WavebedError(f"{parser}: {name}: {value} is not finite: print it as missing")
     return Metric(name, value, unit)
 
 
@@ -107,4 +107,4 @@ PARSERS: dict[str, Parser] = {
     "ping": parse_ping,
     "iperf3": parse_iperf3,
 }
-"""The parsers by the name that a scenario gives."""
+"""The parsers by their names in scenarios."""

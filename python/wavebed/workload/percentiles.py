@@ -1,4 +1,4 @@
-"""Percentiles of samples, where there are enough of them."""
+"""Percentiles of samples with enough values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["least_values", "percentile"]
 
 
-def least_values(share: int) -> int:
-    """Return how many values a percentile needs: with fewer, none is expected above it, and it is the largest one."""
-    return ceil(100 / (100 - share))
+def least_values(rank: int) -> int:
+    """Return the least number of values for a percentile; with fewer, none is expected above it."""
+    return ceil(100 / (100 - rank))
 
 
-def percentile(values: Sequence[float], share: int, least: int = 1) -> float | None:
-    """Return a percentile, linear between values; ``None`` for fewer than `least` or `least_values`.
-
-    Parameters
-    ----------
-    share : int
-        From 1 to 99.
-    """
-    if len(values) < max(least, least_values(share)):
+def percentile(values: Sequence[float], rank: int, least: int = 1) -> float | None:
+    """Return the percentile `rank` (1 to 99), linear between values; ``None`` below `least` or `least_values`."""
+    if len(values) < max(least, least_values(rank)):
         return None
-    return float(np.percentile(values, share))
+    return float(np.percentile(values, rank))

@@ -1,4 +1,4 @@
-"""ICMP echo by iputils' ping: its command line, and what it prints."""
+"""ICMP echo by iputils' ping: its command line and its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEQUENCE = 1 << 16
 
 
 def ping_command(host: str, interval_s: float) -> list[str]:
-    """Return the command that pings `host` over IPv4 until it gets SIGINT.
+    """Return the command that pings `host` over IPv4 until SIGINT.
 
     Raises
     ------
@@ -33,22 +33,22 @@ def ping_command(host: str, interval_s: float) -> list[str]:
 
 
 def read_ping(text: str, clock: Clock, start_s: float, interval_s: float) -> list[Probe]:
-    """Return every probe that ping sent, in order; those without an answer have no round-trip time.
+    """Return every probe of ping in order; unanswered ones have no round-trip time.
 
-    ping stamps the arrival of an answer, by the system's clock: the probe left one round trip before. When an
-    unanswered probe left follows from its neighbours. A duplicate of an answer is ignored.
+    ping stamps the arrival of an answer by the system's clock, so the probe was sent one round trip before. The time of
+    an unanswered probe is interpolated between its neighbours. Duplicate answers are ignored.
 
     Parameters
     ----------
     text : str
-        What ``ping -D`` printed.
+        Output of ``ping -D``.
     start_s, interval_s : float
-        When it was started, and the interval that it was given, for want of answers.
+        Its start and its interval, used if there are no answers.
     """
     answers: dict[int, tuple[float, float]] = {}
     number = 0
     for at, sequence, rtt in _REPLY.findall(text):
-        # The number on the wire has 16 bits: take the nearest that could be meant.
+        # The number on the wire has 16 bits; choose the nearest full number.
         number += (int(sequence) - number + _SEQUENCE // 2) % _SEQUENCE - _SEQUENCE // 2
         answers.setdefault(number, (clock.of_unix_s(float(at)) - float(rtt) / 1e3, float(rtt)))
     stated = _SENT.search(text)
@@ -73,6 +73,6 @@ def _sent_times(answers: dict[int, tuple[float, float]], last: int, start_s: flo
 
 
 def summary_line(text: str) -> str:
-    """Return the line with minimum, average, maximum and mdev that ping printed at its end, or nothing."""
+    """Return ping's last line with minimum, average, maximum and mdev, or an empty text."""
     found = _SUMMARY.search(text)
     return found[0] if found else ""

@@ -1,8 +1,8 @@
-"""Quality of experience of a video session by formulas that are named and free.
+"""Quality of experience of a video session by published formulas.
 
 Pensieve: H. Mao, R. Netravali, M. Alizadeh, "Neural Adaptive Video Streaming with Pensieve", SIGCOMM 2017, section 5.1.
 Puffer: F. Y. Yan et al., "Learning in situ: a randomized experiment in video streaming", NSDI 2020.
-P.1203: ITU-T P.1203.1 (2017), mode 0: its input only; the model is not free.
+P.1203: ITU-T P.1203.1 (2017), mode 0: only its input, because the model is not free.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PUFFER_LEAST_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A segment as it was shown: when it is in the media, and its nominal bitrate and picture."""
+    """A shown segment: its time in the media, its nominal bitrate and its picture."""
 
     start_s: float
     duration_s: float
@@ -41,7 +41,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A stall: where in the media, and how long."""
+    """A stall: its time in the media and its duration."""
 
     media_s: float
     duration_s: float
@@ -50,16 +50,16 @@ class Stall:
 def pensieve(
     chunks: Sequence[Chunk], stalled_s: float, *, least_bps: int | None = None
 ) -> tuple[float | None, float | None]:
-    """Return QoE as a sum over the chunks that were shown, and per chunk; ``None`` if none was.
+    """Return QoE as a sum over the shown chunks, and per chunk; ``None`` without chunks.
 
     Parameters
     ----------
     chunks : sequence of Chunk
-        In the order in which they were shown.
+        In the order of showing.
     stalled_s : float
         Time stalled after the start.
     least_bps : int, optional
-        The ladder's lowest bitrate: given, the logarithmic variant is returned, otherwise the linear one.
+        The ladder's lowest bitrate, for the logarithmic variant; without it the linear one is returned.
     """
     if not chunks:
         return None, None
@@ -74,29 +74,16 @@ def pensieve(
 
 
 def stalled(watched_s: float, stalled_s: float) -> float | None:
-    """Return the share of the time watched that was stalled, %; ``None`` for sessions below 5 s, as Puffer has it.
-
-    Parameters
-    ----------
-    watched_s : float
-        From the start of playback to its end, stalls included.
-    stalled_s : float
-        Of it.
-    """
+    """Return 100 `stalled_s` / `watched_s` (stalls included), %; ``None`` below 5 s, as in Puffer."""
     return 100 * stalled_s / watched_s if watched_s >= PUFFER_LEAST_S else None
 
 
 def p1203_input(
-    chunks: Sequence[Chunk],
-    startup_s: float,
-    stalls: Sequence[Stall],
-    *,
-    frames_per_s: int,
-    audio_bps: int,
+    chunks: Sequence[Chunk], startup_s: float, stalls: Sequence[Stall], *, frames_per_s: int, audio_bps: int
 ) -> dict[str, Json]:
-    """Return the input of P.1203 in mode 0, as the reference software reads it.
+    """Return the input of P.1203 in mode 0 for the reference software.
 
-    The stalling list always begins with the startup at 0: the software moves all stalls to 0 if its first is not there.
+    The stalling list always begins with the startup at 0, because the software moves a first stall elsewhere to 0.
     """
     video: list[Json] = [
         {

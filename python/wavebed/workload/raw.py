@@ -1,4 +1,4 @@
-"""Raw outputs of programs that are not to be trusted: in folders that are theirs while they run."""
+"""Raw outputs of untrusted programs, in folders that they own while they run."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _SEARCHABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def create(file: Path) -> BinaryIO:
-    """Make a file and open it for writing; nothing of that name may be there, not even a link.
+    """Make a new file and open it for writing.
 
     Raises
     ------
     FileExistsError
-        If there is.
+        If the name exists, even as a link.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(file, flags, 0o644), "wb")
 
 
 def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
-    """Return the text at the end of a regular file; nothing if there is none, or if it is something else."""
+    """Return the text at the end of a regular file; empty if there is none."""
     try:
         with open_foreign(file, "let it write less", most=sys.maxsize, follow=False) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - most_bytes))
@@ -42,10 +42,7 @@ def read_end(file: Path, most_bytes: int = 1 << 16) -> str:
 
 
 def open_to_all(path: Path) -> None:
-    """Let every user read a file or a folder of the cache, and what is in it: programs run as another user than this.
-
-    Folders above stay as they are.
-    """
+    """Let every user read a file, or a folder with its content: programs run as another user."""
     for each in [path, *path.rglob("*")] if path.is_dir() else [path]:
         mode = each.lstat().st_mode
         if stat.S_ISLNK(mode):

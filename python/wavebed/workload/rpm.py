@@ -1,8 +1,8 @@
-"""Working latency in round trips per minute, from fresh connections by curl to a web server of our own.
+"""Working latency in round trips per minute, from new connections of curl to wavebed's web server.
 
-The formula is that of draft-ietf-ippm-responsiveness after its version 07. It has two halves: F from connections of
-their own (foreign), and L from requests on the connections that bear the load. The load here belongs to other programs,
-whose connections nobody else can use: only F is measured, and is called so.
+The formula is that of draft-ietf-ippm-responsiveness after its version 07. It has two parts: F from separate (foreign)
+connections, and L from requests on the connections with the load. Here other programs own the loaded connections, so
+only F is measured, and named so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
-    from wavebed.workload.model import Span, Stage
+    from wavebed.workload.model import Span, TrialContext
     from wavebed.workload.serve import Certificate, RunningServer
 
 __all__ = ["Exchange", "RpmProber", "foreign_rpm", "read_exchanges", "rpm_metrics", "rpm_series", "trimmed_mean"]
@@ -40,10 +40,10 @@ FORMULA = (
     " TM the mean in ms without the largest 5 %; without L, as the load's own connections cannot be probed"
 )
 LEAST_EXCHANGES = 10
-"""Fewer exchanges than this in a window say nothing about it."""
+"""With fewer exchanges in a window, its metrics are missing."""
 
 EVERY_S = 0.25
-"""From the start of an exchange to that of the next: a start of curl costs some 10 ms of a processor."""
+"""Interval between exchanges: a start of curl takes about 10 ms of a processor."""
 
 _KEPT_PERCENT = 95
 _LONGEST_S = 10
@@ -58,14 +58,14 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One fresh connection: TCP handshake, TLS handshake, one request and the first byte of its answer.
+    """One new connection: TCP handshake, TLS handshake, one request and the first byte of its answer.
 
     Parameters
     ----------
     start_s : float
-        When curl was started, seconds since time zero.
+        Start of curl, seconds since time zero.
     tcp_ms, tls_ms, http_ms : float or None
-        How long each took; ``None`` if the exchange failed.
+        Duration of each part; ``None`` if the exchange failed.
     """
 
     start_s: float
@@ -75,35 +75,35 @@ class Exchange:
 
 
 class RpmProber:
-    """Opens one connection after the other until it is told to end.
+    """Opens one connection after the other until `end`.
 
     Parameters
     ----------
-    stage : Stage
-        Whose server serves an object of one byte.
+    context : TrialContext
+        Its server serves an object of one byte.
     port : int
         TCP port of the web server.
     certificate : Certificate
-        Of the name of the server's host.
+        For the name of the server's host.
     """
 
     name = "rpm"
 
-    def __init__(self, stage: Stage, port: int, certificate: Certificate) -> None:
-        folder = stage.folder / "rpm"
+    def __init__(self, context: TrialContext, port: int, certificate: Certificate) -> None:
+        folder = context.folder / "rpm"
         root = folder / "www"
         root.mkdir(parents=True)
         (root / _OBJECT).write_bytes(b"1")
         self._server: RunningServer = start_web_server(
-            stage.server, [VirtualHost(stage.server.name, "*", port, root)], "h2", folder, certificate
+            context.server, [VirtualHost(context.server.name, "*", port, root)], "h2", folder, certificate
         )
-        self._client: Host = stage.client
-        self._clock = stage.clock
-        self._output = stage.folder / "rpm.jsonl"
+        self._client: Host = context.client
+        self._clock = context.clock
+        self._output = context.folder / "rpm.jsonl"
         self._argv = [
             find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", *certificate.curl_options(),
             "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
-            f"https://{stage.server.name}:{port}/{_OBJECT}",
+            f"https://{context.server.name}:{port}/{_OBJECT}",
         ]  # fmt: skip
         self._over = threading.Event()
         self._error: WavebedError | None = None
@@ -133,7 +133,7 @@ class RpmProber:
         self.look()
 
     def exchanges(self) -> list[Exchange]:
-        """Return what it has found."""
+        """Return its exchanges."""
         return read_exchanges(self._output) if self._output.exists() else []
 
     def _probe(self) -> None:
@@ -189,7 +189,7 @@ def foreign_rpm(tcp_ms: float, tls_ms: float, http_ms: float) -> float:
 
 
 def rpm_metrics(exchanges: Sequence[Exchange], loads: Sequence[Span]) -> list[Metric]:
-    """Return F and its parts while the path was idle and while it was loaded, and what failed."""
+    """Return F and its parts on the idle and on the loaded path, and the failures."""
     metrics = []
     for window in WINDOWS:
         some = [exchange for exchange in exchanges if window_of(exchange.start_s, loads) == window]
@@ -203,13 +203,13 @@ def rpm_metrics(exchanges: Sequence[Exchange], loads: Sequence[Span]) -> list[Me
             for (label, text), mean in zip(_PARTS.values(), means, strict=True)
         )
     failed = sum(exchange.tcp_ms is None for exchange in exchanges)
-    share = 100 * failed / len(exchanges) if exchanges else None
-    text = f"fresh connections without an answer within {_LONGEST_S} s; they are in no mean"
-    return [*metrics, Metric("rpm failed", share, "%", "lower", text)]
+    percent = 100 * failed / len(exchanges) if exchanges else None
+    text = f"new connections without an answer within {_LONGEST_S} s; excluded from the means"
+    return [*metrics, Metric("rpm failed", percent, "%", "lower", text)]
 
 
 def rpm_series(exchanges: Sequence[Exchange]) -> list[Series]:
-    """Return how long the parts of each exchange took."""
+    """Return the durations of the parts of each exchange."""
     time_s = [exchange.start_s for exchange in exchanges]
     return [
         Series(f"rpm {label}", "ms", time_s, [getattr(exchange, name) for exchange in exchanges])

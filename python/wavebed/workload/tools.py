@@ -1,4 +1,4 @@
-"""The programs that workloads run: where they are, which package has them, which version they are."""
+"""The programs of workloads: path, package, version; and the cache folder."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Program:
     name : str
         One of `PACKAGES`.
     option : str
-        The option of the workload on which it depends; empty: the workload always runs it.
+        The option of the workload that decides; empty: the workload always runs it.
     values : sequence
-        The values of that option for which it runs.
+        The values of that option with which the workload runs it.
     """
 
     name: str
@@ -86,7 +86,7 @@ def _look_for(name: str) -> str | None:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Return those programs of `names` that this machine does not have."""
+    """Return the programs of `names` that are not installed."""
     return [name for name in names if _look_for(name) is None]
 
 
@@ -96,7 +96,7 @@ def find(name: str) -> str:
     Raises
     ------
     MachineError
-        If this machine does not have it; the message says which package does.
+        If it is not installed; the message names its package.
     """
     path = _look_for(name)
     if path is None:
@@ -106,12 +106,12 @@ def find(name: str) -> str:
 
 @cache
 def version(name: str) -> str:
-    """Return the first line that a program prints about its version, or ``unknown``.
+    """Return the first line of a program's version, or ``unknown``.
 
     Raises
     ------
     MachineError
-        If this machine does not have it.
+        If it is not installed.
     """
     argv = [find(name), _VERSION_OPTION.get(name, "--version")]
     try:
@@ -125,7 +125,7 @@ def version(name: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder for content that is made once: ``$WAVEBED_CACHE``, or ``wavebed`` in the user's cache."""
+    """Return the cache folder: ``$WAVEBED_CACHE``, or ``wavebed`` in the user's cache."""
     given = os.environ.get("WAVEBED_CACHE")
     if given:
         return Path(given).absolute()  # programs inside have other working folders

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage
+    from wavebed.workload.model import Schedule, TrialContext
     from wavebed.workload.video_playback import Record
 
 __all__ = ["Video", "VideoSession"]
 
 STARTUP_S = 2.0
 PAGE_ORIGIN = "http://localhost:9/"
-"""Where the page seems to be from. Chromium connects to a page's origin before it is asked to: here, to itself."""
+"""Origin of the page. Chromium connects to it early, so it is the client itself."""
 ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
-"""What lets a page of another origin fetch the segments and read their timing, as content networks do."""
+"""Lets a page of another origin fetch the segments and read their timing, as content networks do."""
 RECORD = "player.json"
 
 
@@ -50,7 +50,7 @@ def _segment(value: object) -> float:
     time_ns = values.time_ns(value)
     frames = time_ns * FRAMES_PER_S / 1e9
     if not 0.5 <= time_ns / 1e9 <= 10 or frames != round(frames) or time_ns % 1_000_000:
-        raise Problem(f"is not a segment: write a time from 500ms to 10s of whole frames ({FRAMES_PER_S} in a second)")
+        raise Problem(f"is not a segment: write a time from 500ms to 10s of whole frames ({FRAMES_PER_S} per second)")
     return time_ns / 1e9
 
 
@@ -58,23 +58,21 @@ class VideoOptions(Struct, frozen=True, kw_only=True):
     """The keys of a video."""
 
     ladder: Annotated[Ladder, Key(read_ladder, "the representations of the video")] = LADDERS["study"]
-    duration_s: Annotated[float, Key(values.seconds(1, 3600), "how much of the video is watched")] = 40.0
+    duration_s: Annotated[float, Key(values.seconds(1, 3600), "duration of the watched video")] = 40.0
     segment_s: Annotated[float, Key(_segment, "duration of a segment")] = 4.0
     buffer_s: Annotated[
         float | None,
         Key(
             values.seconds(1, 300),
-            "how much the player keeps in its buffer",
+            "target level of the player's buffer",
             absent="dash.js's own: 18 s, and 30 s at the top quality",
         ),
     ] = None
     abr: Annotated[
-        str,
-        Key(values.word(*ABR_RULES), "the player's rule: throughput, BOLA, or between both by the buffer's level"),
+        str, Key(values.word(*ABR_RULES), "the player's rule: throughput, BOLA, or either by the buffer's level")
     ] = "dynamic"
     protocol: Annotated[
-        Literal["http/1.1", "h2"],
-        Key(values.word("http/1.1", "h2"), "how it is fetched: HTTP/1.1 in clear, or HTTP/2 over TLS"),
+        Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
 
 
@@ -104,23 +102,23 @@ class Video(Workload[VideoOptions]):
         self.certificate: Certificate | None = None
 
     def needed_programs(self) -> list[str]:
-        """Return the names of the programs that it needs; npm only fetches the player, once."""
+        """Return the names of its programs; npm only to fetch the player once."""
         names = super().needed_programs()
         return [name for name in names if name != "npm" or not has_dashjs(cache_folder())]
 
     def expected_s(self) -> float:
-        """Return the video's duration and a little for the start."""
+        """Return the video's duration and 2 s for the start."""
         return min(self.duration_s + STARTUP_S, self.common.limit_s)
 
     def prepare(self, cache: Path) -> None:
-        """Make the content, fetch the player, and the certificate for HTTP/2."""
+        """Make the content and the certificate for HTTP/2, fetch the player."""
         self.root = make(self.content, cache)
         self.page = page(dashjs(cache).read_text(encoding="utf-8"))
         if self.protocol == "h2":
             self.certificate = make_certificate(cache, [self.common.server])
 
     def watch_settings(self, url: str) -> dict[str, Json]:
-        """Return what the page is told."""
+        """Return the settings of the page."""
         return {
             "url": url,
             "duration": self.duration_s,
@@ -128,27 +126,27 @@ class Video(Workload[VideoOptions]):
             "player": player_settings(self.options.abr, self.options.buffer_s),
         }
 
-    def open(self, stage: Stage) -> VideoSession:
+    def open(self, context: TrialContext) -> VideoSession:
         """Start nginx and the browser, with the page loaded."""
-        return VideoSession(self, stage)
+        return VideoSession(self, context)
 
 
 class VideoSession(Session):
     """One video, watched once."""
 
-    def __init__(self, workload: Video, stage: Stage) -> None:
+    def __init__(self, workload: Video, context: TrialContext) -> None:
         assert workload.root is not None, "it was prepared"
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         scheme = "http" if workload.certificate is None else "https"
-        url = f"{scheme}://{workload.common.server}:{stage.port}/{MANIFEST}"
+        url = f"{scheme}://{workload.common.server}:{context.port}/{MANIFEST}"
         arguments: list[Json] = []
         if workload.certificate is not None:
             arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
-        site = VirtualHost(workload.common.server, "*", stage.port, workload.root, ANY_PAGE)
-        self._server = start_web_server(stage.server, [site], workload.protocol, stage.folder, workload.certificate)
-        file = stage.folder / "page.html"
+        site = VirtualHost(workload.common.server, "*", context.port, workload.root, ANY_PAGE)
+        self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
+        file = context.folder / "page.html"
         with create(file) as shown:
             shown.write(workload.page.encode())
         settings: dict[str, Json] = {
@@ -156,10 +154,10 @@ class VideoSession(Session):
             "arguments": arguments,
             "page": str(file),
             "origin": PAGE_ORIGIN,
-            "record": str(stage.folder / RECORD),
+            "record": str(context.folder / RECORD),
             "watch": workload.watch_settings(url),
         }
-        self._agent = Agent(stage.client, "wavebed.workload.video_agent", settings, stage.folder)
+        self._agent = Agent(context.client, "wavebed.workload.video_agent", settings, context.folder)
         try:
             self._agent.await_ready()
         except BaseException:
@@ -173,7 +171,7 @@ class VideoSession(Session):
         """Play until the end of the video, or until asked to stop."""
         try:
             if self._asked.is_set():
-                raise WavebedError("stopped before it began")
+                raise WavebedError("stopped before it started")
             self._agent.tell({"go": True})
             self._agent.result(self._asked, self._server.failure)
             failure = self._server.failure()
@@ -184,16 +182,16 @@ class VideoSession(Session):
             self._server.stop()
 
     def stop(self) -> None:
-        """Have the browser stop; what was shown until then is reported."""
+        """Stop the browser; the report has the playback so far."""
         self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it needs nobody else
-        """Read the record that the page left."""
-        file = self._stage.folder / RECORD
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        """Return the results from the page's record."""
+        file = self._context.folder / RECORD
         try:
             record = cast("Record", json.loads(output_of(file)))
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
-        playback = read(record, self._stage.clock, self._workload.ladder.representations)
-        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._stage.folder)
+        playback = read(record, self._context.clock, self._workload.ladder.representations)
+        outcome = outcome_of(playback, self._workload.content, self._workload.duration_s, self._context.folder)
         return replace(outcome, details={**outcome.details, "browser sandbox": self._agent.sandbox})

@@ -1,4 +1,4 @@
-"""The browser's side of `wavebed.workload.video`: load the page, wait, play, write down what happened."""
+"""The browser's side of `wavebed.workload.video`: load the page, wait, play, write the record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOCK_READINGS = 20
 
 
 def _read_clocks(page: Page) -> dict[str, Json]:
-    """Return when performance.now() was 0, nanoseconds of CLOCK_MONOTONIC, and half the time that the question took."""
+    """Return the zero of performance.now(), nanoseconds of CLOCK_MONOTONIC, and half the duration of the request."""
     best: tuple[int, int] | None = None
     for _ in range(CLOCK_READINGS):
         before = time.monotonic_ns()
@@ -34,18 +34,18 @@ def _read_clocks(page: Page) -> dict[str, Json]:
 
 
 def _load(browser: Browser, settings: dict[str, Json]) -> Page:
-    """Show the page as if the server had sent it; no packet is sent."""
+    """Show the page as if from the server, without a packet."""
     page = browser.new_page(viewport={"width": 640, "height": 360})
     html = Path(cast("str", settings["page"])).read_text(encoding="utf-8")
     page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html; charset=utf-8"))
     page.goto(cast("str", settings["origin"]))
-    # From here on nothing stands between the page and the network.
+    # From here on the page uses the network.
     page.unroute_all(behavior="wait")
     return page
 
 
 def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]) -> dict[str, Json]:
-    """Play the video; the record goes to the file ``record``, the result says where it ended."""
+    """Play the video, write the file ``record``, return the outcome."""
     page = _load(browser, settings)
     stop = threading.Event()
 

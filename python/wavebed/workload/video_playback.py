@@ -1,4 +1,4 @@
-"""What the page wrote down, read: what was shown when, stalls, switches, requests."""
+"""Read the page's record: presented frames, stalls, switches, requests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Interval", "Playback", "Record", "Request", "Switch", "read"]
 
 PICTURE_STALL_S = 0.5
-"""A picture that stands for longer is a stall, even if the player's clock runs on (with sound alone)."""
+"""A picture unchanged for longer is a stall, even if the player's clock continues (audio only)."""
 JUMP_S = 0.5
-"""Frames further apart in the media are a jump: what is between them was not shown."""
+"""Frames further apart in the media are a jump: the media between them was not shown."""
 _RUNNING = (0.5, 1.5)
-"""A clock that goes at such a multiple of real time was not stalled, whatever the events say."""
+"""A clock with a speed in this range of real time was not stalled, despite such events."""
 _END_SLACK_S = 1 / FRAMES_PER_S
 MEDIA_ERRORS = (3, 4)
 """``MEDIA_ERR_DECODE`` and ``MEDIA_ERR_SRC_NOT_SUPPORTED`` of HTML; dash.js has no such codes of its own."""
@@ -63,7 +63,7 @@ class Record(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A presented frame: when, where in the media, and whose."""
+    """A presented frame: its time, its time in the media, and its representation."""
 
     time_s: float
     media_s: float
@@ -72,7 +72,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stall: when, and where in the media."""
+    """A stall: its start and end, and its time in the media."""
 
     start_s: float
     end_s: float
@@ -80,7 +80,7 @@ class Interval:
 
     @property
     def duration_s(self) -> float:
-        """How long it was."""
+        """Its duration."""
         return self.end_s - self.start_s
 
 
@@ -95,9 +95,9 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of the player that went over the network.
+    """A request of the player over the network.
 
-    `status` is 0 where no answer came; `end_s` is when the last byte was there, `request_s` when it was sent.
+    `status` is 0 without an answer; `request_s` is the time of sending, `end_s` that of the last byte.
     """
 
     path: str
@@ -110,7 +110,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """One session. Times are seconds since time zero; those of what never came are ``None``."""
+    """One session. Times are seconds since time zero, ``None`` for what did not happen."""
 
     start_s: float
     first_frame_s: float | None
@@ -129,7 +129,7 @@ class Playback:
 
     @property
     def watched_s(self) -> float:
-        """From the start of playback to its end, stalls included; 0 if it never began."""
+        """Time from the start of playback to its end, stalls included; 0 if it never started."""
         return 0.0 if self.begin_s is None else max(0.0, self.end_s - self.begin_s)
 
     @property
@@ -139,16 +139,16 @@ class Playback:
 
     @property
     def skipped_s(self) -> float:
-        """How much of the media was not shown: the player jumped over it, or its frames were dropped."""
+        """Media time not shown: the player jumped over it, or its frames were dropped."""
         return sum(max(0.0, b.media_s - a.media_s) for a, b in pairwise(self.frames) if _is_jump(a, b))
 
     @property
     def is_media_broken(self) -> bool:
-        """Whether the browser could not decode what it got."""
+        """Whether the browser could not decode the media."""
         return any(code in MEDIA_ERRORS for code, _ in self.errors)
 
     def shown_s(self) -> dict[str, float]:
-        """Return how much media was shown of each representation, by name."""
+        """Return the shown media time of each representation, by name."""
         shown: Counter[str] = Counter()
         for frame, after in pairwise(self.frames):
             step_s = 1 / FRAMES_PER_S if _is_jump(frame, after) else after.media_s - frame.media_s
@@ -158,7 +158,7 @@ class Playback:
         return dict(shown)
 
     def chunks(self, segment_s: float) -> list[Chunk]:
-        """Return the segments that were shown; of a segment in two representations, that with more frames."""
+        """Return the shown segments, each in the representation with the most frames."""
         frames: dict[int, Counter[Representation]] = {}
         for frame in self.frames:
             number = int(frame.media_s / segment_s + 1e-6)
@@ -184,7 +184,7 @@ def _is_jump(before: Frame, after: Frame) -> bool:
 
 
 def read(record: Record, clock: Clock, representations: Sequence[Representation]) -> Playback:
-    """Return what a record says."""
+    """Return the playback of a record."""
 
     def seconds(page_ms: float) -> float:
         return clock.of_monotonic_ns(record["origin_ns"] + round(page_ms * 1e6))
@@ -232,7 +232,7 @@ def read(record: Record, clock: Clock, representations: Sequence[Representation]
 
 
 def _clock_stalls(events: Sequence[tuple[float, str, float]], end_s: float) -> list[Interval]:
-    """Return where the player waited: from ``waiting`` to the next ``playing``, or to the end."""
+    """Return the waits of the player: from ``waiting`` to the next ``playing``, or to the end."""
     found = []
     since: tuple[float, float] | None = None
     for at_s, name, media_s in events:
@@ -249,7 +249,7 @@ def _clock_stalls(events: Sequence[tuple[float, str, float]], end_s: float) -> l
 
 
 def _picture_stalls(frames: Sequence[Frame], end_s: float) -> list[Interval]:
-    """Return where the picture stood, to the next frame or to the end."""
+    """Return the standstills of the picture, to the next frame or to the end."""
     times_s = [*(frame.time_s for frame in frames), end_s]
     return [
         Interval(frame.time_s + 1 / FRAMES_PER_S, after_s, frame.media_s)

@@ -1,4 +1,4 @@
-"""dash.js: where it is, how it gets there, and its settings."""
+"""dash.js: its file, its installation and its settings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["ABR_RULES", "VERSION", "dashjs", "has_dashjs", "player_settings"]
 
 VERSION = "5.2.1"
 ABR_RULES = {"dynamic": ("throughputRule", "bolaRule"), "throughput": ("throughputRule",), "bola": ("bolaRule",)}
-"""Which of the two main rules are active; with both, dash.js goes from one to the other by the buffer's level."""
+"""The active ones of the two main rules; with both, dash.js switches between them by the buffer's level."""
 
 INSTALL_TIMEOUT_S = 120
 
 
 def dashjs(cache: Path) -> Path:
-    """Return the file of the player, in the cache; npm installs it if it is missing there.
+    """Return the file of the player in the cache; npm installs it if it is missing.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def dashjs(cache: Path) -> Path:
 
 
 def has_dashjs(cache: Path) -> bool:
-    """Return whether the player is in the cache, in the version that is wanted."""
+    """Return whether the player is in the cache in the right version."""
     return _is_there(cache / "npm")
 
 
@@ -55,13 +55,13 @@ def _is_there(folder: Path) -> bool:
 
 
 def _install(folder: Path) -> None:
-    """Install what the lock file names, each package only if its hash is the one there."""
+    """Install the packages of the lock file, with their hashes checked."""
     argv = ["npm", "ci", "--prefix", str(folder), "--omit=dev", "--silent", "--no-audit", "--no-fund"]
     argv += ["--ignore-scripts"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # npm itself does not stand two that install in one folder
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two npm cannot install in one folder at once
             if not _is_there(folder):
                 for name in ("package.json", "package-lock.json"):
                     content = (resources.files("wavebed.workload") / "npm" / name).read_bytes()
@@ -76,14 +76,14 @@ def _install(folder: Path) -> None:
 
 
 def player_settings(abr: str, buffer_s: float | None) -> dict[str, Json]:
-    """Return what is passed to ``updateSettings``.
+    """Return the argument of ``updateSettings``.
 
     Parameters
     ----------
     abr : str
         One of `ABR_RULES`.
     buffer_s : float or None
-        How much the player keeps in its buffer at any quality; its own targets with ``None``.
+        Target level of the buffer at any quality; the player's own with ``None``.
     """
     rules: dict[str, Json] = {rule: {"active": rule in ABR_RULES[abr]} for rule in ("throughputRule", "bolaRule")}
     streaming: dict[str, Json] = {"abr": {"rules": rules}, "utcSynchronization": {"enabled": False}}

@@ -1,4 +1,4 @@
-"""From a playback to metrics, series, events and the verdict."""
+"""Metrics, series, events and status of a playback."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
 __all__ = ["P1203_INPUT", "outcome_of"]
 
 P1203_INPUT = "p1203-input.json"
-DROPPED_DOUBT_PERCENT = 5.0
+DROPPED_PERCENT = 5.0
+"""A video with more dropped frames is suspect."""
 OK_STATUS = 200
 FIRST_BAD_STATUS = 400
 
 
 def outcome_of(playback: Playback, content: Content, duration_s: float, folder: Path) -> Outcome:
-    """Return what a playback says; the input for P.1203 goes to `folder`.
+    """Return the results of a playback, and write the input for P.1203 (`P1203_INPUT`) into `folder`.
 
     Parameters
     ----------
     playback : Playback
-        What was shown.
+        The shown video.
     content : Content
-        What there was to show.
+        The served video.
     duration_s : float
-        How much of it was to be watched.
-    folder : pathlib.Path
-        For `P1203_INPUT`.
+        Duration to be watched.
     """
     chunks = playback.chunks(content.segment_s)
     if playback.begin_s is not None:
@@ -52,7 +51,7 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
     status, reason = _verdict(playback, content, duration_s)
     dropped = _dropped_percent(playback)
     doubts = []
-    if dropped is not None and dropped > DROPPED_DOUBT_PERCENT:
+    if dropped is not None and dropped > DROPPED_PERCENT:
         doubts.append(f"the processor dropped {dropped:.0f} % of the frames")
     return Outcome(
         status=status,
@@ -135,13 +134,19 @@ def _qualities(playback: Playback, content: Content, chunks: Sequence[qoe.Chunk]
     least_bps = content.ladder.representations[0].rate_bps
     linear, linear_chunk = qoe.pensieve(chunks, stalled_s)
     log, log_chunk = qoe.pensieve(chunks, stalled_s, least_bps=least_bps)
-    share = qoe.stalled(playback.watched_s, stalled_s)
+
     return [
         Metric("QoE linear", linear, "", "higher", qoe.PENSIEVE_LINEAR),
         Metric("QoE linear per segment", linear_chunk, "", "higher", qoe.PENSIEVE_LINEAR),
         Metric("QoE log", log, "", "higher", qoe.PENSIEVE_LOG),
         Metric("QoE log per segment", log_chunk, "", "higher", qoe.PENSIEVE_LOG),
-        Metric("time stalled", share, "%", "lower", "Puffer (Yan 2020): share of the time watched; from 5 s on"),
+        Metric(
+            "time stalled",
+            qoe.stalled(playback.watched_s, stalled_s),
+            "%",
+            "lower",
+            "Puffer (Yan 2020): fraction of the time watched; from 5 s on",
+        ),
     ]
 
 
@@ -154,7 +159,7 @@ def _is_video(request: Request) -> bool:
 
 
 def _throughput(playback: Playback) -> list[tuple[float, float]]:
-    """Return when each video segment had arrived over the network, and how fast, Mbit/s."""
+    """Return arrival time and throughput, Mbit/s, of each video segment from the network."""
     return sorted(
         (each.end_s, each.bytes * 8 / (each.end_s - each.request_s) / 1e6)
         for each in playback.requests
@@ -163,7 +168,7 @@ def _throughput(playback: Playback) -> list[tuple[float, float]]:
 
 
 def _buffer(playback: Playback) -> list[tuple[float, float]]:
-    """Return the level of the buffer while there was something left to fetch."""
+    """Return the level of the buffer from the start to the last byte."""
     last_s = max((each.end_s for each in playback.requests), default=playback.end_s)
     begin_s = playback.end_s if playback.begin_s is None else playback.begin_s
     return [(at_s, ahead_s) for at_s, ahead_s in playback.buffer if begin_s <= at_s <= last_s]
@@ -218,7 +223,7 @@ def _wrong_sizes(playback: Playback, content: Content) -> list[str]:
 
 
 def _verdict(playback: Playback, content: Content, duration_s: float) -> tuple[Status, str]:
-    """Failed where the server or the content was broken; partial where the network was not enough."""
+    """Return status and reason: failed if server or content was broken, partial if the network was not enough."""
     failed = _failed(playback.requests)
     if failed:
         return "failed", f"{failed[0].path} was answered with status {failed[0].status}"
@@ -230,7 +235,7 @@ def _verdict(playback: Playback, content: Content, duration_s: float) -> tuple[S
     played_s = sum(playback.shown_s().values())
     played = f"{played_s:.1f} s of {duration_s:g} s were played" if playback.frames else "no picture came"
     if playback.outcome == "broken":
-        return "partial", f"the player gave up: {playback.errors[0][1]}; {played}"
+        return "partial", f"the player stopped: {playback.errors[0][1]}; {played}"
     if playback.outcome == "stopped":
         return "partial", f"stopped at its limit: {played}"
     if playback.errors:

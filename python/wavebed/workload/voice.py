@@ -1,19 +1,17 @@
-"""`voice`: packets at the pace of a codec in both directions, rated by the E-model."""
+"""`voice`: packets at the interval of a codec in both directions, rated by the E-model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
-
-from msgspec import Struct
 
 from wavebed.config.table import Key
 from wavebed.config.values import seconds, word
 from wavebed.errors import WavebedError
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.latency_process import Prober, Watch, duration, start_server
+from wavebed.workload.latency_process import Prober, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
-from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
+from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.percentiles import percentile
 from wavebed.workload.tools import Program
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Span, Stage
+    from wavebed.workload.model import Schedule, Span, TrialContext
 
 __all__ = ["Voice"]
 
@@ -31,84 +29,64 @@ _RTP_BYTES = 12
 _DIRECTIONS = ("down", "up")
 
 
-class VoiceOptions(Struct, frozen=True, kw_only=True):
+class VoiceOptions(ProbingOptions, frozen=True, kw_only=True):
     """The keys of a voice flow."""
 
-    codec: Annotated[str, Key(word(*CODECS), "whose pace, size, Ie and Bpl")] = "g711"
-    duration_s: Annotated[
-        float | None, Key(duration, "how long; `others`: until all others have ended", absent="`others`")
-    ] = None
-    tail_s: Annotated[float, Key(seconds(0, 60), "how much longer it goes on when all others have ended")] = 1.0
+    codec: Annotated[str, Key(word(*CODECS), "codec: packet interval and size, Ie and Bpl")] = "g711"
     jitter_buffer_s: Annotated[
-        float, Key(seconds(0, 1), "a packet is played this long after the least delay, or is lost as late")
+        float, Key(seconds(0, 1), "playout delay after the least delay; a later packet is lost as late")
     ] = 0.06
 
 
-class Voice(Workload[VoiceOptions]):
-    """A plain voice flow, as a planner rates it."""
+class Voice(ProbingWorkload[VoiceOptions]):
+    """A voice flow, rated by a planning model."""
 
     kind: ClassVar[str] = "voice"
     summary: ClassVar[str] = "voice packets both ways by irtt, rated by the E-model"
     options_type = VoiceOptions
     programs: ClassVar[Sequence[Program]] = (Program("irtt"),)
-    is_load: ClassVar[bool] = False
 
     def __init__(self, common: Common, options: VoiceOptions) -> None:
         super().__init__(common, options)
         self.codec = CODECS[options.codec]
         self.buffer_ms = options.jitter_buffer_s * 1e3
-        self.duration_s = options.duration_s
 
-    @property
-    def endless(self) -> bool:
-        """Whether it goes on until all others have ended."""
-        return self.duration_s is None
-
-    @property
-    def tail_s(self) -> float:
-        """How long it goes on when all others have ended."""
-        return self.options.tail_s if self.endless else 0.0
-
-    def expected_s(self) -> float:
-        """Return its duration; that of an endless one is its tail."""
-        return self.tail_s if self.duration_s is None else self.duration_s
-
-    def open(self, stage: Stage) -> Session:
-        """Start the server that answers every packet with one of its size."""
-        start_server("irtt-server", stage.server, irtt_server(stage.port), stage.port, stage.folder)
-        return VoiceSession(self, stage)
+    def open(self, context: TrialContext) -> Session:
+        """Start the server, which answers every packet with one of the same size."""
+        start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
+        return VoiceSession(self, context)
 
 
 class VoiceSession(Session):
     """A voice flow in one trial."""
 
-    def __init__(self, workload: Voice, stage: Stage) -> None:
+    def __init__(self, workload: Voice, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
-        self._watch = Watch(stage.clock, workload.duration_s, workload.tail_s)
-        self._file = stage.folder / "irtt.json"
+        self._context = context
+        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
+        self._file = context.folder / "irtt.json"
         self._end_s = 0.0
 
     def run(self) -> None:
-        """Talk until the duration is over or somebody asks to stop."""
-        stage, codec = self._stage, self._workload.codec
+        """Send until the end of the duration or `stop`."""
+        context, codec = self._context, self._workload.codec
         length = max(LEAST_LENGTH, codec.payload_bytes + _RTP_BYTES)
-        command = irtt_client(stage.server.name, stage.port, codec.interval_ms / 1e3, length, self._file)
+        command = irtt_client(context.server.name, context.port, codec.interval_ms / 1e3, length, self._file)
         try:
-            self._end_s = self._watch.keep([Prober("irtt", stage.client, command, stage.folder, writes=True)])
+            self._end_s = self._watch.keep([Prober("irtt", context.client, command, context.folder, writes=True)])
         except WavebedError:
-            self._end_s = stage.clock.now_s()
+            self._end_s = context.clock.now_s()
             raise
 
     def stop(self) -> None:
-        """Ask for the end, after the tail."""
+        """Stop after the tail."""
         self._watch.stop()
 
     def report(self, schedule: Schedule) -> Outcome:
-        """Rate both directions: the whole flow, and the parts while the path was idle and loaded."""
+        """Rate both directions: the whole flow, and its parts on the idle and on the loaded path."""
         if not self._file.exists():
-            return Outcome("failed", "irtt left no result: it never reached its server, or was ended")
-        probes = answered_or_lost(read_irtt(self._file, self._stage.clock), self._end_s)
+            return Outcome("failed", "irtt left no result: it never reached its server, or was killed")
+        probes = answered_or_lost(read_irtt(self._file, self._context.clock), self._end_s)
         loads, workload = loads_of(schedule), self._workload
         metrics: list[Metric] = []
         series: list[Series] = []
@@ -137,15 +115,15 @@ def _metrics(
     ear_ms = codec.delay_ms + min(delays) + buffer_ms if delays else None
     flow = "UDP by irtt, both ends on one clock"
     metrics = [
-        Metric(f"one-way delay {name} p{share}", percentile(delays, share), "ms", "lower", f"{flow}; linear percentile")
-        for share in (50, 95)
+        Metric(f"one-way delay {name} p{rank}", percentile(delays, rank), "ms", "lower", f"{flow}; linear percentile")
+        for rank in (50, 95)
     ]
     metrics += [
-        _share(f"packet loss {name}", [packet.lost for packet in packets], f"packets that did not arrive; {flow}"),
-        _share(
+        _percentage(f"packet loss {name}", [packet.lost for packet in packets], f"lost packets; {flow}"),
+        _percentage(
             f"late {name}",
             [packet.late for packet in packets],
-            f"packets that arrived more than {buffer_ms:g} ms (the jitter buffer) after the least delay of the flow",
+            f"packets with a delay of more than the flow's least delay + {buffer_ms:g} ms (the jitter buffer)",
         ),
         Metric(
             f"jitter {name}", jitter_ms(packets), "ms", "lower", "mean of the interarrival jitter J of RFC 3550, 6.4.1"
@@ -162,19 +140,19 @@ def _metrics(
         part = [packet for packet in packets if not label or window_of(packet.sent_s, loads) == label.strip()]
         text = f"fixed jitter buffer of {buffer_ms:g} ms"
         metrics.extend(_rated(f"{name}{label}", rated(part, codec, ear_ms), codec, text))
-        text = "the fixed jitter buffer that gives these packets the largest R, as known afterwards"
+        text = "the fixed jitter buffer with the largest R for these packets, known afterwards"
         metrics.extend(_rated(f"{name}{label} best buffer", best_rated(part, codec), codec, text))
     return metrics
 
 
 def _rated(label: str, rating: Rating | None, codec: Codec, buffer: str) -> list[Metric]:
     formula = "93.2 - Idd(mouth to ear) - Ie,eff(lost or late, BurstR)"
-    text = f"{VERSION}, defaults, no echo, {codec.title}: {formula}; {buffer}; made for losses to {LOSS_MOST:g} %"
+    text = f"{VERSION}, defaults, no echo, {codec.title}: {formula}; {buffer}; valid for losses up to {LOSS_MOST:g} %"
     return [
         Metric(f"R factor {label}", None if rating is None else rating.r, "", "higher", text),
         Metric(f"MOS {label}", None if rating is None else rating.mos, "", "higher", f"MOS-CQE of annex B; {text}"),
     ]
 
 
-def _share(name: str, flags: Sequence[bool], definition: str) -> Metric:
+def _percentage(name: str, flags: Sequence[bool], definition: str) -> Metric:
     return Metric(name, 100 * sum(flags) / len(flags) if flags else None, "%", "lower", definition)

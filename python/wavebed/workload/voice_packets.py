@@ -1,4 +1,4 @@
-"""The packets of one direction of a voice flow: which came, which came in time, and how that sounds."""
+"""The packets of one direction of a voice flow: loss, lateness, jitter, rating."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Packet:
     Parameters
     ----------
     sent_s : float
-        When the client sent it, or sent what it answers; seconds since time zero.
+        Time of sending by the client (of the request, for an answer), seconds since time zero.
     delay_ms : float or None
-        One-way delay, where it is known.
+        One-way delay, if known.
     lost, late : bool
-        Whether it never came, or came after its turn.
+        Whether it did not arrive, or arrived after its playout time.
     """
 
     sent_s: float
@@ -47,9 +47,8 @@ class Packet:
 def direction_of(probes: Sequence[Probe], name: str, buffer_ms: float) -> list[Packet]:
     """Return the packets of a direction, ``up`` or ``down``.
 
-    The server answers what arrives: a packet that was lost on its way up has none on its way down. A packet of which
-    nobody knows where it was lost counts as lost on its way up. Of one that arrived but was not answered in the end,
-    the delay is not known; it counts as played.
+    The server answers packets that arrive, so a packet lost upwards has none downwards. A packet lost in an unknown
+    direction counts as lost upwards. A packet that arrived but has no answer has an unknown delay and counts as played.
     """
     if name == "up":
         taken = [(probe.sent_s, probe.up_ms, probe.lost in ("up", "somewhere")) for probe in probes]
@@ -63,7 +62,7 @@ def direction_of(probes: Sequence[Probe], name: str, buffer_ms: float) -> list[P
 
 
 def jitter_ms(packets: Sequence[Packet]) -> float | None:
-    """Return the mean of J, RFC 3550, section 6.4.1, over the packets that arrived: J += (|D| - J)/16."""
+    """Return the mean of J, RFC 3550, section 6.4.1, over the received packets: J += (|D| - J)/16."""
     delays = [packet.delay_ms for packet in packets if packet.delay_ms is not None]
     estimate, total = 0.0, 0.0
     for before_ms, now_ms in pairwise(delays):
@@ -73,16 +72,16 @@ def jitter_ms(packets: Sequence[Packet]) -> float | None:
 
 
 def rated(packets: Sequence[Packet], codec: Codec, ear_ms: float | None) -> Rating | None:
-    """Rate packets that are played `ear_ms` after they were spoken; ``None`` for fewer than 20."""
+    """Rate packets with a mouth-to-ear delay of `ear_ms`; ``None`` for fewer than 20."""
     if len(packets) < LEAST_PROBES or ear_ms is None:
         return None
     return _rate(codec, ear_ms, np.array([packet.lost or packet.late for packet in packets]))
 
 
 def best_rated(packets: Sequence[Packet], codec: Codec) -> Rating | None:
-    """Rate packets with the fixed playout delay that is best for them, whatever buffer they were given.
+    """Rate packets with their best fixed playout delay, independent of the configured buffer.
 
-    Every percentile of their delays is tried. An adaptive buffer can do better still where the delay changes slowly.
+    Every percentile of their delays is tried. An adaptive buffer can be better if the delay changes slowly.
     """
     lost = np.array([packet.lost for packet in packets], dtype=bool)
     delays = np.array([np.nan if packet.delay_ms is None else packet.delay_ms for packet in packets])

@@ -1,4 +1,4 @@
-"""Wait for a program of a workload without ever waiting for ever."""
+"""Bounded waits for programs of workloads, and their outputs."""
 
 from __future__ import annotations
 
@@ -23,23 +23,18 @@ __all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
 LOOK_EVERY_S = 0.05
 _LINE_LENGTH = 300
 MOST_OUTPUT_BYTES = 256 << 20
-"""Of a program's output that is read for figures."""
+"""Largest output of a program that is parsed."""
 
 
 def wait_for_end(
     process: Process, asked: threading.Event, failure: Callable[[], str | None] = lambda: None
 ) -> str | None:
-    """Wait until a program has ended, or it was `asked` to stop, or what it needs has failed.
+    """Wait until a program has ended, it was `asked` to stop, or `failure` returns a line; return that line.
 
     Parameters
     ----------
     failure : callable
-        Asked 20 times a second for a line about what has failed.
-
-    Returns
-    -------
-    str or None
-        The line, if there was one.
+        Called 20 times a second; returns a line about a failed dependency.
     """
     while not asked.is_set():
         try:
@@ -54,12 +49,9 @@ def wait_for_end(
 
 
 def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, grace_s: float = 2.0) -> bool:
-    """Wait `seconds` for a program to end by itself; then send it signal `number`, and SIGKILL after `grace_s`.
+    """Wait `seconds` for a program to end by itself, then send signal `number`, and SIGKILL after `grace_s`.
 
-    Returns
-    -------
-    bool
-        Whether it ended by itself.
+    Return whether it ended by itself.
     """
     try:
         process.wait(seconds)
@@ -76,23 +68,23 @@ def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, g
 
 
 def _send(process: Process, number: int) -> None:
-    # If it has ended in this very moment the laboratory does not know it any more; waiting for it says so.
+    # A program that has just ended is unknown to the laboratory; the wait reports its end.
     with suppress(UserError):
         process.send_signal(number)
 
 
 def output_of(file: Path) -> str:
-    """Return what a program wrote into a file, or nothing if there is none.
+    """Return the content of a program's output file; empty if there is none.
 
     Raises
     ------
     UserError
-        If it is too much, or the program has put something else in the place of the file.
+        If it is too large, or not a regular file any more.
     """
     return read_text(file, "let it write less", most=MOST_OUTPUT_BYTES, errors="replace") if file.exists() else ""
 
 
 def last_line(file: Path) -> str:
-    """Return the last line that a program wrote into a file, or nothing."""
+    """Return the last line of a program's output file; empty if there is none."""
     lines = read_end(file).strip().splitlines()
     return lines[-1].strip()[:_LINE_LENGTH] if lines else ""

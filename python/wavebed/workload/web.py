@@ -1,4 +1,4 @@
-"""`web`: a page in Chromium, as a phone shows it."""
+"""`web`: a page in Chromium, which emulates a phone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.tools import Program, find
-from wavebed.workload.web_figures import (
-    details_of,
-    doubts_of,
-    events_of,
-    metrics_of,
-    progress_series,
-    read_course,
-)
+from wavebed.workload.web_figures import details_of, doubts_of, events_of, metrics_of, progress_series, read_course
 from wavebed.workload.web_trace import read_trace
 
 if TYPE_CHECKING:
@@ -33,7 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Stage, Status
+    from wavebed.workload.model import Schedule, Status, TrialContext
     from wavebed.workload.serve import Certificate, Protocol
     from wavebed.workload.site import BuiltSite
     from wavebed.workload.web_figures import Course
@@ -41,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
 _HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*"}
-"""Without the first, fonts and data of other origins are not used; without the second, pages cannot time them."""
+"""The first allows fonts and data of other origins; the second allows pages to time them."""
 
 
 class WebOptions(Struct, frozen=True, kw_only=True):
@@ -51,16 +44,16 @@ class WebOptions(Struct, frozen=True, kw_only=True):
         str,
         Key(values.text, "a shipped site, such as google, or a file or folder that describes one", write="NAME|FILE"),
     ]
-    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "how objects are fetched")] = "h2"
+    protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "version of HTTP")] = "h2"
     tls: Annotated[bool, Key(values.boolean, "false: plain text, for HTTP/1.1 only")] = True
     device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
-    settle_s: Annotated[
-        float, Key(values.seconds(), "how long the screen is recorded after the load event has come")
-    ] = 1.0
+    settle_s: Annotated[float, Key(values.seconds(), "time for which the screen is recorded after the load event")] = (
+        1.0
+    )
 
 
 class Web(Workload[WebOptions]):
-    """One visit of a site by a browser that has never been there."""
+    """One visit of a site by a browser with an empty cache."""
 
     kind = "web"
     summary = "a page in Chromium, which emulates a phone"
@@ -85,26 +78,26 @@ class Web(Workload[WebOptions]):
 
     @property
     def protocol(self) -> Protocol:
-        """How objects are fetched."""
+        """The version of HTTP."""
         return self.options.protocol
 
     @property
     def settle_s(self) -> float:
-        """How long the recording goes on after the load event."""
+        """Seconds of recording after the load event."""
         return self.options.settle_s
 
     @property
     def scheme(self) -> str:
-        """Of the page's address."""
+        """The scheme of the page's URL."""
         return "https" if self.options.tls else "http"
 
     @property
     def url(self) -> str:
-        """The page's address."""
+        """The page's URL."""
         return f"{self.scheme}://{self.built.site.origins[0].name}{self.built.site.first}"
 
     def expected_s(self) -> float:
-        """Return a guess of the load, and what comes after it."""
+        """Return a guess of the load time, and the recording after it."""
         return min(self.common.limit_s, _GUESSED_LOAD_S + self.settle_s)
 
     def kept_options(self, folder: Path) -> dict[str, Json]:
@@ -140,9 +133,9 @@ class Web(Workload[WebOptions]):
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
         self.device = _device(self.options.device, self.name)
 
-    def open(self, stage: Stage) -> Session:
+    def open(self, context: TrialContext) -> Session:
         """Start the web server, and the browser with an empty page."""
-        return _WebSession(self, stage)
+        return _WebSession(self, context)
 
 
 def _device(name: str, workload: str) -> Mapping[str, Json]:
@@ -160,17 +153,19 @@ def _device(name: str, workload: str) -> Mapping[str, Json]:
 
 
 class _WebSession(Session):
-    def __init__(self, workload: Web, stage: Stage) -> None:
+    def __init__(self, workload: Web, context: TrialContext) -> None:
         self._workload = workload
-        self._stage = stage
+        self._context = context
         self._asked = threading.Event()
         self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
         addresses = self._add_addresses()
         self._server = start_web_server(
-            stage.server, self._hosts(addresses), workload.protocol, stage.folder, workload.certificate
+            context.server, self._hosts(addresses), workload.protocol, context.folder, workload.certificate
         )
-        self._agent = Agent(stage.client, "wavebed.workload.browser.web_agent", self._settings(addresses), stage.folder)
+        self._agent = Agent(
+            context.client, "wavebed.workload.browser.web_agent", self._settings(addresses), context.folder
+        )
         try:
             self._agent.await_ready()
         except BaseException:
@@ -181,14 +176,14 @@ class _WebSession(Session):
     def _add_addresses(self) -> dict[str, str]:
         """Give each origin an address on the server, and return them by name."""
         origins = self._workload.built.site.origins
-        addresses = {origin.name: f"{self._stage.address}{number}" for number, origin in enumerate(origins, 1)}
+        addresses = {origin.name: f"{self._context.address}{number}" for number, origin in enumerate(origins, 1)}
         commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
         argv, needs = ["ip", "-batch", "-"], Confined(capabilities=("net_admin",))
-        self._stage.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
+        self._context.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
         return addresses
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
-        built = self._workload.built
+        built, routes = self._workload.built, self._workload.built.routes
         port = 443 if self._workload.certificate else 80
         return [
             VirtualHost(
@@ -197,7 +192,7 @@ class _WebSession(Session):
                 port,
                 built.folder / origin.folder,
                 headers=_HEADERS,
-                routes=built.routes.get(origin.name, {}),
+                routes=routes.get(origin.name, {}),
             )
             for origin in built.site.origins
         ]
@@ -218,17 +213,17 @@ class _WebSession(Session):
             "quic": workload.protocol == "h3",
             "device": dict(workload.device),
             "url": workload.url,
-            "limit_s": self._stage.limit_s,
+            "limit_s": self._context.limit_s,
             "settle_s": workload.settle_s,
-            "folder": str(self._stage.folder),
+            "folder": str(self._context.folder),
             "blocked": [] if has_icon else ["*/favicon.ico"],
         }
 
     def run(self) -> None:
-        """Say go, and wait for the result; the browser knows the limit too."""
+        """Start the load and wait for the result; the browser has the limit too."""
         try:
             if not self._asked.is_set():
-                self._began_s = self._stage.clock.monotonic_s()
+                self._began_s = self._context.clock.monotonic_s()
                 self._agent.tell({"go": True})
                 self._agent.result(self._asked, self._server.failure)
         except WavebedError as error:
@@ -239,20 +234,20 @@ class _WebSession(Session):
         self._server.stop()
 
     def stop(self) -> None:
-        """Have the browser end its recording."""
+        """End the browser's recording."""
         if not self._asked.is_set():
-            self._stopped_s = self._stage.clock.monotonic_s()
+            self._stopped_s = self._context.clock.monotonic_s()
             self._asked.set()
 
-    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - it says itself when it ran
-        """Return what the trace and the page say; what was not reached is missing."""
-        folder = self._stage.folder
+    def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
+        """Return the results from the trace and the page."""
+        folder = self._context.folder
         course = read_course(folder / "page.json")
         status, reason = self._judge(course)
         trace = read_trace(folder / "trace.json")
         if course is None or trace is None:
             return Outcome("failed", reason or "the browser's trace has no page in it")
-        start_s = self._stage.clock.of_monotonic_ns(trace.began_ns)
+        start_s = self._context.clock.of_monotonic_ns(trace.began_ns)
         metrics, progress = metrics_of(course, trace)
         workload = self._workload
         return Outcome(
@@ -276,14 +271,14 @@ class _WebSession(Session):
         if self._failure is not None:
             return "failed", self._failure
         if course is None:
-            return "failed", "stopped before it began" if self._asked.is_set() else "the browser recorded nothing"
+            return "failed", "stopped before it started" if self._asked.is_set() else "the browser recorded nothing"
         if course.error is not None:
             return "failed", course.error
         if not course.loaded:
             waited_s = self._stopped_s - self._began_s
-            if self._asked.is_set() and waited_s < self._stage.limit_s - LOOK_EVERY_S:
+            if self._asked.is_set() and waited_s < self._context.limit_s - LOOK_EVERY_S:
                 return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
-            return "failed", f"not loaded within {self._stage.limit_s:g} s"
+            return "failed", f"not loaded within {self._context.limit_s:g} s"
         if not course.settled:
             return "partial", f"loaded, but stopped before the screen was recorded for {self._workload.settle_s:g} s"
         return "ok", ""

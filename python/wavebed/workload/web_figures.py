@@ -1,4 +1,4 @@
-"""What a page load says: its metrics, its visual progress, its requests and its filmstrip."""
+"""Metrics, visual progress, requests and filmstrip of a page load."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["Course", "details_of", "doubts_of", "events_of", "metrics_of", "prog
 
 _PERCENTS = (85, 95, 99)
 _TEXT_LENGTH = 60
-_LONG_SHARE = 0.5
-"""Above this share of the time until onLoad, the processor rather than the path makes the figures."""
+_LONG_FRACTION = 0.5
+"""A load is suspect if long tasks take more than this fraction of the time until onLoad."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How the load went, as the agent tells it.
+    """The load of a page as recorded by the agent.
 
     Parameters
     ----------
     loaded, settled : bool
-        Whether the load event came; whether the recording went on after it as long as it should.
+        Whether the load event happened, and whether the recording after it was complete.
     error : str or None
-        Why there is no document.
+        The reason why there is no document.
     page : mapping
         ``navigation``, ``paints``, ``largest``, ``tasks``: performance entries of the page.
     """
@@ -49,7 +49,7 @@ class Course:
 
 
 def read_course(file: Path) -> Course | None:
-    """Return what the agent wrote; ``None`` if it wrote nothing."""
+    """Return the agent's record; ``None`` without one."""
     try:
         written = json.loads(output_of(file))
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def read_course(file: Path) -> Course | None:
 
 
 def _moment(course: Course, name: str) -> float | None:
-    """Return a time of the navigation; 0 stands for what has not happened."""
+    """Return a time of the navigation; ``None`` for 0 (has not happened)."""
     value = course.page.get("navigation", {}).get(name)
     return float(value) if value else None
 
@@ -81,7 +81,7 @@ def _sent(trace: PageTrace) -> list[Request]:
 
 
 def metrics_of(course: Course, trace: PageTrace) -> tuple[list[Metric], VisualProgress | None]:
-    """Return the metrics of a page, and its visual progress if it was loaded: the last picture is the goal then."""
+    """Return the metrics of a page, and of a loaded page the visual progress towards its last picture."""
     progress = visual_progress(trace.frames) if course.loaded else None
     sent = _sent(trace)
     moments = [
@@ -110,7 +110,7 @@ def metrics_of(course: Course, trace: PageTrace) -> tuple[list[Metric], VisualPr
 
 
 def _seen(progress: VisualProgress | None) -> list[tuple[str, float | None, str]]:
-    """Return what comes from the pictures."""
+    """Return the metrics from the pictures."""
     names = ["speed index", "first visual change", "visually complete"]
     formulas = ["speed index", "first progress above 0", "first progress of 100 %"]
     found: list[float | None] = [None] * 6
@@ -129,7 +129,7 @@ def progress_series(progress: VisualProgress, start_s: float) -> Series:
 
 
 def events_of(trace: PageTrace, start_s: float) -> list[Event]:
-    """Return a request as an event each."""
+    """Return an event for each request."""
 
     def at(ms: float | None) -> float | None:
         return None if ms is None else start_s + ms / 1e3
@@ -151,7 +151,7 @@ def _shortened(text: str) -> str:
 
 
 def details_of(trace: PageTrace, progress: VisualProgress | None, start_s: float, folder: Path) -> dict[str, Json]:
-    """Return what the panel needs: the requests with their phases and the filmstrip, whose pictures go to `folder`."""
+    """Return the requests with their phases and the filmstrip for the report; write its pictures into `folder`."""
     return {
         "start_s": start_s,
         "requests": [as_json(request) for request in _sent(trace)],
@@ -160,24 +160,24 @@ def details_of(trace: PageTrace, progress: VisualProgress | None, start_s: float
 
 
 def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str]) -> list[str]:
-    """Return what makes the figures suspect; `expected` are the names that the page may ask."""
+    """Return the reasons for a suspect result; `expected` are the host names of the site."""
     sent = _sent(trace)
     doubts = []
     failed = [request for request in sent if request.failed]
     if failed:
         why = failed[0].status or "no whole answer"
         doubts.append(f"{len(failed)} of {len(sent)} requests failed; the first: {failed[0].url}: {why}")
-    strangers = sorted({request.origin for request in sent} - set(expected))
-    if strangers:
-        doubts.append(f"asked for names that the site does not have: {', '.join(strangers)}")
+    unknown = sorted({request.origin for request in sent} - set(expected))
+    if unknown:
+        doubts.append(f"requests to names that the site does not have: {', '.join(unknown)}")
     unended = sum(request.end_ms is None for request in sent)
     if course.loaded and unended:
         doubts.append(f"{unended} requests had not ended with the recording")
     if course.loaded and visual_progress(trace.frames[-1:]) is None:
         doubts.append("the page was white at the end: it has no Speed Index")
     if trace.pictures >= MOST_FRAMES:
-        doubts.append(f"the trace holds {trace.pictures} pictures, the most that it can: later changes are not seen")
+        doubts.append(f"the trace holds {trace.pictures} pictures, its maximum: later changes are not recorded")
     busy_ms, load_ms = _long_tasks_ms(course), _moment(course, "loadEventEnd")
-    if busy_ms is not None and load_ms is not None and busy_ms > _LONG_SHARE * load_ms:
+    if busy_ms is not None and load_ms is not None and busy_ms > _LONG_FRACTION * load_ms:
         doubts.append(f"tasks over 50 ms kept the page busy for {busy_ms:.0f} ms, its load took {load_ms:.0f} ms")
     return doubts

@@ -1,4 +1,4 @@
-"""Read a trace of Chromium's: the pictures and the requests of one page, in time since the start of its navigation."""
+"""Read a trace of Chromium: pictures and requests of one page, in time since the start of its navigation."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ class Request:
     Parameters
     ----------
     kind : str
-        Chromium's word for what it is for: ``document``, ``stylesheet``, ``script``, ``image``, ``font``, …
+        Chromium's resource type: ``document``, ``stylesheet``, ``script``, ``image``, ``font``, …
     blocking : bool
-        Whether the page was not painted before it had come.
+        Whether it blocked the first paint.
     asked_ms : float
-        When the page wanted it.
+        Time of the request by the page.
     dns_ms, connect_ms, tls_ms : tuple of float
-        Of the connection, if it was opened for this request; `connect_ms` holds `tls_ms`.
+        Of a connection opened for this request; `connect_ms` contains `tls_ms`.
     sent_ms, answered_ms : float
-        When the request left; when the first byte of the answer's head came.
+        Time of sending; time of the first byte of the answer's header.
     end_ms : float
-        When the last byte came, or it failed.
+        Time of the last byte, or of the failure.
     protocol : str
-        As ALPN names it.
+        Its ALPN name.
     connection : int
         Chromium's number of the connection.
     bytes : int
-        Head and body of the answer, compressed as on the wire.
+        Header and body of the answer, compressed as on the wire.
     broken : bool
-        Whether it ended without an answer, or with half of one.
+        Whether it ended without a complete answer.
     cached : bool
-        Whether the browser had it already: nothing was sent.
+        Whether it was served from the browser's cache.
     """
 
     url: str
@@ -75,12 +75,12 @@ class Request:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended without what was asked for."""
+        """Whether it ended without its object."""
         return self.broken or (self.status is not None and self.status >= 400)
 
     @property
     def origin(self) -> str:
-        """Name of the host that was asked."""
+        """Name of the requested host."""
         return urlsplit(self.url).hostname or ""
 
     @property
@@ -92,18 +92,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class PageTrace:
-    """What a trace says of a page.
+    """A page in a trace.
 
     Parameters
     ----------
     began_ns : int
         Start of the navigation, nanoseconds of CLOCK_MONOTONIC.
     frames : sequence of Frame
-        Pictures, each different from the one before.
+        Pictures, without equal neighbours.
     pictures : int
-        How many pictures there are in the trace.
+        Number of pictures in the trace.
     requests : sequence of Request
-        In the order in which the page wanted them.
+        In the order of the page's requests.
     """
 
     began_ns: int
@@ -113,7 +113,7 @@ class PageTrace:
 
 
 def read_trace(file: Path) -> PageTrace | None:
-    """Return what a trace says of the first page in it; ``None`` if there is no trace, or no page."""
+    """Return the first page of a trace; ``None`` without a trace or a page."""
     try:
         events: list[_TraceEvent] = json.loads(output_of(file))["traceEvents"]
     except (OSError, ValueError):
@@ -128,7 +128,7 @@ def read_trace(file: Path) -> PageTrace | None:
 
 
 def _navigation_start(events: Iterable[_TraceEvent]) -> int | None:
-    """Return when the navigation began, microseconds; empty pages before it have one too, without an address."""
+    """Return the start of the navigation, microseconds; earlier empty pages have one without a URL."""
     for event in events:
         if event["name"] == "navigationStart":
             data = event["args"].get("data", {})
@@ -152,7 +152,7 @@ def _frames(pictures: Iterable[_TraceEvent], zero_us: int) -> Iterable[Frame]:
 
 
 def _requests(events: Iterable[_TraceEvent], zero_us: int) -> list[Request]:
-    """Return the requests to a network. One that was led elsewhere has its number twice: each is one request."""
+    """Return the network requests. A redirected request has its number twice and is two requests."""
     now: dict[str, Request] = {}
     done: list[Request] = []
     for event in events:
@@ -164,7 +164,7 @@ def _requests(events: Iterable[_TraceEvent], zero_us: int) -> list[Request]:
                 done.append(replace(now[number], end_ms=at_ms))
             now[number] = _asked(data, at_ms)
         elif number in now:
-            now[number] = _told(now[number], event["name"], data, zero_us, at_ms)
+            now[number] = _updated(now[number], event["name"], data, zero_us, at_ms)
     return sorted([*done, *now.values()], key=lambda request: request.asked_ms)
 
 
@@ -177,7 +177,7 @@ def _asked(data: _TraceEvent, at_ms: float) -> Request:
     )
 
 
-def _told(request: Request, name: str, data: _TraceEvent, zero_us: int, at_ms: float) -> Request:
+def _updated(request: Request, name: str, data: _TraceEvent, zero_us: int, at_ms: float) -> Request:
     if name == "ResourceReceiveResponse":
         request = replace(
             request,
@@ -202,7 +202,7 @@ def _told(request: Request, name: str, data: _TraceEvent, zero_us: int, at_ms: f
 
 
 def _timed(request: Request, timing: _TraceEvent, zero_us: int) -> Request:
-    """Return the request with the network's own times: ``requestTime`` is in s, all others are ms after it."""
+    """Return the request with its network timing: ``requestTime`` is in s, all others are ms after it."""
     base_ms = timing["requestTime"] * 1e3 - zero_us / 1e3
 
     def at(name: str) -> float | None:
@@ -224,7 +224,7 @@ def _timed(request: Request, timing: _TraceEvent, zero_us: int) -> Request:
 
 
 def as_json(request: Request) -> dict[str, Json]:
-    """Return a request as the waterfall needs it; times in ms, rounded to 0.1."""
+    """Return a request for the waterfall; times in ms, rounded to 0.1."""
 
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(value, 1)

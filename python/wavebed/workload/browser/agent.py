@@ -1,4 +1,4 @@
-"""The end inside the laboratory: start Chromium by Playwright, say ready, wait for the word, play, say the result.
+"""The program inside the laboratory: start Chromium by Playwright, report ready, wait for the start, play, report.
 
 A module that is run as an agent ends with ``if __name__ == "__main__": serve(play)``. Messages are lines of JSON on
 standard input and output; everything else goes to standard error. When standard input ends, so does the agent.
@@ -37,7 +37,7 @@ ARGUMENTS = (
     "--mute-audio",
     "--autoplay-policy=no-user-gesture-required",
 )
-"""What every Chromium is started with, so that it sends nothing that nobody asked for."""
+"""Arguments of every Chromium, which disable its own network traffic."""
 
 _NO_SANDBOX = "No usable sandbox"
 
@@ -52,7 +52,7 @@ class Conversation:
         os.dup2(2, 1)
 
     def hear(self) -> dict[str, Json]:
-        """Return the next message; end the program when there is none any more."""
+        """Return the next message; end the program at the end of the input."""
         while b"\n" not in self._heard:
             data = os.read(0, 1 << 16)
             if not data:
@@ -62,7 +62,7 @@ class Conversation:
         return cast("dict[str, Json]", json.loads(line))
 
     def is_told(self) -> bool:
-        """Say whether another message, or the end, is there."""
+        """Return whether a message, or the end of the input, can be read."""
         return b"\n" in self._heard or bool(select.select([0], [], [], 0)[0])
 
     def say(self, message: Mapping[str, Json]) -> None:

@@ -39,20 +39,15 @@ class Agent:
     module : str
         The module.
     settings : mapping
-        What it is told first; JSON.
+        Its first message; JSON.
     folder : pathlib.Path
-        Its standard error goes to ``MODULE.log`` there; it may write there.
+        Writable folder; its standard error goes to ``MODULE.log`` there.
     read : sequence of pathlib.Path
         What it reads, if that may be in a home or a temporary folder.
     """
 
     def __init__(
-        self,
-        host: Host,
-        module: str,
-        settings: Mapping[str, Json],
-        folder: Path,
-        read: Sequence[Path] = (),
+        self, host: Host, module: str, settings: Mapping[str, Json], folder: Path, read: Sequence[Path] = ()
     ) -> None:
         self._name = module.rpartition(".")[2]
         self._log = folder / f"{self._name}.log"
@@ -85,7 +80,7 @@ class Agent:
         self.tell(settings)
 
     def tell(self, message: Mapping[str, Json]) -> None:
-        """Send a message. If nobody hears it any more, `hear` will say so. After `close` nothing is sent."""
+        """Send a message. If the program has ended, `hear` reports it. After `close` nothing is sent."""
         line = json.dumps(message).encode() + b"\n"
         with self._lock, suppress(OSError):
             while line and self._input >= 0:
@@ -117,7 +112,7 @@ class Agent:
         return message
 
     def result(self, asked: threading.Event, needed: Callable[[], str | None]) -> dict[str, Json]:
-        """Wait for its last message; tell it ``{"stop": true}`` when `asked` is set, or what it needs has failed.
+        """Wait for its last message; send ``{"stop": true}`` when `asked` is set or `needed` returns a line.
 
         Parameters
         ----------
@@ -136,7 +131,7 @@ class Agent:
             if end_s is None and (asked.is_set() or needed() is not None):
                 self.tell({"stop": True})
                 end_s = self._clock.monotonic_s() + STOP_GRACE_S
-        raise WavebedError(f"{self._name} did not stop when it was told to: what it saw is lost")
+        raise WavebedError(f"{self._name} did not stop in time: its record is lost")
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
         """Wait until its browser is up.

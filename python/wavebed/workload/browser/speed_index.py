@@ -22,7 +22,7 @@ __all__ = ["VARIANT", "Frame", "VisualProgress", "histogram", "progress_shares",
 VARIANT = "speedline variant, wavebed 1"
 
 NEARLY_WHITE = 249
-"""A pixel whose three channels all reach this counts as background."""
+"""A pixel with all three channels at least this bright is background."""
 
 _BINS = 256
 
@@ -47,7 +47,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class VisualProgress:
-    """How much of the final picture has been there since when.
+    """Visual progress towards the final picture over time.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def visual_progress(frames: Sequence[Frame]) -> VisualProgress | None:
     Parameters
     ----------
     frames : sequence of Frame
-        In the order of time. There is nothing to be said without one, or if the last is white.
+        In the order of time. Without a picture, or with a white last one, there is no result.
     """
     if not frames:
         return None

@@ -1,4 +1,4 @@
-"""Load one page and record it: a trace with pictures and requests, and what the page itself says of its times.
+"""Load one page and record it: a trace with pictures and requests, and the page's own timing.
 
 Everything on the network and the screen comes from Chromium's trace (CLOCK_MONOTONIC), which costs the page less than
 listening to events. Settings: ``device`` (options of a Playwright context), ``url``, ``limit_s``, ``settle_s``,
@@ -53,7 +53,7 @@ class _Course(TypedDict):
 
 
 def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]) -> Mapping[str, Json]:
-    """Wait for the word, load the page, write what was recorded."""
+    """Wait for the start message, load the page, write the record."""
     folder = Path(cast("str", settings["folder"]))
     context = browser.new_context(**cast("dict[str, object]", settings["device"]))  # type: ignore[arg-type]
     page = context.new_page()
@@ -92,7 +92,7 @@ def _block(context: BrowserContext, page: Page, addresses: list[str]) -> None:
 
 
 def _load(page: Page, conversation: Conversation, url: str, end: float, settle_s: float) -> _Course:
-    """Go there and wait until `settle_s` after its load event, until `end` or until somebody says a word."""
+    """Load the page and wait until `settle_s` after its load event, until `end`, or until a message."""
     from playwright.sync_api import Error, TimeoutError  # noqa: A004 - Playwright's own
 
     loaded_at: list[float] = []

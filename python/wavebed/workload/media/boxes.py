@@ -1,4 +1,4 @@
-"""The few boxes of ISO/IEC 14496-12 that repeating and filling a media segment needs."""
+"""The boxes of ISO/IEC 14496-12 for repeating and filling a media segment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(data: bytes, *path: bytes) -> tuple[int, int]:
     Raises
     ------
     ValueError
-        If there is none.
+        If there is no such box.
     """
     start, end = 0, len(data)
     for wanted in path:

@@ -36,7 +36,7 @@ AUDIO = "audio"
 SAMPLING_HZ = 32_000
 AUDIO_FRAMES = 125
 AUDIO_SEGMENT_S = AUDIO_FRAMES * 1024 / SAMPLING_HZ
-"""A whole number of AAC frames of 1024 samples: 4 s."""
+"""AUDIO_FRAMES AAC frames of 1024 samples: 4 s."""
 AUDIO_CODED = "24k"
 AUDIO_CODEC = "mp4a.40.2"
 ENCODE_TIMEOUT_S = 120
@@ -46,7 +46,7 @@ _OPEN = "+empty_moov+default_base_moof"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A presentation: what is in `folder` of the cache.
+    """A presentation; its files are in `folder` of the cache.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Content:
     segment_s : float
         Duration of a video segment.
     segments : int
-        How many there are.
+        Number of video segments.
     """
 
     ladder: Ladder
@@ -64,7 +64,7 @@ class Content:
 
     @classmethod
     def of(cls, ladder: Ladder, segment_s: float, duration_s: float) -> Content:
-        """Return the presentation that is at least `duration_s` long."""
+        """Return the shortest presentation of at least `duration_s`."""
         return cls(ladder, segment_s, max(1, math.ceil(duration_s / segment_s - 1e-9)))
 
     @property

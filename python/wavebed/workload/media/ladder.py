@@ -1,4 +1,4 @@
-"""The ladder of a video: which representations there are, and which picture is coded for each."""
+"""The ladder of a video: its representations and their coded pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Representation:
     name : str
         What people and the MPD call it: ``720p``.
     width, height : int
-        The nominal picture, as the MPD says.
+        The nominal picture in the MPD.
     rate_bps : int
         The nominal bitrate: every segment has exactly this many bits per second.
     coded_width, coded_height : int
@@ -85,18 +85,8 @@ def _ladder(name: str, nominal: list[tuple[int, int, int]]) -> Ladder:
     return Ladder(name, tuple(found))
 
 
-_STUDY = [
-    (512, 288, 1_150_000),
-    (768, 432, 1_820_000),
-    (1280, 720, 4_140_000),
-    (1920, 1080, 7_940_000),
-]
-_ABOVE = [
-    (2560, 1440, 16_000_000),
-    (3840, 2160, 25_000_000),
-    (3840, 2160, 45_000_000),
-    (7680, 4320, 100_000_000),
-]
+_STUDY = [(512, 288, 1_150_000), (768, 432, 1_820_000), (1280, 720, 4_140_000), (1920, 1080, 7_940_000)]
+_ABOVE = [(2560, 1440, 16_000_000), (3840, 2160, 25_000_000), (3840, 2160, 45_000_000), (7680, 4320, 100_000_000)]
 
 LADDERS = {"study": _ladder("study", _STUDY), "uhd": _ladder("uhd", _STUDY + _ABOVE)}
 """``study``: the four of the study by Karlstad University; ``uhd``: the same, and four above them to 100 Mbit/s."""

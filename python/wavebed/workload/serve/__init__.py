@@ -29,25 +29,21 @@ __all__ = [
 
 
 def start_web_server(
-    host: Host,
-    hosts: Sequence[VirtualHost],
-    protocol: Protocol,
-    folder: Path,
-    certificate: Certificate | None = None,
+    host: Host, hosts: Sequence[VirtualHost], protocol: Protocol, folder: Path, certificate: Certificate | None = None
 ) -> RunningServer:
     """Start a web server and wait, without sending a packet, until it listens.
 
     Parameters
     ----------
     host : Host
-        Where it runs. The addresses of `hosts` must be there already.
+        Its host, which already has the addresses of `hosts`.
     hosts : sequence of VirtualHost
         What it serves.
     protocol : str
         The newest that it speaks. ``http/1.1`` is plain without a certificate, TLS with one. ``h2`` (HTTP/1.1 as well)
         and ``h3`` (all three; QUIC on the UDP ports of the same numbers) need one.
     folder : pathlib.Path
-        Its configuration and logs go there; it exists.
+        Existing folder for its configuration and logs.
     certificate : Certificate, optional
         From `make_certificate`.
 
@@ -73,7 +69,7 @@ def start_web_server(
 
 @contextmanager
 def _shown(certificate: Certificate | None, folder: Path) -> Iterator[Certificate | None]:
-    """Give a server a copy of a certificate and its key, which is gone when it listens."""
+    """Yield a copy of a certificate and its key for a starting server; remove it afterwards."""
     if certificate is None:
         yield None
         return

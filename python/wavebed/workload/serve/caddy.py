@@ -73,8 +73,5 @@ def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate:
         "admin": {"disabled": True, "config": {"persist": False}},
         "logging": {"logs": {"default": {"level": "WARN"}}},
         "storage": {"module": "file_system", "root": str(folder / "caddy")},
-        "apps": {
-            "tls": {"certificates": {"load_files": [pair]}},
-            "http": {"servers": servers},
-        },
+        "apps": {"tls": {"certificates": {"load_files": [pair]}}, "http": {"servers": servers}},
     }

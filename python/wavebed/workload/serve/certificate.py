@@ -39,19 +39,19 @@ class Certificate:
     spki_sha256: str
 
     def curl_options(self) -> list[str]:
-        """Return the options by which curl accepts this certificate and no other, without the file."""
+        """Return curl's options to accept only this certificate, by its key."""
         return ["--insecure", "--pinnedpubkey", f"sha256//{self.spki_sha256}"]
 
 
 def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str] = ()) -> Certificate:
-    """Return a certificate for the given host names and IP addresses, from the cache if it has one that is still good.
+    """Return a certificate for host names and IP addresses, from the cache if it has a valid one.
 
     Parameters
     ----------
     cache : pathlib.Path
-        Shared by all runs; the certificate is written into ``certificates`` there, at once or not at all.
+        Shared by all runs; the certificate is written atomically into ``certificates`` there.
     names, addresses : sequence of str
-        Its subject's alternative names; ``*.one.example`` stands for the names one level below it.
+        Its subject's alternative names; ``*.one.example`` covers the names one level below it.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str]
 
 
 def _is_good(file: Path) -> bool:
-    """Say whether the certificate is there and will be valid for a while."""
+    """Return whether the certificate exists and is valid for long enough."""
     if not file.is_file():
         return False
     seconds = str(RENEW_DAYS * 86_400)

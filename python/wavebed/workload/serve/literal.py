@@ -1,4 +1,4 @@
-"""Text in the configurations of servers that stands for itself, whatever it holds.
+"""Literal text in the configurations of servers.
 
 Both servers expand variables in most of their values: Caddy ``{env.HOME}``, nginx ``$host``. What a recording says
 must never be one.
@@ -13,7 +13,7 @@ NGINX_DOLLAR = '    geo $dollar {\n        default "$";\n    }'
 
 
 def caddy_literal(text: str) -> str:
-    """Return a value of Caddy's configuration that stands for `text`, where Caddy replaces placeholders.
+    """Return a value of Caddy's configuration for the literal `text`, where Caddy expands placeholders.
 
     A backslash before a brace keeps the brace, and is taken away; without an opening brace nothing is looked at.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Host, Process
-    from wavebed.workload.site.model import Route
+    from wavebed.workload.site.model import SiteObject
 
 __all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
 
@@ -33,11 +33,11 @@ class VirtualHost:
     name : str
         The host in its addresses, without the port; several may share an address and a port.
     address : str
-        IPv4 address on which it listens, or ``*`` for all of the host's, IPv4 and IPv6.
+        IPv4 address on which it listens, or ``*`` for all IPv4 and IPv6 addresses of the host.
     port : int
         Of TCP, and of UDP for HTTP/3.
     root : pathlib.Path
-        The folder that is served.
+        The served folder.
     headers : mapping
         Fields added to every answer, whatever its status.
     routes : mapping
@@ -49,7 +49,7 @@ class VirtualHost:
     port: int
     root: Path
     headers: Mapping[str, str] = field(default_factory=dict)
-    routes: Mapping[str, Route] = field(default_factory=dict)
+    routes: Mapping[str, SiteObject] = field(default_factory=dict)
 
 
 class RunningServer:
@@ -62,7 +62,7 @@ class RunningServer:
     process : Process
         Its process; only the thread that calls the methods here may use it.
     log : pathlib.Path
-        What it says goes there.
+        File of its output.
     """
 
     def __init__(self, name: str, process: Process, log: Path) -> None:

@@ -53,7 +53,7 @@ def start_nginx(
     configuration.write_text(nginx_configuration(hosts, folder, certificate, http2=http2), encoding="utf-8")
     log = folder / "nginx.log"
     with create(log) as output:
-        # Without -e it would open the log that was compiled in, before it reads what we say.
+        # Without -e nginx would open its compiled-in log before it reads the configuration.
         argv = [find("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
         needs = Confined(read=[each.root for each in hosts], write=[folder])
         process = host.start(argv, stdout=output, stderr=output, cwd=folder, confined=needs)

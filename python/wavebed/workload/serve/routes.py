@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.serve.model import VirtualHost
-    from wavebed.workload.site.model import Route
+    from wavebed.workload.site.model import SiteObject
 
 __all__ = ["NGINX_MAP_SIZES", "caddy_handlers", "nginx_locations", "nginx_map"]
 
@@ -22,8 +22,8 @@ _INSIDE = "/.wavebed"
 _NO_BODY = "none"
 
 
-def nginx_map(variable: str, routes: Mapping[str, Route]) -> str:
-    """Return nginx's map from what is requested to a place of `nginx_locations`.
+def nginx_map(variable: str, routes: Mapping[str, SiteObject]) -> str:
+    """Return nginx's map from a request to a place of `nginx_locations`.
 
     A map of nginx takes small and capital letters as the same; paths that differ only in that are written as regular
     expressions, which do not.
@@ -110,7 +110,7 @@ def caddy_handlers(host: VirtualHost) -> list[Json]:
     ]
 
 
-def _types(routes: Mapping[str, Route]) -> dict[str, int]:
+def _types(routes: Mapping[str, SiteObject]) -> dict[str, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(each.content_type for each in routes.values()))}
 
 

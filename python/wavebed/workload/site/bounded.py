@@ -1,4 +1,4 @@
-"""Do something with what others made within limits of time and memory, whatever it asks for."""
+"""Process untrusted files within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_LINE = 4096
 
 
 def bounded(name: str, do: Callable[[], None], limit_s: float, size_bytes: int) -> None:
-    """Call `do` in a process of its own; what it leaves are files.
+    """Call `do` in a process of its own, which leaves only files.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def bounded(name: str, do: Callable[[], None], limit_s: float, size_bytes: int) 
     Raises
     ------
     UserError
-        If it takes longer or more, or says so itself.
+        If it exceeds a limit, or raises an error.
     WavebedError
         If it fails for another reason.
     """
@@ -73,7 +73,7 @@ def bounded(name: str, do: Callable[[], None], limit_s: float, size_bytes: int) 
 
 
 def _line(reading: int, end: float) -> str | None:
-    """Return the child's line; nothing if there is none in time."""
+    """Return the child's line; empty if there is none in time."""
     data = b""
     with selectors.DefaultSelector() as selector:
         selector.register(reading, selectors.EVENT_READ)
@@ -88,7 +88,7 @@ def _line(reading: int, end: float) -> str | None:
 
 
 def _inside(do: Callable[[], None], writing: int, memory_bytes: int, limit_s: float) -> None:
-    """Be the child; it ends by itself should its parent be gone."""
+    """Run in the child, which ends with its parent."""
     try:
         gc.freeze()  # the parent's objects, which would be copied by being looked at
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
@@ -117,7 +117,7 @@ def _answer(do: Callable[[], None]) -> str:
 
 
 def _held_bytes() -> int:
-    """Return what the kernel counts as data of this process already."""
+    """Return the present data size of this process, from the kernel."""
     for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

@@ -26,7 +26,7 @@ _ASPECTS = {"hero": 375 / 220, "card": 4 / 3, "tile": 1.0, "icon": 1.0, "pixel":
 
 
 def builder_version() -> str:
-    """Return what the bytes depend on beside the specification: this package's own files, and libraries."""
+    """Return the other dependencies of the bytes: a digest of this package's files, and versions of libraries."""
     own = hashlib.sha256()
     for file in sorted(Path(str(resources.files("wavebed.workload.site"))).iterdir()):
         if file.suffix in {".py", ".css", ".txt"}:
@@ -36,12 +36,12 @@ def builder_version() -> str:
 
 
 def build_site(spec: Spec, folder: Path) -> Site:
-    """Write the files of a site into `folder`, which exists and is empty, and return what it is.
+    """Write the files of a site into the empty `folder`, and return the site.
 
     Raises
     ------
     Problem
-        If an object's size does not hold what belongs there.
+        If an object's size is too small for its content.
     """
     items = plan(spec)
     writer = Writer(spec, items)

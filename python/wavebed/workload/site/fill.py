@@ -1,4 +1,4 @@
-"""Text of ours, and text files of exactly the size in bytes that is asked for."""
+"""Placeholder text, and text files with an exact size in bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sentence(source: random.Random) -> str:
 
 
 def padded(text: str, before: str, after: str, size_bytes: int, source: random.Random, *, key: str) -> bytes:
-    """Return `text` of `size_bytes`: words between `before` and `after` at its end make up what is missing.
+    """Return `text` padded to `size_bytes` with words between `before` and `after`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Web fonts of exactly the size in bytes that is asked for: letters of DejaVu, which comes with Matplotlib."""
+"""Web fonts with an exact size in bytes: letters of DejaVu, from Matplotlib."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _letters(face: str) -> bytes:
 
 
 def font(size_bytes: int, index: int, source: random.Random) -> bytes:
-    """Return the font number `index` with `size_bytes`; what the letters leave is in WOFF's private data block."""
+    """Return the font number `index` with `size_bytes`, padded in WOFF's private data block."""
     data = bytearray(_letters(FACES[index % len(FACES)]))
     data += bytes(-len(data) % 4)  # the private block begins at a multiple of four
     left = size_bytes - len(data)

@@ -16,7 +16,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.workload.site.filler import filler
 from wavebed.workload.site.kinds import ending, kind_of_type
-from wavebed.workload.site.model import Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import Origin, Site, SiteObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,13 +30,13 @@ MAX_BYTES = 200_000_000
 """Of the file, and of all bodies together, recorded and made up."""
 MAX_ENTRIES = 5000
 MAX_URI_LENGTH = 2000
-"""Of a path with its query; what servers take as one word of their configuration."""
+"""Longest path with query; servers take it as one word of their configuration."""
 MAX_FILLER_BYTES = 100_000_000
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62})(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _READ = ("status", "redirectURL", "bodySize", "content")
 _READ_OF_CONTENT = ("mimeType", "size", "text", "encoding")
 _OF_NGINX = (444, 499)
-"""What nginx takes for a connection that is to be closed, or was."""
+"""nginx's internal codes for closed connections."""
 _KEEP_IN_URI = "".join(chr(code) for code in range(0x21, 0x7F))
 _Table: TypeAlias = "Mapping[str, object]"
 
@@ -59,15 +59,15 @@ class _Answer:
     wire_bytes: int
 
 
-def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-    """Write the bodies of a recording into `folder`, and return what it serves and how.
+def import_har(file: Path, data: bytes, folder: Path) -> Site:
+    """Write the bodies of a recording into `folder`, and return its site.
 
-    Files are called by numbers: nothing of what is written there follows from what the recording says.
+    File names are numbers, so they do not depend on the content of the recording.
 
     Raises
     ------
     UserError
-        If it is no recording of a page.
+        If it is not a recording of a page.
     """
     left_out: Counter[str] = Counter()
     try:
@@ -75,29 +75,24 @@ def import_har(file: Path, data: bytes, folder: Path) -> tuple[Site, dict[str, d
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     hosts = list(dict.fromkeys(answer.address.host for answer in answers))
-    routes: dict[str, dict[str, Route]] = {host: {} for host in hosts}
-    objects: list[SiteObject] = []
     if sum(map(_bytes_of, answers)) > MAX_BYTES:
         raise UserError(f"{file}: its bodies are larger than {MAX_BYTES} bytes together: name a recording of one page")
-    for number, answer in enumerate(answers, 1):
-        entry = _write(answer, number, folder, left_out)
-        objects.append(entry)
-        routes[entry.origin][entry.path] = Route(entry.file, entry.content_type, entry.status, entry.location)
+    objects = tuple(_write(answer, number, folder, left_out) for number, answer in enumerate(answers, 1))
     first = answers[0].address
     others = sum(answer.address.scheme != first.scheme for answer in answers)
     if others:
         left_out[f"requests by another scheme than {first.scheme}: all are served by one"] = others
-    site = Site(
+    return Site(
         name=file.stem,
         title=f"{first.host}{first.uri}",
         source=f"{file.name}: a recording (HAR)",
         first=first.uri,
         origins=tuple(Origin(host, host) for host in hosts),
-        objects=tuple(objects),
+        objects=objects,
         scheme=first.scheme,
         notes=tuple(f"{what}: {count}" for what, count in sorted(left_out.items())),
+        recorded=True,
     )
-    return site, routes
 
 
 def stripped(data: bytes) -> bytes:
@@ -183,7 +178,7 @@ def _answers(entries: list[_Table], left_out: Counter[str]) -> Iterator[_Answer]
 
 
 def _served(status: int, location: str) -> int:
-    """Return the status that is answered here. All servers can send it with a body, as far as it has one."""
+    """Return the status of the answer here; every server can send it with any body."""
     if status in _OF_NGINX:
         return 400
     if location or status == 204 or status >= 400:
@@ -212,7 +207,7 @@ def _address(url: object) -> _Address | str:
 
 
 def _location(response: _Table, request: _Table) -> str:
-    """Return where a redirect leads, as a whole URL; empty if it is nowhere."""
+    """Return the target of a redirect as an absolute URL; empty without one."""
     given = response.get("redirectURL")
     try:
         url = urljoin(str(request.get("url")), given) if isinstance(given, str) and given else ""
@@ -248,7 +243,7 @@ def _count(value: object) -> int:
 
 
 def _bytes_of(answer: _Answer) -> int:
-    """Return the size of what is served."""
+    """Return the size of the answer's body."""
     return min(answer.size, MAX_FILLER_BYTES) if answer.body is None else len(answer.body)
 
 
@@ -279,7 +274,7 @@ def _write(answer: _Answer, number: int, folder: Path, left_out: Counter[str]) -
 
 
 def read_har(file: Path) -> bytes:
-    """Return what is in a recording's file.
+    """Return the content of a recording's file.
 
     Raises
     ------

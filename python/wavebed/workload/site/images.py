@@ -1,4 +1,4 @@
-"""Pictures that can be decoded and have exactly the size in bytes that is asked for."""
+"""Decodable pictures with an exact size in bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GRAIN = 24
 
 
 def _pixels(width: int, height: int, source: random.Random) -> Pixels:
-    """Draw hills below a sky in colours of their own, with grain on them: the grain is what fills the file."""
+    """Draw hills below a sky in random colours with grain, which fills the file."""
     import numpy as np
 
     rng = np.random.default_rng(source.getrandbits(64))
@@ -73,7 +73,7 @@ def _encoded_jpeg(image: Image.Image) -> bytes:
 
 
 def _cut_to(size_bytes: int, pixels: Pixels, spare_bytes: int, *, is_jpeg: bool) -> bytes:
-    """Encode as many rows as fit: what is left is nothing, or at least `spare_bytes`."""
+    """Encode the most rows that leave nothing, or at least `spare_bytes`."""
     from PIL import Image
 
     rows = len(pixels)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.workload.drafts import drafted_folder
 from wavebed.workload.site.bounded import bounded
-from wavebed.workload.site.model import BuiltSite, Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import BuiltSite, Site
 from wavebed.workload.site.spec import read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    Routes = Mapping[str, Mapping[str, Route]]
     Builder = Callable[[Path], None]
 
 __all__ = ["find_site", "is_page", "is_shipped", "load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 _MANIFEST = ".site.json"  # no host is called like this
-_FORMAT = 1
+_FORMAT = 2
 IMPORT_LIMIT_S = 10.0
-"""In which a recording or a saved page becomes a site."""
+"""Limit for the import of a recording or a saved page."""
 
 
 def _shipped_folder() -> Path:
@@ -42,7 +42,7 @@ def shipped_sites() -> tuple[str, ...]:
 
 
 def load_site(name_or_file: str, cache: Path) -> BuiltSite:
-    """Return a site with its files, which are made in `cache` if they are not there.
+    """Return a site with its files, from `cache` or newly made there.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
         A specification (``.toml``); a recording (``.har``); a saved page (``.html``, ``.htm``) with its folder; a
         folder with an ``index.html``; or if there is no such file the name of a shipped site such as ``cnn``.
     cache : pathlib.Path
-        Folder for content that is made once; sites go to ``sites`` in it.
+        The cache; sites go to ``sites`` in it.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _of_spec(file: Path) -> tuple[str, Builder]:
 
     def build(folder: Path) -> None:
         try:
-            _fill(folder, build_site(spec, folder), {})
+            _fill(folder, build_site(spec, folder))
         except Problem as problem:
             raise UserError(f"{file}: {problem}") from None
 
@@ -128,7 +128,7 @@ def _of_har(file: Path) -> tuple[str, Builder]:
     data = read_har(file)
     key = _digest(builder_version(), file.name, hashlib.sha256(data).hexdigest())
     return key, lambda folder: bounded(
-        str(file), lambda: _fill(folder, *import_har(file, data, folder)), IMPORT_LIMIT_S, len(data)
+        str(file), lambda: _fill(folder, import_har(file, data, folder)), IMPORT_LIMIT_S, len(data)
     )
 
 
@@ -139,12 +139,12 @@ def _of_page(file: Path) -> tuple[str, Builder]:
     page = find_page(file)
     key = _digest(builder_version(), file.name, page.digest())
     return key, lambda folder: bounded(
-        str(file), lambda: _fill(folder, *page.copy(folder)), IMPORT_LIMIT_S, page.largest_bytes
+        str(file), lambda: _fill(folder, page.copy(folder)), IMPORT_LIMIT_S, page.largest_bytes
     )
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join([f"format {_FORMAT}", *parts]).encode()).hexdigest()
+    return hashlib.sha256("\n".join([f"format {_FORMAT}", *parts]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _safe(name: str) -> str:
@@ -152,7 +152,7 @@ def _safe(name: str) -> str:
 
 
 def _cached(folder: Path, build: Builder) -> BuiltSite:
-    """Return what is in `folder`; make it first if it is not there, or not whole."""
+    """Return the site in `folder`; make it first if it is missing or incomplete."""
     built = _read(folder)
     if built is not None:
         return built
@@ -169,18 +169,13 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
     return built
 
 
-def _fill(made: Path, site: Site, routes: Routes) -> None:
-    """Add to the files of a site what it is."""
-    manifest = {"site": asdict(site), "routes": {name: _plain(of) for name, of in routes.items()}}
-    (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def _plain(routes: Mapping[str, Route]) -> dict[str, object]:
-    return {path: asdict(route) for path, route in routes.items()}
+def _fill(made: Path, site: Site) -> None:
+    """Write the manifest of a site beside its files."""
+    (made / _MANIFEST).write_text(json.dumps(msgspec.to_builtins(site)), encoding="utf-8")
 
 
 def _put(made: Path, folder: Path, work: Path) -> None:
-    """Move a whole site to its place; one that another run has put there meanwhile stays."""
+    """Move a complete site to its place, unless another run has put one there."""
     try:
         made.rename(folder)
     except OSError:
@@ -190,22 +185,10 @@ def _put(made: Path, folder: Path, work: Path) -> None:
 
 
 def _read(folder: Path) -> BuiltSite | None:
-    """Return the site in a folder, or nothing if it is not whole."""
+    """Return the site in a folder; ``None`` if it is missing or incomplete."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        built = BuiltSite(_site(manifest["site"]), folder, _routes(manifest["routes"]))
+        built = BuiltSite(msgspec.convert(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), Site), folder)
         whole = all(built.path_of(entry).stat().st_size == entry.bytes for entry in built.site.objects if entry.file)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, msgspec.MsgspecError):
         return None
     return built if whole else None
-
-
-def _site(plain: dict[str, Any]) -> Site:
-    plain["origins"] = tuple(Origin(**entry) for entry in plain["origins"])
-    plain["objects"] = tuple(SiteObject(**entry) for entry in plain["objects"])
-    plain["notes"] = tuple(plain["notes"])
-    return Site(**plain)
-
-
-def _routes(plain: dict[str, Any]) -> Routes:
-    return {name: {path: Route(**route) for path, route in of.items()} for name, of in plain.items()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["KINDS", "BuiltSite", "Kind", "Origin", "Route", "Scheme", "Site", "SiteObject"]
+__all__ = ["KINDS", "BuiltSite", "Kind", "Origin", "Scheme", "Site", "SiteObject"]
 
 Kind: TypeAlias = Literal["html", "css", "js", "image", "font", "json", "other"]
 KINDS: tuple[Kind, ...] = ("html", "css", "js", "image", "font", "json", "other")
@@ -19,7 +19,7 @@ Scheme: TypeAlias = Literal["any", "http", "https"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A name that is asked for objects.
+    """A host of a site.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class SiteObject:
     origin : str
         Name of its origin.
     path : str
-        What is requested there: the path of the URL with its query, as on the wire.
+        Path of the URL with its query, as on the wire.
     file : str
         Its file in the origin's folder; empty if the answer has no body.
     bytes : int
@@ -83,7 +83,7 @@ class Site:
     Parameters
     ----------
     name : str
-        By which it is called: ``cnn``.
+        Its short name: ``cnn``.
     title, source : str
         What people read; where its numbers come from.
     first : str
@@ -96,7 +96,10 @@ class Site:
         With which the pages work. ``any``: their references to other origins take that of the page. Imported pages
         have absolute references, and work as they were: ``https`` unless recorded without.
     notes : tuple of str
-        What was left out or replaced, one line each.
+        Left out or replaced parts, one line each.
+    recorded : bool
+        Whether requests are answered by `objects` only, by the exact path with query. Otherwise every file is found
+        under its path, and its type by the end of its name.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Site:
     objects: tuple[SiteObject, ...]
     scheme: Scheme = "any"
     notes: tuple[str, ...] = ()
+    recorded: bool = False
 
     @property
     def bytes(self) -> int:
@@ -115,45 +119,19 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """How a server answers a request.
-
-    Parameters
-    ----------
-    file : str
-        File in the origin's folder; empty: no body.
-    content_type : str
-        Value of the header ``Content-Type``.
-    status : int
-        Status of the answer.
-    location : str
-        Value of the header ``Location`` of a redirect; empty otherwise.
-    """
-
-    file: str
-    content_type: str
-    status: int = 200
-    location: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BuiltSite:
-    """A site with its files.
-
-    Parameters
-    ----------
-    site : Site
-        What it is.
-    folder : pathlib.Path
-        Holds a folder for each origin, named as `Origin.folder`.
-    routes : mapping
-        For each origin's name, the answer to each request by path with query, exactly as in the request. Empty where
-        every file is found under its path and its name's ending tells its type.
-    """
+    """A site with its files: `folder` has a folder for each origin, named by `Origin.folder`."""
 
     site: Site
     folder: Path
-    routes: Mapping[str, Mapping[str, Route]] = field(default_factory=dict)
+
+    @property
+    def routes(self) -> Mapping[str, Mapping[str, SiteObject]]:
+        """The answers of a recorded site by origin and path; empty otherwise."""
+        routes: dict[str, dict[str, SiteObject]] = {}
+        for entry in self.site.objects if self.site.recorded else ():
+            routes.setdefault(entry.origin, {})[entry.path] = entry
+        return routes
 
     def path_of(self, entry: SiteObject) -> Path:
         """Return the file of an object that has one."""

@@ -1,4 +1,4 @@
-"""Write what the pages of a site are: the first document, frames, style sheets, scripts, data."""
+"""Write the text files of a site: the first document, frames, style sheets, scripts, data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Writer:
         self._styled = next(iter(blocking or sheets), None)
 
     def write(self, item: Item) -> bytes:
-        """Return the content of an object that is text.
+        """Return the content of a text object.
 
         Raises
         ------

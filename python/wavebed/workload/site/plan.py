@@ -1,4 +1,4 @@
-"""Which objects a site has, how large each is, and which refers to which."""
+"""The objects of a site, their sizes, and their references."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Item:
     bytes : int
         Its size.
     base : str
-        The origin against which a path in it is resolved: its own; that of its page for a script.
+        The origin for relative paths in it: its own, or for a script that of its page.
     finder : Item or None
         What refers to it.
     found : list of Item
@@ -55,15 +55,15 @@ class Item:
 
     @property
     def shown(self) -> bool:
-        """Whether it is a picture that is seen."""
+        """Whether it is a visible picture."""
         return self.group.kind == "image" and self.group.shape != "pixel"
 
     def refer(self, to: Item) -> str:
-        """Return the URL by which it refers to another object."""
+        """Return its URL for another object."""
         return to.path if to.group.origin == self.base else f"//{to.group.origin}{to.path}"
 
     def of_page(self) -> Iterator[Item]:
-        """Return what belongs to this page: all that is found in it or from there on, but nothing in frames."""
+        """Yield the objects of this page, found directly or indirectly, without the content of frames."""
         for item in self.found:
             yield item
             if item.group.kind != "html":

@@ -1,4 +1,4 @@
-"""Import a page that a browser has saved: a document, and a folder of what belongs to it."""
+"""Import a page saved by a browser: a document and the folder beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.workload.site.kinds import kind_of_type, type_of_ending
-from wavebed.workload.site.model import Origin, Route, Site, SiteObject
+from wavebed.workload.site.model import Origin, Site, SiteObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class SavedPage:
         self.largest_bytes = max(sizes)
 
     def digest(self) -> str:
-        """Return what changes with any of its files."""
+        """Return a digest of all files."""
         total = hashlib.sha256()
         for file in self._files:
             data = self._read(file)
@@ -72,8 +72,8 @@ class SavedPage:
         for file in self._files:
             yield self._name(file), self._read(file)
 
-    def copy(self, folder: Path) -> tuple[Site, dict[str, dict[str, Route]]]:
-        """Copy it into `folder` and return what is served and how. Files are called by numbers there."""
+    def copy(self, folder: Path) -> Site:
+        """Copy it into `folder`, with numbers as file names, and return its site."""
         (folder / _HOST).mkdir()
         objects: list[SiteObject] = []
         abroad: set[str] = set()
@@ -91,7 +91,7 @@ class SavedPage:
                 abroad |= _abroad(data)
             path = "/" + quote(self._name(file).encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~-._")
             objects.append(SiteObject(_HOST, path, kept, len(data), kind, content_type))
-        site = Site(
+        return Site(
             name=self._document.stem,
             title=self._document.name,
             source=f"{self._document.name}: a saved page",
@@ -99,8 +99,8 @@ class SavedPage:
             origins=(Origin(_HOST, _HOST),),
             objects=tuple(objects),
             notes=_notes(abroad),
+            recorded=True,
         )
-        return site, {_HOST: {entry.path: Route(entry.file, entry.content_type) for entry in objects}}
 
     @staticmethod
     def _read(file: Path) -> bytes:
@@ -117,7 +117,7 @@ def find_page(file: Path) -> SavedPage:
     Raises
     ------
     UserError
-        If there is none, or it is too large.
+        If there is no page, or it is too large.
     """
     if file.is_dir():
         document = file / "index.html"
@@ -146,7 +146,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _abroad(text: bytes) -> set[str]:
-    """Return the hosts that a text loads something from, as far as its text says so."""
+    """Return the external hosts that a text loads from."""
     return {found[1][:_MOST_SHOWN].decode("ascii", "replace").lower() for found in _ABROAD.finditer(text)}
 
 

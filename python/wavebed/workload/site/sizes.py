@@ -1,4 +1,4 @@
-"""Share out a number of bytes."""
+"""Divide a number of bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["random_stream", "share_out"]
 
 
 def random_stream(*names: object) -> random.Random:
-    """Return a generator whose numbers follow from the names alone."""
+    """Return a random generator seeded by the names."""
     key = "/".join(str(name) for name in names)
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))  # noqa: S311
 

@@ -1,4 +1,4 @@
-"""Read the specification of a site: every key is checked here, and what comes out is a `Spec` that can be built."""
+"""Read and check the specification of a site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DOCUMENT", "MINIMUM_BYTES", "Group", "GroupTable", "SiteTable", "Spec", "read_spec"]
 
 DOCUMENT = "document"
-"""What objects are found in if nothing else is said: the first document."""
+"""Default of `needs`: the first document."""
 MAX_OBJECTS = 2000
 MAX_SITE_BYTES = 500_000_000
 MAX_ORIGINS = 250
@@ -47,12 +47,12 @@ _FINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Objects that are alike.
+    """A group of similar objects.
 
     Parameters
     ----------
     name : str
-        By which others refer to them; their files are called after it.
+        Its name for references and for its files.
     kind : str
         ``html`` (frames), ``css``, ``js``, ``image``, ``font`` or ``json``.
     count : int
@@ -64,7 +64,7 @@ class Group:
     origin : str
         Name of the origin that has them.
     needs : str
-        The group whose objects refer to them, or `DOCUMENT`.
+        The group that refers to them, or `DOCUMENT`.
     load : str
         ``blocking``, ``defer``, ``async``, ``eager`` or ``lazy``; empty for kinds that know no difference.
     chain : bool
@@ -138,7 +138,7 @@ def _origins(value: object) -> tuple[str, ...]:
 
 
 class GroupTable(Struct, frozen=True, kw_only=True):
-    """``[[objects]]``: objects that are alike."""
+    """``[[objects]]``: a group of similar objects."""
 
     name: Annotated[str, Key(values.name, "what they are called; no two groups have the same name")]
     kind: Annotated[Kind, Key(values.word(*MINIMUM_BYTES), "what they are; `html`: frames of their own")]
@@ -150,11 +150,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     ] = 0.6
     origin: Annotated[str | None, Key(_origin, "who has them", absent="the first origin")] = None
     needs: Annotated[
-        str,
-        Key(
-            values.name,
-            "the group that refers to them, evenly in turn; they are found when it has come",
-        ),
+        str, Key(values.name, "the group that refers to them, evenly in turn; they are found when it has come")
     ] = DOCUMENT
     load: Annotated[
         str | None,
@@ -167,8 +163,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
     chain: Annotated[bool, Key(values.boolean, "js: each one inserts the next")] = False
     above_fold: Annotated[bool, Key(values.boolean, "image: seen without scrolling")] = False
     shape: Annotated[
-        str | None,
-        Key(values.word(*SHAPES), "image: how large it is shown; a `pixel` is not seen", absent="`card`"),
+        str | None, Key(values.word(*SHAPES), "image: how large it is shown; a `pixel` is not seen", absent="`card`")
     ] = None
     format: Annotated[str | None, Key(values.word("jpeg", "png"), "image: how it is coded", absent="`jpeg`")] = None
     cpu_ns: Annotated[int, Key(values.time_ns, "js: how long each keeps the processor busy")] = 0
@@ -187,10 +182,7 @@ class SiteTable(Struct, frozen=True, kw_only=True):
     layout: Annotated[str, Key(values.word(*LAYOUTS), "how the page is laid out")] = "feed"
     colour: Annotated[str, Key(_colour, "its main colour")] = "#1a5fb4"
     seed: Annotated[int, Key(values.number(0, 2**32 - 1), "of sizes, pictures and text")] = 1
-    objects: Annotated[
-        object,
-        Key(_GROUPS, "groups of objects: keys below"),
-    ] = []
+    objects: Annotated[object, Key(_GROUPS, "groups of objects: keys below")] = []
 
 
 _ONLY_FOR = {

@@ -1,4 +1,4 @@
-"""What a phone shows of a site's first document: which picture is where, above the fold and below."""
+"""The layout of a site's first document on a phone: pictures above and below the fold."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def _passage(text: Text) -> str:
 
 
 def arranged(page: Item, layout: str, text: Text) -> tuple[str, str]:
-    """Return what is above the fold, and what is below.
+    """Return the parts above the fold, and below.
 
     Raises
     ------
     Problem
-        If what is to be seen without scrolling does not fit.
+        If the objects above the fold do not fit.
     """
     items = list(page.of_page())
     shown = [item for item in items if item.shown]
