@@ -85,7 +85,7 @@ def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tup
     began: list[float] = []
     left = dict(happens)
 
-    def look(lab: Laboratory, _acts: object) -> None:
+    def look(lab: Laboratory, _running: object) -> None:
         began.append(time.monotonic())
         for at_s in [at_s for at_s in left if time.monotonic() - began[0] > at_s]:
             index, number = left.pop(at_s)
@@ -139,7 +139,7 @@ def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pyte
     stopped: list[int] = []
 
     class Stopping(Live):
-        def look(self, _head: str, _left_s: float, lab: Laboratory, _acts: object) -> None:  # type: ignore[override]
+        def look(self, lab: Laboratory, _running: object) -> None:  # type: ignore[override]
             if not stopped:
                 stopped.append(family(lab)[1])
                 os.kill(stopped[0], signal.SIGSTOP)
@@ -174,7 +174,7 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
     (tmp_path / "trial/raw").mkdir(parents=True)
     at: list[tuple[float, int]] = []
 
-    def look(lab: Laboratory, _acts: object) -> None:
+    def look(lab: Laboratory, _running: object) -> None:
         if not at:
             init = family(lab)[1]
             server = next(pid for pid in _children(init) if b"\0-s\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
