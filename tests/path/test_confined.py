@@ -78,7 +78,7 @@ def test_a_confined_program_is_nobody_and_knows_nothing(program: Path, tmp_path:
     assert not list(Path("/tmp").glob("left-by-a-confined-program"))
 
 
-def test_a_capability_is_had_only_by_the_program_that_names_it(tmp_path: Path) -> None:
+def test_a_capability_is_had_only_by_the_program_that_names_it(program: Path, tmp_path: Path) -> None:
     with EmulatedPath.of().up() as lab:
         found = told(lab.server, tmp_path, capabilities=("net_admin",))
     status = cast("dict[str, str]", found["status"])

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,8 +216,9 @@ def _core_of(run: int) -> int:
     end = time.monotonic() + 20
     while time.monotonic() < end:
         for pid in _children(run):
-            cores = _children(pid) if b"wavebed-core\0lab" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
-            if cores and len(_children(cores[0])) > 2:
-                return pid
+            with suppress(OSError):  # it may have ended since: what is looked for has not
+                cores = _children(pid) if b"wavebed-core\0lab" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
+                if cores and len(_children(cores[0])) > 2:
+                    return pid
         time.sleep(0.01)
     raise TimeoutError("no workload began")
