@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python test-python-slow test-python-all test-slow test-all build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 
 PYTHON ?= python3
@@ -36,11 +36,9 @@ demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/wavebed demo
 
-test: test-rust test-python  ## the tests, but the slow ones
+test: test-rust test-python  ## the tests, but the slow ones; SLOW=1: all
 
 test-slow: test-python-slow  ## tests of ten seconds and more, which `make test` leaves out
-
-test-all: test-rust test-python-all  ## all tests
 
 test-rust:
 	scripts/system-packages $(TEST_PROGRAMS)
@@ -50,9 +48,9 @@ build-tests:
 	cargo test --workspace --quiet --no-run
 
 # First what does not judge times, four at a time, then one by one what does.
-test-python: WHICH := and not slow
+test-python: WHICH := $(if $(SLOW),,and not slow)
 test-python-slow: WHICH := and slow
-test-python test-python-slow test-python-all: $(STAMP)
+test-python test-python-slow: $(STAMP)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit

@@ -146,7 +146,9 @@ def test_a_row_that_is_no_trial_is_told_in_one_line(folder: Path) -> None:
     table = pq.read_table(file)
     purposes = pa.nulls(len(table), pa.string())
     pq.write_table(table.set_column(table.schema.get_field_index("purpose"), "purpose", purposes), file)
-    with pytest.raises(UserError, match=r"run: trials: purpose: expected `str`, got `null`: the results are not whole"):
+    with pytest.raises(
+        UserError, match=r"run: trials: purpose: expected `str`, got `null`: the results are not complete"
+    ):
         assert read_forward(folder).result
 
 

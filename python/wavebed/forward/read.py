@@ -13,7 +13,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.forward.findings import SCHEMA, SCHEMAS_READ, DeviceResult
 from wavebed.forward.record import KIND, SCHEMAS, SERIES_FOLDER, TRIALS_TABLE, ForwardRecord, trials_of
-from wavebed.result.names import RUN_FILE
+from wavebed.result.names import INCOMPLETE, RUN_FILE
 from wavebed.result.parquet import read_parquet
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ForwardRun:
         try:
             return replace(self.record.result, trials=trials_of(tables))
         except UserError as error:
-            raise UserError(f"{self.folder}: trials: {error}: the results are not whole") from None
+            raise UserError(f"{self.folder}: trials: {error}: {INCOMPLETE}") from None
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -77,7 +77,7 @@ class ForwardRun:
         # In schema 1 the columns of the frame counters began with `books_`.
         table = table.rename_columns([re.sub("^books_", "counters_", column) for column in table.column_names])
         if table.schema.names != SCHEMAS[name].names:
-            raise UserError(f"{file}: has other columns than documented: the results are not whole")
+            raise UserError(f"{file}: has other columns than documented: {INCOMPLETE}")
         return table
 
 
@@ -92,7 +92,7 @@ def read_forward(folder: Path) -> ForwardRun:
     file = folder / RUN_FILE
     if not file.exists():
         raise UserError(f"{folder}: holds no run.json: name a folder that wavebed forward wrote")
-    data = read_json(file, "the results are not whole")
+    data = read_json(file, INCOMPLETE)
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
     found = data.get("schema")
@@ -105,9 +105,9 @@ def read_forward(folder: Path) -> ForwardRun:
         command_line = tuple(str(word) for word in data["command_line"])
         versions = {name: str(version) for name, version in _object(data, "versions").items()}
     except UserError as error:
-        raise UserError(f"{file}: is not as documented ({error}): the results are not whole") from None
+        raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
     except (KeyError, TypeError) as error:
-        raise UserError(f"{file}: is not as documented ({error!r}): the results are not whole") from None
+        raise UserError(f"{file}: is not as documented ({error!r}): {INCOMPLETE}") from None
     return ForwardRun(folder, ForwardRecord(result, command_line, versions))
 
 

@@ -55,9 +55,9 @@ def read_run(folder: Path) -> RunRecord:
     """
     file = folder / RUN_FILE
     if not file.is_file():
-        raise UserError(f"{folder}: holds no run.json: name a folder that wavebed run wrote")
+        raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
     if kind_of(folder) == FORWARD:
-        raise UserError(f"{folder}: holds a forwarding test: use wavebed report, wavebed compare or wavebed.load")
+        raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     data = _load(file)
     try:
         record = msgspec.convert(_renamed(data), RunRecord)
