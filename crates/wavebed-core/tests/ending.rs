@@ -170,13 +170,13 @@ fn a_program_that_was_stopped_is_in_the_summary() {
 }
 
 #[test]
-fn a_cell_ends_within_three_seconds_of_the_second_signal() {
+fn a_sandbox_ends_within_three_seconds_of_the_second_signal() {
     on_own_machine(
-        "a_cell_ends_within_three_seconds_of_the_second_signal",
+        "a_sandbox_ends_within_three_seconds_of_the_second_signal",
         || {
             let before = traces();
             let mut child = Command::new(support::CORE)
-                .args(["cell", "--", "sh", "-c"])
+                .args(["sandbox", "--", "sh", "-c"])
                 .arg("trap '' INT TERM; sleep 1000; sleep 1000")
                 .spawn()
                 .expect("starts");
@@ -188,7 +188,7 @@ fn a_cell_ends_within_three_seconds_of_the_second_signal() {
             kill(front, TERM).expect("the second signal");
             let began = Instant::now();
             assert_eq!(child.wait().expect("wait").code(), Some(143));
-            assert_clean(&before, "a cell");
+            assert_clean(&before, "a sandbox");
             assert!(began.elapsed() < Duration::from_secs(3));
             assert!(kill(front, KILL).is_err(), "it is gone");
         },
