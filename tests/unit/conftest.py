@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright runs once at a time in a process, and other tests start it too
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
