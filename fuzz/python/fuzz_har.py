@@ -1,4 +1,4 @@
-"""Recordings of pages on arbitrary text: files in their folder and routes, or one line, never anything else."""
+"""Recordings of pages on arbitrary text: files in their folder and a site, or one line, never anything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import atheris
 
 with atheris.instrument_imports(include=["wavebed"]):
     from wavebed.errors import UserError
-    from wavebed.workload.site.har import import_har
+    from wavebed.workload.site.har import import_har, stripped
 
 FOLDER = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-"))
 MOST_BYTES = 100_000
@@ -20,16 +20,20 @@ MOST_BYTES = 100_000
 
 
 def test_one_input(data: bytes) -> None:
-    made = FOLDER / "made"
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
+    made, again = FOLDER / "made", FOLDER / "again"
+    for folder in (made, again):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
     try:
-        site, routes = import_har(FOLDER / "page.har", data, made)
+        site = import_har(FOLDER / "page.har", data, made)
     except UserError as error:
         assert "\n" not in str(error).strip(), "one line"
         return
-    assert {entry.name for entry in FOLDER.iterdir()} == {"made"}, "nothing is written elsewhere"
-    assert set(routes) == {origin.name for origin in site.origins}
+    assert {entry.name for entry in FOLDER.iterdir()} == {"made", "again"}, "nothing is written elsewhere"
+    assert {entry.origin for entry in site.objects} == {origin.name for origin in site.origins}
+    assert import_har(FOLDER / "page.har", stripped(data), again) == site, (
+        "what is kept of a recording is the same site"
+    )
 
 
 def write_seed(folder: Path) -> None:
