@@ -119,6 +119,15 @@ def test_a_damaged_or_foreign_file_is_refused_in_one_line(text: str, said: str, 
         wavebed.load(tmp_path)
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**70)])
+def test_a_number_that_no_table_holds_is_refused_in_one_line(number: int, run_dir: Path) -> None:
+    data = json.loads((run_dir / "run.json").read_text())
+    data["trials"][0]["block"] = number
+    (run_dir / "run.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match=r"run\.json: is not as documented .*trials\[0\]\.block"):
+        wavebed.load(run_dir)
+
+
 def test_a_record_whose_parts_are_of_another_kind_is_refused_in_one_line(run_dir: Path) -> None:
     data = json.loads((run_dir / "run.json").read_text())
     (run_dir / "run.json").write_text(json.dumps({**data, "trials": 3}))

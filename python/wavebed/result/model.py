@@ -22,6 +22,8 @@ COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
 """Verdicts of the trials that are part of the statistics."""
 Text: TypeAlias = Annotated[str, Meta(max_length=1 << 16)]
 """A text of bounded length: a page repeats names many times."""
+Integer: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A signed number of 64 bits, as in TOML and Parquet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,9 @@ class TrialRecord:
     """
 
     folder: str
-    block: int
+    block: Integer
     treatment: str
-    seed: int
+    seed: Integer
     started: str
     wall_s: float
     verdict: Verdict
@@ -95,9 +97,9 @@ class TrialLine:
     """A trial in ``run.json``."""
 
     folder: Text
-    block: int
+    block: Integer
     treatment: Text
-    seed: int
+    seed: Integer
     verdict: Verdict
     reasons: Sequence[Text] = ()
 
@@ -112,8 +114,8 @@ class RunRecord:
     overrides: Mapping[str, Json]
     command_line: Sequence[Text]
     started: Text
-    seed: int
-    blocks: int
+    seed: Integer
+    blocks: Integer
     versions: Mapping[str, Text]
     machine: Mapping[str, Text]
     workloads: Sequence[Mapping[str, Json]]
