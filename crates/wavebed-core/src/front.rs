@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::capabilities::{self, Set};
-use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace, Notice};
+use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace};
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::terminal::{self, Settings};
 use wavebed_os::{poll, unix};
@@ -14,6 +14,7 @@ use wavebed_path::LinkError;
 use crate::directory;
 use crate::ending::Ending;
 use crate::init::{self, InitSetup};
+use crate::isolation;
 use crate::lab_file::LabFile;
 use crate::path_engine;
 use crate::problem::{FAILED, Problem};
@@ -92,19 +93,8 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         None
     };
     let signals = Signals::receive(&PASSED_ON, &[signals::TTOU])?;
-    let mut isolation = if user == 0 {
-        Isolation::Laboratory
-    } else {
-        Isolation::UserLaboratory
-    };
-    let mut forked = namespace::fork(isolation, Notice::DescriptorOnly);
-    if isolation == Isolation::Laboratory
-        && forked.as_ref().is_err_and(|error| error.errno() == Some(1))
-    {
-        isolation = Isolation::UserLaboratory;
-        forked = namespace::fork(isolation, Notice::DescriptorOnly);
-    }
-    match forked.map_err(Problem::no_namespaces)? {
+    let (forked, isolation) = isolation::fork(user)?;
+    match forked {
         Forked::Child => {
             drop((init, listener, signals, owner));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));

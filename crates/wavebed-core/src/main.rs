@@ -10,6 +10,7 @@ mod ending;
 mod engine;
 mod front;
 mod init;
+mod isolation;
 mod lab_file;
 mod limits;
 mod network;

@@ -10,12 +10,13 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 
-use wavebed_os::namespace::{self, Forked, Isolation, Notice};
+use wavebed_os::namespace::{self, Forked, Isolation};
 use wavebed_os::process::{self, ChildState, News, Signals};
 use wavebed_os::{mount, poll, unix};
 
 use self::pin::PinService;
 use crate::ending::Ending;
+use crate::isolation;
 use crate::problem::{FAILED, Problem};
 use crate::say::say;
 use crate::signals;
@@ -42,19 +43,8 @@ pub fn run(command: &[String]) -> Result<i32, Problem> {
     let (init_end, front_end) = unix::message_pair()?;
     let (pin_inside, pin_outside) = unix::stream_pair()?;
     let signals = Signals::receive(&PASSED_ON, &[])?;
-    let mut isolation = if user == 0 {
-        Isolation::Laboratory
-    } else {
-        Isolation::UserLaboratory
-    };
-    let mut forked = namespace::fork(isolation, Notice::DescriptorOnly);
-    if isolation == Isolation::Laboratory
-        && forked.as_ref().is_err_and(|error| error.errno() == Some(1))
-    {
-        isolation = Isolation::UserLaboratory;
-        forked = namespace::fork(isolation, Notice::DescriptorOnly);
-    }
-    match forked.map_err(Problem::no_namespaces)? {
+    let (forked, isolation) = isolation::fork(user)?;
+    match forked {
         Forked::Child => {
             drop((init_end, pin_outside, signals));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
