@@ -161,6 +161,15 @@ def test_a_site_given_as_a_file_is_kept_beside_the_specification(tmp_path: Path)
     assert resolved(plan, tmp_path / "again") == [read_spec(file).spec]
 
 
+def test_a_site_is_read_and_kept_once_for_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.toml").write_text('[path]\n[run]\ntrials = 3\n[[workload]]\nkind = "web"\nsite = "cnn"\n')
+    (tmp_path / "run").mkdir()
+    kept: list[str] = []
+    monkeypatch.setattr("wavebed.workload.site.keep.keep_site", lambda given, _folder: kept.append(given) or given)
+    assert len(resolved(read_plan(tmp_path / "s.toml"), tmp_path / "run")) == 3
+    assert kept == ["cnn"]
+
+
 def test_a_pattern_that_is_not_what_its_name_says_is_refused(scenario: Path, tmp_path: Path) -> None:
     (spec, *_) = resolved(read_plan(scenario), tmp_path)
     (name,) = pattern_files(spec.network)

@@ -70,6 +70,7 @@ class Resolver:
         self._folder = folder
         self._traces = Traces()
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
+        self._options: dict[AnyWorkload, dict[str, Json]] = {}
 
     def close(self) -> None:
         """Close all patterns."""
@@ -147,8 +148,19 @@ class Resolver:
             seed=slot.seed,
             network=network,
             patterns=dict(origins),
-            workloads=tuple(_workload_spec(workload, self._folder) for workload in slot.treatment.workloads),
+            workloads=tuple(
+                _workload_spec(workload, self._kept_options(workload)) for workload in slot.treatment.workloads
+            ),
         )
+
+    def _kept_options(self, workload: AnyWorkload) -> dict[str, Json]:
+        """Return the options of a workload; the files that they name are read and stored once for the run."""
+        if workload not in self._options:
+            self._options[workload] = raw_values(workload.options)
+            if self._folder is not None:
+                with explained(self._folder, "the files of a workload cannot be kept"):
+                    self._options[workload] = workload.kept_options(self._folder)
+        return self._options[workload]
 
     def _origin(self, file: str, size: int) -> PatternOrigin:
         origin = self._traces.origin(file)
@@ -180,13 +192,8 @@ def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Networ
         patterns.close()
 
 
-def _workload_spec(workload: AnyWorkload, folder: Path | None) -> WorkloadSpec:
+def _workload_spec(workload: AnyWorkload, options: dict[str, Json]) -> WorkloadSpec:
     common = workload.common
-    if folder is None:
-        options = raw_values(workload.options)
-    else:
-        with explained(folder, "the files of a workload cannot be kept"):
-            options = workload.kept_options(folder)
     return WorkloadSpec(
         name=common.name,
         kind=workload.kind,
