@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, end_all, ended, family, settled, wait_until
+from tests.stress.remains import Process, end_all, ended, family, kill, settled, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -104,8 +102,7 @@ def crash(case: Crash) -> dict[str, Any]:
         front = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     victims: list[Process] = []
     wait_until(lambda: ended(front) or victims.extend(_victims(case)) or victims != [], BEGINS_WITHIN_S, every_s=0.02)
-    for each in victims:
-        os.kill(each.pid, signal.SIGKILL)
+    victims = [each for each in victims if kill(each)]
     took_s = wait_until(lambda: ended(front), ENDS_WITHIN_S)
     _, left = settled(before, front.pid, 3.0) if took_s is not None else (None, [])
     end_all()

@@ -11,7 +11,6 @@ import itertools
 import math
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, end_all, ended, family, settled, subtree, wait_until
+from tests.stress.remains import Process, end_all, ended, family, kill, settled, subtree, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -165,12 +164,10 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before
     if chance.random() < AMID_SHARE:
         wait_until(lambda: _begun(front), kind.ends_within_s)
     time.sleep(moment_s)
-    processes = family()
-    victim = _chosen(processes, front.pid, chance)
+    processes, victim = _killed(front.pid, chance)
     gone_s, left = 0.0, []
     if victim is not None:
         doomed = _doomed(processes, victim.pid, front.pid)
-        os.kill(victim.pid, signal.SIGKILL)
         doomed_s = wait_until(lambda: not _alive(doomed, front), GONE_WITHIN_S)
         gone_s = math.inf if doomed_s is None else doomed_s
         left += [f"{each.role} outlives it" for each in _alive(doomed, front)]
@@ -186,6 +183,15 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before
     left += [f"said {word}" for word in ("Traceback", "panicked") if word in words and kind.argv[1] != "-c"]
     role = None if victim is None else _role(victim, front.pid)
     return {"victim": role, "moment_s": moment_s, "gone_s": gone_s, "left": left}
+
+
+def _killed(front: int, chance: random.Random) -> tuple[list[Process], Process | None]:
+    """Kill a process, and return all that there were; one that ended before it was killed does not count."""
+    while True:
+        processes = family()
+        victim = _chosen(processes, front, chance)
+        if victim is None or kill(victim):
+            return processes, victim
 
 
 def _chosen(processes: list[Process], front: int, chance: random.Random) -> Process | None:

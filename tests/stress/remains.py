@@ -185,6 +185,14 @@ def end_all() -> None:
     """End what is left of the processes of this sandbox."""
     while remaining := family():
         for each in remaining:
-            with suppress(ProcessLookupError):
-                os.kill(each.pid, signal.SIGKILL)
+            kill(each)
         time.sleep(LOOK_EVERY_S)
+
+
+def kill(each: Process) -> bool:
+    """Send SIGKILL, and return whether the process was still there."""
+    try:
+        os.kill(each.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
