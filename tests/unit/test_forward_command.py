@@ -154,5 +154,5 @@ def test_a_mistake_is_answered_with_one_line(options: ForwardOptions, said: str)
 def test_the_old_name_of_a_test_is_taken_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["forward", "--tests", "overload,ladder,no-such"]) == 2
     told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("wavebed: note: --tests: ladder is now called loss-rate")
+    assert told[0].startswith("wavebed: note: --tests: ladder: is now called loss-rate")
     assert "'no-such' is not a choice" in told[1]

@@ -162,14 +162,14 @@ def _options(args: argparse.Namespace) -> ForwardOptions:
 
 def _with_new_name(tests: str | None) -> str | None:
     """Return ``--tests`` with the new name of a test that had another one in the release before."""
+    from wavebed.config.renamed import warn_old_name
     from wavebed.forward.sandbox import inside
 
     words = [] if tests is None else tests.split(",")
     if "ladder" not in words:
         return tests
     if not inside():  # where the same command line runs again
-        note = "--tests: ladder is now called loss-rate: write the new name, since the next release refuses the old one"
-        print(f"wavebed: note: {note}", file=sys.stderr)
+        warn_old_name("--tests: ladder", "loss-rate")
     return ",".join("loss-rate" if word == "ladder" else word for word in words)
 
 

@@ -199,7 +199,7 @@ def _peak_bps(path: str, descriptors: Sequence[int]) -> int:
 
     command = [find_core(), "peak", path]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=descriptors)
-    said = done.stderr.decode("utf-8", "replace").strip().removeprefix(f"{Path(command[0]).name}: ")
+    said = done.stderr.decode("utf-8", "replace").strip().removeprefix("wavebed-core: ")
     if done.returncode == UserError.exit_status:
         raise UserError(said)
     if done.returncode != 0:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from msgspec import Struct
 
-from wavebed.config.problems import Problem, choose, described
+from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table_schema
@@ -44,6 +44,8 @@ __all__ = [
     "RrcTable",
     "UeLimitTable",
     "WifiTable",
+    "read_frame",
+    "read_symbols",
 ]
 
 _Table = TypeVar("_Table", bound=Struct)
@@ -136,30 +138,28 @@ def _buffer(value: object) -> int | Queue:
     return limit_bytes
 
 
-@reader("SLOTS or fdd", {"type": "string", "pattern": "^(fdd|[DSU]+)$"})
-def _frame(value: object) -> str:
+@reader("SLOTS or fdd", {"type": "string", "pattern": "^(fdd|[DSU]+)$"}, lambda frame: frame or "fdd")
+def read_frame(value: object) -> str:
     """Read a TDD frame such as ``DDDSU``, or ``fdd``, which is the empty frame."""
     if value == "fdd":
         return ""
     if not isinstance(value, str) or not value or set(value) - set("DSU"):
-        raise Problem(f"{described(value)} is no frame: write slots as D, S or U, such as DDDSU, or fdd")
+        raise Problem(f"{described(value)} is not a frame: write the slots of a period as D, S and U, or fdd")
     if len(value) > MOST_FRAME_SLOTS:
         raise Problem(f"has {len(value)} slots: write at most {MOST_FRAME_SLOTS}")
     return value
 
 
 @reader("[DOWN, GUARD, UP]", {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 3}, list)
-def _special_symbols(value: object) -> tuple[int, int, int]:
+def read_symbols(value: object) -> tuple[int, int, int]:
     """Read the downlink, guard and uplink symbols of an ``S`` slot, such as ``[10, 2, 2]``."""
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) != 3
-        or any(isinstance(symbols, bool) or not isinstance(symbols, int) or symbols < 0 for symbols in value)
-        or sum(value) != 14
-    ):
-        raise Problem("are not 14 symbols of downlink, guard and uplink: write three numbers such as [10, 2, 2]")
-    down, guard, up = value
-    return (down, guard, up)
+    form = "write downlink, guard and uplink symbols that sum to 14, as in [10, 2, 2]"
+    if not isinstance(value, list | tuple) or len(value) != 3:
+        raise Problem(f"{described(value)} is not three numbers: {form}")
+    down, guard, up = (at(str(index), number(0, 14), count) for index, count in enumerate(value))
+    if down + guard + up != 14:
+        raise Problem(f"{list(value)} sums to {down + guard + up}: {form}")
+    return down, guard, up
 
 
 @reader("N|off", {"anyOf": [{"const": "off"}, {"type": "integer", "minimum": 0, "maximum": MOST_RETRANSMISSIONS}]})
@@ -259,9 +259,9 @@ def _rlc(value: object) -> RlcTable:
 class SlotKeys(Struct, frozen=True, kw_only=True):
     """The keys of the slots of a carrier."""
 
-    frame: Annotated[str | None, Key(_frame, "slots of the TDD period")] = None
+    frame: Annotated[str | None, Key(read_frame, "slots of the TDD period")] = None
     special_symbols: Annotated[
-        tuple[int, int, int] | None, Key(_special_symbols, "downlink, guard and uplink symbols of an `S` slot")
+        tuple[int, int, int] | None, Key(read_symbols, "downlink, guard and uplink symbols of an `S` slot")
     ] = None
     prepare_ns: Annotated[int | None, Key(time_ns, "time before its slot by which data must be there")] = None
     decode_ns: Annotated[int | None, Key(time_ns, "time after its slot until a block is decoded")] = None

@@ -16,7 +16,7 @@ from wavebed.config.reader import Reader, Schema, unread
 from wavebed.config.table import Key, array_schema, fields, read_table, table, table_schema
 from wavebed.config.values import name, number, percentage, seconds, size_bytes, word
 from wavebed.radio.model import Technology
-from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
+from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable, read_symbols
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
 from wavebed.scene.values import CellLoad
@@ -108,7 +108,7 @@ class CarrierTable(Struct, frozen=True, kw_only=True):
         str | None,
         Key(values.frame, "slots of a TDD period as `D`, `S` and `U`, or `fdd`", absent="NR `DDDSU`, others `fdd`"),
     ] = None
-    special_symbols: Annotated[tuple[int, int, int], Key(values.symbols, "symbols of an `S` slot, 14 in all")] = (
+    special_symbols: Annotated[tuple[int, int, int], Key(read_symbols, "symbols of an `S` slot, 14 in all")] = (
         10,
         2,
         2,

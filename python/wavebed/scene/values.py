@@ -6,7 +6,6 @@ Every function raises `Problem` with the rule and the remedy.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,7 +17,6 @@ from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
     TIME_SCHEMA,
-    number,
     percentage,
     quantity,
     quantity_schema,
@@ -26,7 +24,7 @@ from wavebed.config.values import (
     text,
 )
 from wavebed.config.values import rate_bps as _rate_bps
-from wavebed.spec.radio import MOST_FRAME_SLOTS
+from wavebed.radio.tables import read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +47,6 @@ __all__ = [
     "power_dbm",
     "rate_bps",
     "speed_m_s",
-    "symbols",
     "texts",
     "title",
     "vector",
@@ -170,31 +167,14 @@ def vector(*lengths: int) -> Reader[tuple[float, ...]]:
     return Reader(read, form, _numbers(*lengths))
 
 
-@reader("SLOTS or fdd", {"type": "string", "pattern": "^(fdd|[DSU]+)$"}, lambda frame: frame or "fdd")
+@reader(read_frame.write, read_frame.schema, read_frame.raw)
 def frame(value: object) -> str:
-    """Read ``fdd`` (an empty frame) or the slots of a TDD period."""
-    if value == "fdd":
-        return ""
-    if not isinstance(value, str) or not re.fullmatch(r"[DSU]+", value, re.ASCII):
-        raise Problem(f"{described(value)} is not a frame: write the slots of a period as D, S and U, or fdd")
-    if len(value) > MOST_FRAME_SLOTS:
-        raise Problem(f"has {len(value)} slots: write at most {MOST_FRAME_SLOTS}")
+    """Read a frame that has slots of both directions: what a special slot adds is too little for a scene's uplink."""
+    slots = read_frame(value)
     for letter, direction in (("D", "downlink"), ("U", "uplink")):
-        if letter not in value:
-            raise Problem(f"{value!r} has no {direction}: add a slot {letter!r}, as in DDDSU")
-    return value
-
-
-@reader("[DOWN, GUARD, UP]", _numbers(3), list)
-def symbols(value: object) -> tuple[int, int, int]:
-    """Read the downlink, guard and uplink symbols of a special slot."""
-    form = "write downlink, guard and uplink symbols that sum to 14, as in [10, 2, 2]"
-    if not isinstance(value, list) or len(value) != 3:
-        raise Problem(f"{described(value)} is not three numbers: {form}")
-    down, guard, up = (at(str(index), number(0, 14), count) for index, count in enumerate(value))
-    if down + guard + up != 14:
-        raise Problem(f"{value} sums to {down + guard + up}: {form}")
-    return down, guard, up
+        if slots and letter not in slots:
+            raise Problem(f"{slots!r} has no {direction}: add a slot {letter!r}, as in DDDSU")
+    return slots
 
 
 def _array(value: object, example: str) -> list[object]:
