@@ -1,0 +1,98 @@
+"""Beams of a codebook: the gain of each towards an angle, for a direct ray and for the rays of a cluster.
+
+The azimuth and the elevation of a panel's pattern are taken apart: the gain of a beam is the product of that of its
+columns at the azimuth and that of its rows at the elevation.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from wavebed.channel.propagation.antenna import ELEMENTS
+from wavebed.channel.propagation.clusters import RAY_OFFSETS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wavebed.scene.tables import Array
+
+    Floats: TypeAlias = NDArray[np.float32]
+
+__all__ = ["Patterns", "beams_of", "patterns"]
+
+OVERSAMPLING = 2
+"""Beams of a row of n elements: 2n, 1/n apart in the sine of the angle. Between two of them 0.9 dB are lost."""
+BINS_PER_DEG = 4
+SIDELOBE_FLOOR = 1e-3
+"""Beams are this deep at most below their peak, 30 dB: the nulls are filled by errors of real arrays."""
+
+
+class Patterns(NamedTuple):
+    """Power gains of a panel: `columns` (beams, azimuth bins), `rows` (beams, elevation bins).
+
+    Bin 0 is -180 degrees from the normal of the panel, and they wrap around.
+    """
+
+    columns: Floats
+    rows: Floats
+
+    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> tuple[Floats, Floats]:
+        """Return the gains of all columns' and of all rows' beams, each (beams, *shape of the angles)."""
+        return _read(self.columns, azimuth_deg), _read(self.rows, elevation_deg)
+
+
+def _read(table: Floats, angle_deg: NDArray[np.float64]) -> Floats:
+    return np.take(table, _bin(angle_deg), axis=1)
+
+
+def _bin(angle_deg: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.rint((angle_deg + 180.0) * BINS_PER_DEG).astype(np.intp) % (360 * BINS_PER_DEG)
+
+
+def beams_of(elements: int) -> NDArray[np.float64]:
+    """Return the sines of the angles to which the beams of a row point."""
+    if elements == 1:
+        return np.zeros(1)
+    count = OVERSAMPLING * elements
+    return np.asarray((np.arange(count) - count // 2) / elements)
+
+
+@lru_cache(maxsize=64)
+def patterns(array: Array, ray_azimuth_deg: float = 0.0, ray_elevation_deg: float = 0.0) -> Patterns:
+    """Return the gains of a panel's beams, the mean over the rays of a cluster of these spreads.
+
+    Parameters
+    ----------
+    array : Array
+        Rows, columns and element.
+    ray_azimuth_deg, ray_elevation_deg : float
+        Spread of the rays; 0 for a direct ray.
+    """
+    element = ELEMENTS[array.element]
+    return Patterns(
+        _smeared(_row(array.columns) * element.plane(_angles()), ray_azimuth_deg) * element.peak,
+        _smeared(_row(array.rows) * element.plane(_angles()), ray_elevation_deg),
+    )
+
+
+def _angles() -> NDArray[np.float64]:
+    return np.arange(360 * BINS_PER_DEG) / BINS_PER_DEG - 180.0
+
+
+def _row(elements: int) -> NDArray[np.float64]:
+    """Return the power of each beam of a row of elements half a wavelength apart, over one element's."""
+    half = np.pi / 2 * (np.sin(np.radians(_angles()))[None, :] - beams_of(elements)[:, None])
+    below = np.sin(half)
+    straight = np.abs(below) < 1e-9
+    power = np.where(straight, elements, np.sin(elements * half) ** 2 / (elements * np.where(straight, 1, below) ** 2))
+    return np.asarray(np.maximum(power, elements * SIDELOBE_FLOOR))
+
+
+def _smeared(table: NDArray[np.float64], spread_deg: float) -> Floats:
+    if spread_deg == 0:
+        return table.astype(np.float32)
+    shifts = [round(side * offset * spread_deg * BINS_PER_DEG) for offset in RAY_OFFSETS for side in (1, -1)]
+    return np.asarray(np.mean([np.roll(table, shift, axis=1) for shift in shifts], axis=0), dtype=np.float32)
