@@ -177,8 +177,8 @@ def fading_db(
     weights = [_weights(rng, max(counts)) for rng in rngs]
     ratio = 10 ** (k_factor_db(rngs, scenario, walked_m) / 10)
     moved = wavelengths_moved(time_s, walked_m, frequency_hz)
-    mean_sinr = 10 ** (np.clip(mean_sinr_db, LEAST_SINR_DB, MOST_SINR_DB) / 10)
-    mean_sinr = np.broadcast_to(mean_sinr.astype(np.float32), faded.shape)
+    mean_sinr = np.asarray(10 ** (np.clip(mean_sinr_db, LEAST_SINR_DB, MOST_SINR_DB) / 10), dtype=np.float32)
+    mean_sinr = np.broadcast_to(mean_sinr, faded.shape)
     los = np.broadcast_to(los, faded.shape)
     for start in range(0, time_s.size, CHUNK):
         part = slice(start, start + CHUNK)
