@@ -20,8 +20,8 @@ from wavebed.channel.adaptation import (
     wifi_overhead_ns,
 )
 from wavebed.channel.adaptation.bler import waterfall
+from wavebed.channel.adaptation.formats import format_table
 from wavebed.channel.adaptation.information import GRID_DB, information_bits, needed_snr_db
-from wavebed.channel.adaptation.ladder import ladder
 from wavebed.channel.adaptation.tbs import code_blocks, code_rate, modulation_order
 from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
@@ -71,7 +71,7 @@ def test_small_blocks_need_decibels_more() -> None:
 @pytest.mark.parametrize("carrier", [Carrier("nr", 28e9, 400e6, 3), Carrier("lte", 1.8e9, 20e6, layers=4)])
 @pytest.mark.parametrize("table", ["64qam", "256qam"])
 def test_reports_rise(carrier: Carrier, table: str) -> None:
-    reports_db = ladder(replace(carrier, mcs_table=table), "down").reports_db
+    reports_db = format_table(replace(carrier, mcs_table=table), "down").reports_db
     assert reports_db is not None
     assert (np.diff(reports_db) > 0).all()
     assert reports_db.size >= 15

@@ -1,8 +1,8 @@
 """Link adaptation against the walks of the SUTD 5G dataset 2023: a private cell at 3.4 to 3.6 GHz, a phone, iperf3.
 
-SINR is that of the synchronisation signals. The dataset does not say which table of MCS the cell used; the rate does: at
-MCS 25, 128 resource blocks carry 335 Mbit/s, more than two layers of 64QAM in a usual TDD frame. The values below are
-those of this network; few of them, and each is a constant of all walks.
+SINR is that of the synchronisation signals. The dataset does not say which table of MCS the cell used; the rate does.
+At MCS 25, 128 resource blocks carry 335 Mbit/s: more than two layers of 64QAM in a usual TDD frame. The values below
+are those of this network. There are few of them, and each is a constant of all walks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.traces import FOLDER, WORD
 
-from wavebed.channel.adaptation.ladder import ladder
+from wavebed.channel.adaptation.formats import format_table
 from wavebed.channel.adaptation.tbs import code_rate, modulation_order
 from wavebed.scene.model import Carrier
 
@@ -59,10 +59,10 @@ def in_bin(walks: dict[str, np.ndarray], low_db: float) -> np.ndarray:
 
 def modelled(sinr_db: float) -> tuple[float, float]:
     """Median of the MCS and mean of the layers, of what carries most at the SINR around one that is measured."""
-    ways = ladder(CELL, "down").ways
+    formats = format_table(CELL, "down").formats
     spread_db = np.random.default_rng(1).normal(0, SPREAD_DB, 20_001)
-    place = np.searchsorted(ways.from_db, sinr_db + BRANCHES_DB + spread_db, side="right") - 1
-    mcs, layers = (np.where(place < 0, 0, column[place]) for column in (ways.mcs, ways.layers))
+    place = np.searchsorted(formats.from_db, sinr_db + BRANCHES_DB + spread_db, side="right") - 1
+    mcs, layers = (np.where(place < 0, 0, column[place]) for column in (formats.mcs, formats.layers))
     return float(np.median(mcs)), float(layers.mean())
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.channel.adaptation.bler import TABLE_ERROR_RATE
-from wavebed.channel.adaptation.ladder import Ways, ladder
+from wavebed.channel.adaptation.formats import Formats, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from wavebed.channel.adaptation.ladder import Ladder
+    from wavebed.channel.adaptation.formats import FormatTable
     from wavebed.radio.model import Technology, WifiSettings
     from wavebed.radio.table_files import Direction
     from wavebed.scene.model import Carrier
@@ -79,9 +79,9 @@ class Adapted(NamedTuple):
         Share of first transmissions that fail; 0 where nothing is sent.
     sinr_db : float64
         Effective SINR of a layer: after the split of power, transmitter and receiver errors. Where nothing is sent,
-        that of the slowest way to send.
+        that of the slowest format.
     need_db : float64
-        SINR of a layer at which a tenth of the blocks fails; where nothing is sent, that of the slowest way to send.
+        SINR of a layer at which a tenth of the blocks fails; where nothing is sent, that of the slowest format.
     """
 
     mcs: NDArray[np.int16]
@@ -134,38 +134,38 @@ def adapt(
     if np.isnan(values).any():
         raise ValueError("the SINR is not a number in some step")
     settings = loop or LOOPS[carrier.technology]
-    rungs = ladder(carrier, direction, wifi)
-    ways = _with_silence(rungs.ways)
+    table = format_table(carrier, direction, wifi)
+    formats = _with_silence(table.formats)
     place, inverse = np.empty(values.shape, dtype=np.intp), 10 ** (np.clip(values, -100.0, 100.0) / -10)
     for row in np.ndindex(values.shape[:-1]):
-        place[row] = _follow(values[row], inverse[row], step_s, rungs, settings)
-    layer_db = -10 * np.log10(inverse * ways.noise[place] + rungs.floor)
-    needed_db = ways.need_db[place]
-    bler = 1 / (1 + ODDS * np.exp(ways.slope_per_db[place] * (layer_db - needed_db)))
+        place[row] = _follow(values[row], inverse[row], step_s, table, settings)
+    layer_db = -10 * np.log10(inverse * formats.noise[place] + table.floor)
+    needed_db = formats.need_db[place]
+    bler = 1 / (1 + ODDS * np.exp(formats.slope_per_db[place] * (layer_db - needed_db)))
     bler[place < 0] = 0.0
-    mcs, layers = (column.astype(np.int16)[place] for column in (ways.mcs, ways.layers))
-    return Adapted(mcs, layers, ways.rate_bps[place], bler, layer_db, needed_db)
+    mcs, layers = (column.astype(np.int16)[place] for column in (formats.mcs, formats.layers))
+    return Adapted(mcs, layers, formats.rate_bps[place], bler, layer_db, needed_db)
 
 
-def _with_silence(ways: Ways) -> Ways:
-    """Add, at the end and so in place -1, what holds where nothing is sent: the slowest way without its bits."""
+def _with_silence(formats: Formats) -> Formats:
+    """Add, at the end and so in place -1, what holds where nothing is sent: the slowest format without its bits."""
     none = {"rate_bps": 0, "mcs": -1, "layers": 0, "blocks": 0}
-    return Ways(*(np.append(column, none.get(name, column[0])) for name, column in ways._asdict().items()))
+    return Formats(*(np.append(column, none.get(name, column[0])) for name, column in formats._asdict().items()))
 
 
 def _follow(
-    row: NDArray[np.float64], inverse: NDArray[np.float64], step_s: float, rungs: Ladder, settings: LoopSettings
+    row: NDArray[np.float64], inverse: NDArray[np.float64], step_s: float, table: FormatTable, settings: LoopSettings
 ) -> NDArray[np.intp]:
-    """Return the place among the ways of what is sent in each step of one realisation; -1: nothing."""
+    """Return the place among the formats of what is sent in each step of one realisation; -1: nothing."""
     period = max(1, round(settings.period_s / step_s))
     delay = round(settings.delay_s / step_s)
     reported = row[::period]
-    if rungs.reports_db is not None:
-        known = np.append(rungs.reports_db, -np.inf)  # CQI 0, out of range, reads the last
-        reported = known[np.searchsorted(rungs.reports_db, reported, side="right") - 1]
+    if table.reports_db is not None:
+        known = np.append(table.reports_db, -np.inf)  # CQI 0, out of range, reads the last
+        reported = known[np.searchsorted(table.reports_db, reported, side="right") - 1]
     begins = np.arange(reported.size) * period + delay
     early, late = (inverse[np.minimum(begins + (period * part) // 4, row.size - 1)] for part in (1, 3))
-    chosen = _outer_loop(reported.tolist(), early.tolist(), late.tolist(), rungs, settings)
+    chosen = _outer_loop(reported.tolist(), early.tolist(), late.tolist(), table, settings)
     # Each report holds for a period, the first one also until it is there.
     holds = np.full(len(chosen), period)
     holds[0] += delay
@@ -173,17 +173,17 @@ def _follow(
 
 
 def _outer_loop(
-    reported: list[float], early: list[float], late: list[float], rungs: Ladder, settings: LoopSettings
+    reported: list[float], early: list[float], late: list[float], table: FormatTable, settings: LoopSettings
 ) -> list[int]:
     """Return the place of what is chosen after each report; -1: nothing is sent.
 
     The error rate of a period is the mean at its first and third quarter, of which 1/SINR is given.
     """
-    ways, floor = rungs.ways, rungs.floor
-    levels_db, noises = ways.from_db.tolist(), ways.noise.tolist()
+    formats, floor = table.formats, table.floor
+    levels_db, noises = formats.from_db.tolist(), formats.noise.tolist()
     # The logistic curve in decibels is a power of the ratio.
-    powers = ways.slope_per_db * (10 / log(10))
-    odds, powers = (ODDS * np.exp(-ways.slope_per_db * ways.need_db)).tolist(), powers.tolist()
+    powers = formats.slope_per_db * (10 / log(10))
+    odds, powers = (ODDS * np.exp(-formats.slope_per_db * formats.need_db)).tolist(), powers.tolist()
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
     top = len(levels_db) - 1

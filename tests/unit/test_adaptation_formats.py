@@ -1,4 +1,4 @@
-"""Ways of sending: layers and their power, resource blocks of the uplink, errors of transmitter and receiver."""
+"""Formats of sending: layers and their power, resource blocks of the uplink, errors of transmitter and receiver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wavebed.channel import ensemble, realise
 from wavebed.channel.adaptation import Adapted, LoopSettings, adapt
-from wavebed.channel.adaptation.ladder import ladder
+from wavebed.channel.adaptation.formats import format_table
 from wavebed.config.queue import Queue
 from wavebed.pattern.model import STATES
 from wavebed.radio.model import WifiSettings
@@ -42,9 +42,9 @@ def goodput_bps(found: Adapted) -> float:
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_every_way_needs_more_and_carries_more_than_the_one_before(carrier: Carrier, direction: str) -> None:
-    ways = ladder(carrier, "down" if direction == "down" else "up").ways
-    assert (np.diff(ways.from_db) >= 0).all()
-    assert (np.diff(ways.rate_bps) > 0).all()
+    formats = format_table(carrier, "down" if direction == "down" else "up").formats
+    assert (np.diff(formats.from_db) >= 0).all()
+    assert (np.diff(formats.rate_bps) > 0).all()
 
 
 def test_four_layers_are_never_worse_than_one_at_any_sinr() -> None:
@@ -80,8 +80,8 @@ def test_where_one_layer_carries_the_lowest_mcs_four_are_no_outage() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 4])
 def test_layers_share_the_power_and_pay_for_their_separation(layers: int) -> None:
-    ways = ladder(replace(FOUR, evm=0.0, implementation_loss_db=0.0), "down").ways
-    noise = ways.noise[ways.layers == layers]
+    formats = format_table(replace(FOUR, evm=0.0, implementation_loss_db=0.0), "down").formats
+    noise = formats.noise[formats.layers == layers]
     assert noise.size
     assert noise == pytest.approx(layers * 10 ** (0.3 * (layers - 1)))
 
@@ -131,12 +131,12 @@ def test_more_sinr_never_carries_less_once_it_has_settled(
 def test_with_little_power_the_uplink_takes_fewer_blocks(carrier: Carrier) -> None:
     """TS 38.213 7.1.1, TS 38.321 5.4.6: the power of the UE is the same on any number of blocks."""
     one = replace(carrier, layers=1)
-    ways = ladder(one, "up").ways
-    assert set(ladder(one, "down").ways.blocks.tolist()) == {carrier.resource_blocks}
-    assert ways.blocks[0] == 1
-    assert ways.blocks[-1] == carrier.resource_blocks
-    alone_db = float(ways.need_db[0]) + carrier.implementation_loss_db - 10 * np.log10(carrier.resource_blocks)
-    assert ways.from_db[0] == pytest.approx(alone_db, abs=0.1)
+    formats = format_table(one, "up").formats
+    assert set(format_table(one, "down").formats.blocks.tolist()) == {carrier.resource_blocks}
+    assert formats.blocks[0] == 1
+    assert formats.blocks[-1] == carrier.resource_blocks
+    alone_db = float(formats.need_db[0]) + carrier.implementation_loss_db - 10 * np.log10(carrier.resource_blocks)
+    assert formats.from_db[0] == pytest.approx(alone_db, abs=0.1)
     found = adapt([alone_db - 0.1, alone_db + 0.1], 1.0, one, "up", loop=STILL)
     assert (found.rate_bps > 0).tolist() == [False, True]
 
@@ -171,6 +171,11 @@ def test_where_the_downlink_works_the_uplink_does(distance_m: float, most: float
     assert (up[down > 1e6] == 0).mean() <= most
 
 
+def test_a_frame_without_uplink_carries_nothing_there() -> None:
+    found = adapt([30.0], 1e-3, replace(MMWAVE, frame="DDDS"), "up")
+    assert found.rate_bps.tolist() == [0]
+
+
 # Errors of transmitter and receiver
 
 
@@ -184,9 +189,9 @@ def test_the_implementation_loss_moves_everything() -> None:
     ideal = replace(MMWAVE, evm=0.0, implementation_loss_db=0.0)
     for direction in ("down", "up"):
         link = "down" if direction == "down" else "up"
-        lossy, free = ladder(replace(ideal, implementation_loss_db=2.0), link), ladder(ideal, link)
-        assert lossy.ways.from_db == pytest.approx(free.ways.from_db + 2)
-        assert lossy.ways.need_db == pytest.approx(free.ways.need_db)
+        lossy, free = format_table(replace(ideal, implementation_loss_db=2.0), link), format_table(ideal, link)
+        assert lossy.formats.from_db == pytest.approx(free.formats.from_db + 2)
+        assert lossy.formats.need_db == pytest.approx(free.formats.need_db)
 
 
 def test_what_the_data_have_is_what_the_formula_says() -> None:
@@ -194,7 +199,7 @@ def test_what_the_data_have_is_what_the_formula_says() -> None:
     found = adapt(sinr_db, 1e-3, FOUR, "down")
     noise = found.layers * 10 ** (0.2 + 0.3 * (found.layers - 1) - sinr_db / 10)
     assert found.sinr_db == pytest.approx(-10 * np.log10(noise + 0.08**2))
-    slope = ladder(FOUR, "down").ways.slope_per_db.mean()
+    slope = format_table(FOUR, "down").formats.slope_per_db.mean()
     assert found.bler == pytest.approx(1 / (1 + 9 * np.exp(slope * (found.sinr_db - found.need_db))), abs=0.01)
 
 

@@ -1,6 +1,6 @@
-"""The ways in which a direction can send, slowest first: layers, resource blocks and MCS, and the SINR that each needs.
+"""Transport formats of a direction, slowest first: layers, resource blocks and MCS, and the SINR that each needs.
 
-The SINR of a way is that of one layer. With S the SINR of all power in one layer on all N resource blocks,
+The SINR of a format is that of one layer. With S the SINR of all power in one layer on all N resource blocks,
 1/SINR = r·(n/N)·loss·separation^(r - 1)/S + EVM²: n blocks hold all power, r layers share it, and the receiver pays for
 separating them.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]
 
-__all__ = ["Ladder", "Ways", "ladder"]
+__all__ = ["FormatTable", "Formats", "format_table"]
 
-FEWER_BLOCKS = (1, 2, 3, 4, 6, 10, 15, 25, 50, 75, 100, 150, 200)
+FEWER_BLOCKS = (1, 2, 3, 4, 6, 10, 15, 25, 50, 75, 100, 150, 200, 400, 800, 1600)
 """Uplink allocations below the whole band: products of 2, 3 and 5 (TS 38.211 6.3.1.4), those of the table of LTE."""
 
 
-class Ways(NamedTuple):
-    """Columns with one value for each way of sending.
+class Formats(NamedTuple):
+    """Columns with one value for each transport format.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Ways(NamedTuple):
     need_db, slope_per_db : float64
         SINR of a layer at which one block in ten fails, and how fast the logit of the error rate falls there.
     noise : float64
-        1/SINR of a layer is `noise` over the SINR of the whole band, and the errors of `Ladder.floor`.
+        1/SINR of a layer is `noise` over the SINR of the whole band, and the errors of `FormatTable.floor`.
     """
 
     from_db: Floats
@@ -62,25 +62,25 @@ class Ways(NamedTuple):
     slope_per_db: Floats
     noise: Floats
 
-    def best(self) -> Ways:
-        """Keep each way that no other beats with the same or less SINR, slowest first."""
+    def best(self) -> Formats:
+        """Keep each format that no other beats with the same or less SINR, slowest first; one where none carries."""
         place = np.lexsort((-self.rate_bps, self.from_db))
         rate = self.rate_bps[place]
-        slower = np.concatenate(([0], np.maximum.accumulate(rate)[:-1]))
+        slower = np.concatenate(([-1], np.maximum.accumulate(rate)[:-1]))
         return self.some(place[(rate > slower) & np.isfinite(self.from_db[place])])
 
-    def some(self, place: NDArray[np.intp] | NDArray[np.bool_]) -> Ways:
-        """Keep the ways in some places."""
+    def some(self, place: NDArray[np.intp] | NDArray[np.bool_]) -> Formats:
+        """Keep the formats in some places."""
         columns: Iterable[NDArray[Any]] = self
-        return Ways(*(column[place] for column in columns))
+        return Formats(*(column[place] for column in columns))
 
 
-class Ladder(NamedTuple):
+class FormatTable(NamedTuple):
     """What may be sent.
 
     Attributes
     ----------
-    ways : Ways
+    formats : Formats
         Slowest first.
     floor : float
         1/SINR of a layer without noise.
@@ -88,13 +88,13 @@ class Ladder(NamedTuple):
         The SINR that reports can say; ``None``: any.
     """
 
-    ways: Ways
+    formats: Formats
     floor: float
     reports_db: Floats | None
 
 
 @cache
-def ladder(carrier: Carrier, direction: Direction, wifi: WifiSettings | None = None) -> Ladder:
+def format_table(carrier: Carrier, direction: Direction, wifi: WifiSettings | None = None) -> FormatTable:
     """Return what a direction of a carrier may send.
 
     Parameters
@@ -107,21 +107,21 @@ def ladder(carrier: Carrier, direction: Direction, wifi: WifiSettings | None = N
         Needed for 802.11ad.
     """
     if carrier.technology == "802.11ad":
-        return Ladder(_wifi_ways(carrier, wifi).best(), 0.0, None)
+        return FormatTable(_wifi_formats(carrier, wifi).best(), 0.0, None)
     whole = most_blocks(carrier)
     ranks = range(1, most_layers(carrier, direction) + 1)
-    full = [_ways(carrier, direction, layers, whole) for layers in ranks]
+    full = [_formats(carrier, direction, layers, whole) for layers in ranks]
     fewer = FEWER_BLOCKS if direction == "up" else ()
-    narrow = [_ways(carrier, direction, layers, blocks) for layers in ranks for blocks in fewer if blocks < whole]
+    narrow = [_formats(carrier, direction, layers, blocks) for layers in ranks for blocks in fewer if blocks < whole]
     reports_db = _reports_db(carrier, full) if direction == "down" else None
-    return Ladder(_together([*full, *narrow]).best(), carrier.evm**2, reports_db)
+    return FormatTable(_together([*full, *narrow]).best(), carrier.evm**2, reports_db)
 
 
-def _together(parts: list[Ways]) -> Ways:
-    return Ways(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _together(parts: list[Formats]) -> Formats:
+    return Formats(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _ways(carrier: Carrier, direction: Direction, layers: int, blocks: int) -> Ways:
+def _formats(carrier: Carrier, direction: Direction, layers: int, blocks: int) -> Formats:
     """Return every MCS on some layers and blocks."""
     order = modulation_order(carrier.mcs_table)
     efficiency, block_bits = _coded(carrier, direction, layers, blocks)
@@ -129,7 +129,7 @@ def _ways(carrier: Carrier, direction: Direction, layers: int, blocks: int) -> W
     finite = np.minimum(needed, 100.0)
     lost_db = carrier.implementation_loss_db + (layers - 1) * carrier.layer_loss_db
     noise = layers * blocks / most_blocks(carrier) * 10 ** (lost_db / 10)
-    return Ways(
+    return Formats(
         _whole_band_db(needed, noise, carrier.evm**2),
         mcs_rates_bps(carrier, direction, layers=layers, blocks=blocks),
         np.arange(order.size),
@@ -164,7 +164,7 @@ def _coded(carrier: Carrier, direction: Direction, layers: int, blocks: int) -> 
     return coded / symbols, coded / count
 
 
-def _reports_db(carrier: Carrier, full: list[Ways]) -> Floats:
+def _reports_db(carrier: Carrier, full: list[Formats]) -> Floats:
     """Return the SINR that each report says: rank and CQI (TS 38.214 5.2.2.1, 5.2.2.2), those that are ever best.
 
     Each CQI but the first is an MCS of its table; the first has less than the lowest, and one layer.
@@ -173,16 +173,16 @@ def _reports_db(carrier: Carrier, full: list[Ways]) -> Floats:
     known = set(zip(order.tolist(), (rate / 1024).tolist(), strict=True))
     pairs = zip(modulation_order(carrier.mcs_table).tolist(), code_rate(carrier.mcs_table).tolist(), strict=True)
     reported = np.array([pair in known for pair in pairs])
-    levels_db = _together([ways.some(reported) for ways in full]).best().from_db
+    levels_db = _together([formats.some(reported) for formats in full]).best().from_db
     first, slowest = need_db(2, 2 * np.array([rate[0] / 1024, code_rate(carrier.mcs_table)[0]]), 8448)
     return np.concatenate(([full[0].from_db[0] + first - slowest], levels_db))
 
 
-def _wifi_ways(carrier: Carrier, wifi: WifiSettings | None) -> Ways:
+def _wifi_formats(carrier: Carrier, wifi: WifiSettings | None) -> Formats:
     """Return the data MCS of 802.11ad: their needs are those of a receiver with loss, so that nothing is added."""
     rates = mcs_rates_bps(carrier, "down", wifi)[FIRST_DATA_MCS:]
     curve = waterfall("802.11ad")
     snr_db, slope = curve.snr_db[FIRST_DATA_MCS:], curve.slope_per_db[FIRST_DATA_MCS:]
     one = np.ones(rates.size, dtype=np.int64)
     mcs = np.arange(rates.size) + FIRST_DATA_MCS
-    return Ways(snr_db, rates, mcs, one, one, snr_db, slope, np.ones(rates.size))
+    return Formats(snr_db, rates, mcs, one, one, snr_db, slope, np.ones(rates.size))
