@@ -182,8 +182,8 @@ def _outer_loop(
     formats, floor = table.formats, table.floor
     levels_db, noises = formats.from_db.tolist(), formats.noise.tolist()
     # The logistic curve in decibels is a power of the ratio.
-    powers = formats.slope_per_db * (10 / log(10))
-    odds, powers = (ODDS * np.exp(-formats.slope_per_db * formats.need_db)).tolist(), powers.tolist()
+    odds = (ODDS * np.exp(-formats.slope_per_db * formats.need_db)).tolist()
+    powers = (formats.slope_per_db * (-10 / log(10))).tolist()
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
     top = len(levels_db) - 1
@@ -196,9 +196,11 @@ def _outer_loop(
         chosen.append(best)
         if best < 0:
             continue
-        noise, power, odd = noises[best], -powers[best], odds[best]
+        noise, power, odd = noises[best], powers[best], odds[best]
         bler = 0.5 / (1 + odd * (one * noise + floor) ** power) + 0.5 / (1 + odd * (other * noise + floor) ** power)
         if bler < target and best == top:
             continue
-        correction = min(max(correction + gain * (target - bler), lowest), highest)
+        correction += gain * (target - bler)
+        if not lowest <= correction <= highest:
+            correction = lowest if correction < lowest else highest
     return chosen
