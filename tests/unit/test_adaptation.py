@@ -82,6 +82,15 @@ def test_below_the_lowest_mcs_nothing_is_sent() -> None:
     assert not found.bler.any()
 
 
+def test_with_the_lowest_cqi_the_lowest_mcs_is_tried() -> None:
+    """TS 38.214 5.2.2.1: CQI 1 is in range, with 78/1024 of QPSK; MCS 0 has 120/1024 and needs its repetitions."""
+    found = adapt(np.full(50, -8.0), 1e-3, MMWAVE, "down", loop=STILL)
+    assert set(found.mcs) == {0}
+    assert found.bler.min() > 0.9
+    out_of_range = adapt(np.full(50, -9.0), 1e-3, MMWAVE, "down", loop=STILL)
+    assert set(out_of_range.mcs) == {-1}
+
+
 @pytest.mark.parametrize("outage_db", [-20.0, -7.0, -np.inf])
 def test_it_comes_back_after_an_outage(outage_db: float) -> None:
     sinr = np.repeat([20.0, outage_db, 15.0], 1000)

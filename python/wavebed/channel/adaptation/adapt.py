@@ -108,7 +108,7 @@ def adapt(
     sender adds the outer loop's correction, and takes what is fastest and would then fail at most once in ten, until
     the next report is there. The outer loop moves by its expected value, `step_db`·(target - error rate)/(1 - target) a
     period, because the channel is made before the traffic runs: which blocks fail is the link engine's to draw. It
-    assumes that there is traffic in every period. It stands still where nothing faster exists.
+    assumes that there is traffic in every period. It stands still where nothing faster exists, or nothing slower.
 
     Parameters
     ----------
@@ -187,18 +187,20 @@ def _outer_loop(
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
     top = len(levels_db) - 1
+    # CQI 1 has less than the lowest MCS, and is in range; CQI 0 is not (TS 38.214 5.2.2.1).
+    least_db = levels_db[0] if table.reports_db is None else float(table.reports_db[0])
     correction = 0.0
     chosen = []
     for report, one, other in zip(reported, early, late, strict=True):
         best = bisect_right(levels_db, report + correction) - 1
-        if best < 0 and report >= levels_db[0]:
-            best = 0  # what the report alone allows is tried, so that the correction can come back
+        if best < 0 and report >= least_db:
+            best = 0  # what the report alone allows is tried: repetitions add up, and the correction can come back
         chosen.append(best)
         if best < 0:
             continue
         noise, power, odd = noises[best], powers[best], odds[best]
         bler = 0.5 / (1 + odd * (one * noise + floor) ** power) + 0.5 / (1 + odd * (other * noise + floor) ** power)
-        if bler < target and best == top:
+        if best == (top if bler < target else 0):
             continue
         correction += gain * (target - bler)
         if not lowest <= correction <= highest:
