@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.channel.adaptation import Adapted, LoopSettings, adapt, resource_blocks
-from wavebed.channel.adaptation.bler import block_error_rate
+from wavebed.channel.adaptation.bler import block_error_rate, waterfall
 from wavebed.channel.adaptation.rates import mcs_rates_bps
 from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
@@ -43,14 +43,18 @@ def test_between_two_mcs_a_tenth_of_the_blocks_fails(carrier: Carrier, sinr_db: 
 
 def test_without_outer_loop_the_report_alone_decides() -> None:
     found = adapt(np.full(100, 15.8), 1e-3, MMWAVE, "down", loop=STILL)
-    assert set(found.mcs) == {24}  # CQI 13 (14.95 dB) is what 15.8 dB is reported as
-    assert found.bler[0] == pytest.approx(float(block_error_rate(15.8, 24)), abs=5e-5)
+    assert set(found.mcs) == {24}  # CQI 13 (15.1 dB) is what 15.8 dB is reported as
+    assert found.sinr_db[0] == pytest.approx(15.8)
+    # Its code blocks are shorter than the largest, and its transport block is rounded: some hundredths of a decibel.
+    assert found.need_db[0] == pytest.approx(float(waterfall("nr").snr_db[24]), abs=0.2)
+    shift_db = float(waterfall("nr").snr_db[24] - found.need_db[0])
+    assert found.bler[0] == pytest.approx(float(block_error_rate(15.8 + shift_db, 24)), rel=0.01)
 
 
 def test_the_uplink_is_measured_and_not_quantised() -> None:
     down, up = (adapt(np.full(100, 14.5), 1e-3, MMWAVE, link, loop=STILL) for link in ("down", "up"))
-    assert set(down.mcs) == {21 + 1}  # CQI 12 (13.4 dB)
-    assert set(up.mcs) == {23}  # 14.3 dB
+    assert set(down.mcs) == {21 + 1}  # CQI 12 (13.1 dB)
+    assert set(up.mcs) == {23}  # 14.2 dB
 
 
 def test_a_report_is_used_after_its_delay_and_until_the_next() -> None:
@@ -76,6 +80,15 @@ def test_below_the_lowest_mcs_nothing_is_sent() -> None:
     assert set(found.mcs) == {-1}
     assert not found.rate_bps.any()
     assert not found.bler.any()
+
+
+def test_with_the_lowest_cqi_the_lowest_mcs_is_tried() -> None:
+    """TS 38.214 5.2.2.1: CQI 1 is in range, with 78/1024 of QPSK; MCS 0 has 120/1024 and needs its repetitions."""
+    found = adapt(np.full(50, -8.0), 1e-3, MMWAVE, "down", loop=STILL)
+    assert set(found.mcs) == {0}
+    assert found.bler.min() > 0.9
+    out_of_range = adapt(np.full(50, -9.0), 1e-3, MMWAVE, "down", loop=STILL)
+    assert set(out_of_range.mcs) == {-1}
 
 
 @pytest.mark.parametrize("outage_db", [-20.0, -7.0, -np.inf])
@@ -114,8 +127,10 @@ def test_what_is_written_fits_the_pattern(sinr: list[float], carrier: Carrier, d
     assert found.mcs.dtype == np.int16
     assert found.rate_bps.dtype == np.int64
     assert ((found.bler >= 0) & (found.bler <= 1)).all()
-    assert (found.bler == np.round(found.bler, 4)).all()
     assert ((found.mcs >= 0) == (found.rate_bps > 0)).all()
+    assert ((found.layers > 0) == (found.rate_bps > 0)).all()
+    assert np.isfinite(found.sinr_db).all()
+    assert np.isfinite(found.need_db).all()
 
 
 @given(st.floats(-30, 50), st.floats(0, 20), st.sampled_from([MMWAVE, FDD, LTE, DMG]))

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from wavebed.channel import Realisation, ensemble, realise, to_pattern
+from wavebed.channel.batch import _adapted
+from wavebed.channel.budget import Budget
 from wavebed.pattern.model import STATES
 from wavebed.radio.presets import PRESETS
 from wavebed.scene.model import (
@@ -151,9 +153,28 @@ def test_the_uplink_has_the_power_of_the_handset():
     assert weak.up_rate_bps.mean() < 0.8 * full.up_rate_bps.mean()
 
 
-def test_layers_share_the_power():
-    two = realise(replace(SCENE, carrier=replace(SCENE.carrier, layers=2)), seed=1)
-    np.testing.assert_allclose(two.sinr_db, realise(SCENE, seed=1).sinr_db - 10 * np.log10(2))
+def test_the_sinr_of_a_link_is_that_of_one_layer_and_more_layers_carry_more():
+    """Radio link monitoring does not see layers (TS 38.133 8.1): they share the power of the data alone."""
+    one, two = (realise(replace(SCENE, carrier=replace(SCENE.carrier, layers=most)), seed=1) for most in (1, 2))
+    assert np.array_equal(two.sinr_db, one.sinr_db)
+    assert two.rate_bps.mean() > 1.5 * one.rate_bps.mean()
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_a_carrier_says_what_its_data_have_and_need(layers: int):
+    scene = replace(SCENE, carrier=replace(SCENE.carrier, layers=layers, evm=0.08, implementation_loss_db=2.0))
+    budget = Budget(scene)
+    down_db, up_db = np.array([np.linspace(-5, 40, 4000)]), np.array([np.linspace(-30, 15, 4000)])
+    air = _adapted(budget, budget.sights[0], down_db, up_db, 1.0)
+    for sinr_db, data_db, need_db, bler, rate_bps in (
+        (down_db, air.data_db, air.need_db, air.bler, air.rate_bps),
+        (up_db, air.up_data_db, air.up_need_db, air.up_bler, air.up_rate_bps),
+    ):
+        assert data_db.shape == need_db.shape == sinr_db.shape
+        assert (data_db <= sinr_db + 10 * np.log10(264) - 2).all()
+        assert ((bler < 0.1) == (data_db > need_db))[rate_bps > 0].all()
+        assert (bler != np.round(bler, 4)).any()
+    assert np.array_equal(air.sinr_db, down_db)
 
 
 BEHIND_STEEL = replace(

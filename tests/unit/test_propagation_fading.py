@@ -7,6 +7,8 @@ import pytest
 
 from wavebed.channel.propagation.fading import (
     MOST_SUBBANDS,
+    ROW,
+    _average,
     delay_spread_s,
     fading_db,
     subbands,
@@ -84,7 +86,26 @@ def test_a_member_of_an_ensemble_is_the_realisation_of_its_seed():
 
 def test_a_high_sinr_suffers_more_from_the_faded_subbands():
     arguments = ("umi", ~LOS, TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
-    low = fading_db(generators([1], "f"), *arguments, sinr_over_beta=0.01)
-    high = fading_db(generators([1], "f"), *arguments, sinr_over_beta=5.0)
+    low = fading_db(generators([1], "f"), *arguments, mean_sinr_db=-20.0)
+    high = fading_db(generators([1], "f"), *arguments, mean_sinr_db=30.0)
     assert (high < low).all()
     assert np.mean(10 ** (low / 10)) == pytest.approx(1, abs=0.1)
+
+
+def test_the_effective_sinr_carries_as_much_as_the_subbands_do():
+    """The rate of both, log2(1 + SINR), from powers that a narrow band of the same draws has in each subband."""
+    power = np.random.default_rng(4).exponential(size=(3, MOST_SUBBANDS, ROW)).astype(np.float32)
+    for sinr_db in (-20.0, 0.0, 12.0, 35.0):
+        sinr = np.full((3, 1, ROW), 10 ** (sinr_db / 10), dtype=np.float32)
+        found = _average(power.copy(), sinr)[:, 0]
+        expected = np.log2(1 + sinr * power).mean(axis=1)
+        assert np.log2(1 + sinr[:, 0] * found) == pytest.approx(expected, rel=1e-3)
+
+
+def test_each_step_has_the_mean_sinr_of_its_own():
+    arguments = ("umi", ~LOS, TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    sinr_db = np.stack([np.where(TIME_S < 5, 0.0, 30.0), np.full(TIME_S.size, 30.0)])
+    mixed = fading_db(generators([1, 2], "f"), *arguments, mean_sinr_db=sinr_db)
+    low, high = (fading_db(generators([1, 2], "f"), *arguments, mean_sinr_db=each) for each in (0.0, 30.0))
+    assert np.array_equal(mixed[0], np.where(TIME_S < 5, low[0], high[0]))
+    assert np.array_equal(mixed[1], high[1])

@@ -8,6 +8,7 @@ import pytest
 from wavebed.channel.adaptation import (
     adapt,
     lte_transport_block_bits,
+    need_db,
     nr_transport_block_bits,
     peak_rate_bps,
     resource_blocks,
@@ -84,12 +85,29 @@ def test_spectral_efficiencies_are_the_published_column() -> None:
 
 
 def test_thresholds_lie_above_capacity_by_one_to_three_decibels() -> None:
-    """No code beats capacity; NR's LDPC comes within 3 dB of it. The source's grid of 1.8 dB allows 0.4 dB at MCS 4."""
+    """No code beats capacity; NR's LDPC comes within 3 dB of it."""
     for table in ("64qam", "256qam"):
         capacity_db = 10 * np.log10(2 ** (modulation_order(table) * code_rate(table)) - 1)
         gap_db = waterfall("nr", table).snr_db - capacity_db
-        assert gap_db.min() > 0.4
+        assert gap_db.min() > 0.6
         assert gap_db.max() < 3.0
+
+
+def test_needs_are_those_of_measured_ldpc_curves_but_for_their_grid() -> None:
+    """26 code rates of QPSK, 16QAM and 64QAM, 8448 bits. Read from a grid of 1.8 dB, linear between its points.
+
+    A logistic curve with 3.8 per decibel between points 1.8 dB apart is read up to 0.55 dB wrong, as much as the table
+    zigzags from one code rate to the next. The one parameter that was fitted is the mean.
+    """
+    order, rate, measured_db = (
+        read_table("nr_bler", name) for name in ("modulation_order", "code_rate_x1024", "snr_db")
+    )
+    left_db = measured_db - need_db(order.astype(int), order * rate / 1024, 8448)
+    assert left_db.mean() == pytest.approx(0, abs=0.01)
+    assert np.abs(left_db).max() < 0.55
+    assert left_db.std() < 0.31
+    for each in (2, 4, 6):  # the same decoder, whatever the modulation: three standard errors of 7 to 12 rows
+        assert abs(left_db[order == each].mean()) < 3 * 0.3 / np.sqrt((order == each).sum())
 
 
 def test_60_ghz_needs_mcs_10_for_two_and_a_half_gbit_of_tcp() -> None:

@@ -35,7 +35,19 @@ BLOCKED_DB = 3.0
 
 
 class _Air(NamedTuple):
-    """The series of a carrier, each (seeds, n): SINR, MCS, rates and error rates of both directions."""
+    """The series of a carrier, each (seeds, n).
+
+    Attributes
+    ----------
+    sinr_db : float64
+        SINR of the downlink with all power in one layer.
+    mcs : int16
+        MCS of the downlink.
+    rate_bps, bler, up_rate_bps, up_bler
+        Rates and error rates of both directions.
+    data_db, need_db, up_data_db, up_need_db : float64
+        Effective SINR of a layer of data in both directions, and that at which a tenth of its blocks fails.
+    """
 
     sinr_db: Floats
     mcs: NDArray[np.int16]
@@ -43,6 +55,10 @@ class _Air(NamedTuple):
     bler: Floats
     up_rate_bps: Whole
     up_bler: Floats
+    data_db: Floats
+    need_db: Floats
+    up_data_db: Floats
+    up_need_db: Floats
 
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return all of them."""
@@ -55,7 +71,7 @@ class _Air(NamedTuple):
 
     def silence(self, where: NDArray[np.bool_]) -> None:
         """Send nothing there."""
-        for values, nothing in zip(self.columns()[1:], (-1, 0, 0.0, 0, 0.0), strict=True):
+        for values, nothing in zip(self.columns()[1:6], (-1, 0, 0.0, 0, 0.0), strict=True):
             values[where] = nothing
 
 
@@ -174,14 +190,24 @@ def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[
 
 
 def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
-    """Adapt both directions; the layers of a direction share its power."""
-    carrier = sight.carrier
+    """Adapt both directions to the SINR that all power has in one layer."""
+    carrier, step_s = sight.carrier, budget.scene.step_s
     wifi = budget.scene.radio if isinstance(budget.scene.radio, WifiSettings) else None
-    down_db = down_db - 10 * np.log10(carrier.layers)
-    down = adapt(down_db, budget.scene.step_s, carrier, "down", wifi=wifi)
-    up = adapt(up_db - 10 * np.log10(carrier.uplink_layers), budget.scene.step_s, carrier, "up", wifi=wifi)
+    down = adapt(down_db, step_s, carrier, "down", wifi=wifi)
+    up = adapt(up_db, step_s, carrier, "up", wifi=wifi)
     rates = [(each.rate_bps * own_fraction).astype(np.int64) for each in (down, up)]
-    return _Air(down_db, down.mcs, rates[0], down.bler, rates[1], up.bler)
+    return _Air(
+        down_db,
+        down.mcs,
+        rates[0],
+        down.bler,
+        rates[1],
+        up.bler,
+        down.sinr_db,
+        down.need_db,
+        up.sinr_db,
+        up.need_db,
+    )
 
 
 def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], air: _Air) -> None:

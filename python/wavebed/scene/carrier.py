@@ -20,6 +20,8 @@ _RANGES_HZ = {
     "802.11ad": (((57e9, 71e9),), "57 to 71 GHz, IEEE 802.11ad"),
 }
 _WIFI_BANDWIDTH_HZ = 2.16e9
+_EVM_LIMITS = {"64qam": 0.08, "256qam": 0.035}
+"""Of base station and UE, NR and LTE: TS 38.104 Tables 6.5.2.2-1 and 9.6.2.3-1, TS 38.101-1 and -2 6.4.2.1."""
 
 
 def resolved(table: CarrierTable) -> Carrier:
@@ -38,7 +40,8 @@ def resolved(table: CarrierTable) -> Carrier:
     numerology = table.numerology
     if technology == "nr" and numerology is None:
         numerology = 1 if table.frequency_hz <= FR1_HZ[1] else 3
-    if technology == "802.11ad" and table.bandwidth_hz != _WIFI_BANDWIDTH_HZ:
+    wifi = technology == "802.11ad"
+    if wifi and table.bandwidth_hz != _WIFI_BANDWIDTH_HZ:
         raise Problem("an 802.11ad channel is 2.16ghz wide: write that", "bandwidth")
     usual_frame = "DDDSU" if technology == "nr" else ""
     return Carrier(
@@ -46,13 +49,21 @@ def resolved(table: CarrierTable) -> Carrier:
         frequency_hz=table.frequency_hz,
         bandwidth_hz=table.bandwidth_hz,
         numerology=numerology,
-        resource_blocks=0 if technology == "802.11ad" else _blocks(table, numerology),
+        resource_blocks=0 if wifi else _blocks(table, numerology),
         frame=usual_frame if table.frame is None else table.frame,
         special_symbols=table.special_symbols,
         layers=table.layers,
         uplink_layers=table.uplink_layers,
         mcs_table=table.mcs_table,
+        # The needs of 802.11ad come from its sensitivities, which have an implementation loss.
+        evm=0.0 if wifi else _evm(table),
+        implementation_loss_db=0.0 if wifi else table.implementation_loss_db,
+        layer_loss_db=0.0 if wifi else table.layer_loss_db,
     )
+
+
+def _evm(table: CarrierTable) -> float:
+    return _EVM_LIMITS[table.mcs_table] if table.evm is None else table.evm
 
 
 def _blocks(table: CarrierTable, numerology: int | None) -> int:

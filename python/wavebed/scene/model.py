@@ -77,12 +77,16 @@ class Carrier:
         Slots of a TDD period, such as ``DDDSU``; empty for FDD and 802.11ad.
     special_symbols : (int, int, int)
         Downlink, guard and uplink symbols of an ``S`` slot; they sum to 14.
-    layers : int
-        Spatial layers in the downlink, 1 to 4 (8 for NR downlink is not modelled).
-    uplink_layers : int
-        Spatial layers in the uplink.
+    layers, uplink_layers : int
+        Most spatial layers in the downlink and in the uplink, 1 to 4 (8 for NR downlink is not modelled).
     mcs_table : str
         NR and LTE: ``64qam`` or ``256qam``.
+    evm : float
+        Error vector magnitude of a transmitter, relative to its signal; 0: none.
+    implementation_loss_db : float
+        How much more SINR a real receiver needs than an ideal one with the same decoder.
+    layer_loss_db : float
+        What separating each further layer costs all of them, beyond their share of the power.
     """
 
     technology: Technology
@@ -95,6 +99,9 @@ class Carrier:
     layers: int = 1
     uplink_layers: int = 1
     mcs_table: Literal["64qam", "256qam"] = "64qam"
+    evm: float = 0.0
+    implementation_loss_db: float = 0.0
+    layer_loss_db: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,9 @@ _FOREIGN = {
         "layers",
         "uplink-layers",
         "mcs-table",
+        "evm",
+        "implementation-loss",
+        "layer-loss",
     ),
 }
 """Keys that a carrier of a technology does not have."""
@@ -113,12 +116,32 @@ class CarrierTable(Struct, frozen=True, kw_only=True):
         2,
         2,
     )
-    layers: Annotated[int, Key(number(1, 4), "spatial layers in the downlink", write="1…4")] = 1
-    uplink_layers: Annotated[int, Key(number(1, 4), "spatial layers in the uplink", write="1…4")] = 1
+    layers: Annotated[int, Key(number(1, 4), "most spatial layers in the downlink", write="1…4")] = 1
+    uplink_layers: Annotated[int, Key(number(1, 4), "most spatial layers in the uplink", write="1…4")] = 1
     mcs_table: Annotated[
         Literal["64qam", "256qam"],
         Key(word("64qam", "256qam"), "NR and LTE: highest modulation (TS 38.214 Tables 5.1.3.1-1 and -2)"),
     ] = "64qam"
+    evm: Annotated[
+        float | None,
+        Key(
+            percentage,
+            "error vector magnitude of the signal, transmitter and receiver together; both directions",
+            absent="the limit of the highest modulation, 8 % for 64QAM and 3.5 % for 256QAM (TS 38.104 6.5.2 and 9.6.2,"
+            " TS 38.101-1 and -2 6.4.2.1, TS 36.104 6.5.2)",
+        ),
+    ] = None
+    implementation_loss_db: Annotated[
+        float, Key(values.gain_db, "how much more SINR a real receiver needs than an ideal one (a usual margin)")
+    ] = 2.0
+    layer_loss_db: Annotated[
+        float,
+        Key(
+            values.gain_db,
+            "what separating each further layer costs all layers, beyond their share of the power (between the 1.9 and"
+            " 4.3 dB of two polarisations with the cross-polar ratios of TR 38.901 Table 7.5-6)",
+        ),
+    ] = 3.0
 
 
 class Array(Struct, frozen=True):

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from math import exp
+from math import log
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.channel.adaptation.bler import TABLE_ERROR_RATE, cqi_snr_db, waterfall
-from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.channel.adaptation.wifi import FIRST_DATA_MCS
+from wavebed.channel.adaptation.bler import TABLE_ERROR_RATE
+from wavebed.channel.adaptation.formats import Formats, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
+    from wavebed.channel.adaptation.formats import FormatTable
     from wavebed.radio.model import Technology, WifiSettings
     from wavebed.radio.table_files import Direction
     from wavebed.scene.model import Carrier
 
 __all__ = ["LOOPS", "Adapted", "LoopSettings", "adapt"]
+
+ODDS = 1 / TABLE_ERROR_RATE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +71,25 @@ class Adapted(NamedTuple):
 
     Attributes
     ----------
-    mcs : int16
-        Modulation and coding scheme; -1 where nothing is sent.
+    mcs, layers : int16
+        Modulation and coding scheme, -1 where nothing is sent; spatial layers, 0 where nothing is sent.
     rate_bps : int64
-        Bits of transport blocks per second, averaged over the duplex frame, all resource blocks given to one user.
+        Bits of transport blocks per second, averaged over the duplex frame, all slots given to one user.
     bler : float64
-        Share of first transmissions that fail, in steps of 0.0001; 0 where nothing is sent.
+        Share of first transmissions that fail; 0 where nothing is sent.
+    sinr_db : float64
+        Effective SINR of a layer: after the split of power, transmitter and receiver errors. Where nothing is sent,
+        that of the slowest format.
+    need_db : float64
+        SINR of a layer at which a tenth of the blocks fails; where nothing is sent, that of the slowest format.
     """
 
     mcs: NDArray[np.int16]
+    layers: NDArray[np.int16]
     rate_bps: NDArray[np.int64]
     bler: NDArray[np.float64]
-
-
-class _Curves(NamedTuple):
-    """The MCS that may be chosen, slowest first, and the reports that exist (``None``: any SINR)."""
-
-    first: int
-    snr_db: list[float]
-    slope_per_db: list[float]
-    levels_db: list[float]
-    reports_db: NDArray[np.float64] | None
+    sinr_db: NDArray[np.float64]
+    need_db: NDArray[np.float64]
 
 
 def adapt(
@@ -101,19 +101,19 @@ def adapt(
     loop: LoopSettings | None = None,
     wifi: WifiSettings | None = None,
 ) -> Adapted:
-    """Choose the MCS over time, and say what rate and error rate follow.
+    """Choose layers, resource blocks and MCS over time, and say what rate and error rate follow.
 
-    The receiver measures the SINR every `loop.period_s`. In the downlink of NR and LTE it reports the highest CQI that
-    would fail at most once in ten; in the uplink, and with 802.11ad, the value itself is known. The sender adds the
-    outer loop's correction, and takes the highest MCS that would then fail at most once in ten, until the next report
-    is there. The outer loop moves by its expected value, `step_db`·(target - error rate)/(1 - target) a period, because
-    the channel is made before the traffic runs: which blocks fail is the link engine's to draw. It assumes that there
-    is traffic in every period. It stands still where a faster MCS does not exist.
+    The receiver measures the SINR every `loop.period_s`. In the downlink of NR and LTE it reports the rank and CQI that
+    carry most and would fail at most once in ten; in the uplink, and with 802.11ad, the value itself is known. The
+    sender adds the outer loop's correction, and takes what is fastest and would then fail at most once in ten, until
+    the next report is there. The outer loop moves by its expected value, `step_db`·(target - error rate)/(1 - target) a
+    period, because the channel is made before the traffic runs: which blocks fail is the link engine's to draw. It
+    assumes that there is traffic in every period. It stands still where nothing faster exists, or nothing slower.
 
     Parameters
     ----------
     sinr_db : array_like of float, (..., n)
-        Effective SINR of each step.
+        Effective SINR of each step, all power in one layer on all resource blocks.
     step_s : float
         Length of a step.
     carrier : Carrier
@@ -134,78 +134,75 @@ def adapt(
     if np.isnan(values).any():
         raise ValueError("the SINR is not a number in some step")
     settings = loop or LOOPS[carrier.technology]
-    curves = _curves(carrier, direction)
-    rates = np.append(mcs_rates_bps(carrier, direction, wifi), 0)  # MCS -1 reads the last
-    mcs, bler = np.empty(values.shape, dtype=np.int16), np.empty(values.shape)
-    for place in np.ndindex(values.shape[:-1]):
-        row = np.clip(values[place], -100.0, 100.0)
-        mcs[place], bler[place] = _follow(row, step_s, curves, settings)
-    return Adapted(mcs, rates[mcs], bler)
+    table = format_table(carrier, direction, wifi)
+    formats = _with_silence(table.formats)
+    place, inverse = np.empty(values.shape, dtype=np.intp), 10 ** (np.clip(values, -100.0, 100.0) / -10)
+    for row in np.ndindex(values.shape[:-1]):
+        place[row] = _follow(values[row], inverse[row], step_s, table, settings)
+    layer_db = -10 * np.log10(inverse * formats.noise[place] + table.floor)
+    needed_db = formats.need_db[place]
+    bler = 1 / (1 + ODDS * np.exp(formats.slope_per_db[place] * (layer_db - needed_db)))
+    bler[place < 0] = 0.0
+    mcs, layers = (column.astype(np.int16)[place] for column in (formats.mcs, formats.layers))
+    return Adapted(mcs, layers, formats.rate_bps[place], bler, layer_db, needed_db)
 
 
-def _curves(carrier: Carrier, direction: Direction) -> _Curves:
-    curve = waterfall(carrier.technology, carrier.mcs_table)
-    first = FIRST_DATA_MCS if carrier.technology == "802.11ad" else 0
-    snr_db = curve.snr_db[first:]
-    # An MCS that needs more than a faster one is never chosen.
-    levels_db = np.minimum.accumulate(snr_db[::-1])[::-1]
-    quantised = direction == "down" and carrier.technology != "802.11ad"
-    reports_db = cqi_snr_db(carrier.mcs_table) if quantised else None
-    return _Curves(first, snr_db.tolist(), curve.slope_per_db[first:].tolist(), levels_db.tolist(), reports_db)
+def _with_silence(formats: Formats) -> Formats:
+    """Add, at the end and so in place -1, what holds where nothing is sent: the slowest format without its bits."""
+    none = {"rate_bps": 0, "mcs": -1, "layers": 0, "blocks": 0}
+    return Formats(*(np.append(column, none.get(name, column[0])) for name, column in formats._asdict().items()))
 
 
 def _follow(
-    row: NDArray[np.float64], step_s: float, curves: _Curves, settings: LoopSettings
-) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """Return MCS and error rate of one realisation."""
+    row: NDArray[np.float64], inverse: NDArray[np.float64], step_s: float, table: FormatTable, settings: LoopSettings
+) -> NDArray[np.intp]:
+    """Return the place among the formats of what is sent in each step of one realisation; -1: nothing."""
     period = max(1, round(settings.period_s / step_s))
     delay = round(settings.delay_s / step_s)
     reported = row[::period]
-    if curves.reports_db is not None:
-        known = np.append(curves.reports_db, -np.inf)  # CQI 0, out of range, reads the last
-        reported = known[np.searchsorted(curves.reports_db, reported, side="right") - 1]
+    if table.reports_db is not None:
+        known = np.append(table.reports_db, -np.inf)  # CQI 0, out of range, reads the last
+        reported = known[np.searchsorted(table.reports_db, reported, side="right") - 1]
     begins = np.arange(reported.size) * period + delay
-    early, late = (row[np.minimum(begins + (period * part) // 4, row.size - 1)] for part in (1, 3))
-    chosen = np.array(_outer_loop(reported.tolist(), early.tolist(), late.tolist(), curves, settings), dtype=np.int16)
+    early, late = (inverse[np.minimum(begins + (period * part) // 4, row.size - 1)] for part in (1, 3))
+    chosen = _outer_loop(reported.tolist(), early.tolist(), late.tolist(), table, settings)
     # Each report holds for a period, the first one also until it is there.
-    holds = np.full(chosen.size, period)
+    holds = np.full(len(chosen), period)
     holds[0] += delay
-    slope, needed, mcs = (
-        np.repeat(values, holds)[: row.size]
-        for values in (
-            np.array(curves.slope_per_db)[chosen],
-            np.array(curves.snr_db)[chosen],
-            np.where(chosen < 0, -1, chosen + curves.first).astype(np.int16),
-        )
-    )
-    bler = 1 / (1 + (1 / TABLE_ERROR_RATE - 1) * np.exp(slope * (row - needed)))
-    bler[mcs < 0] = 0.0
-    return mcs, np.round(bler, 4)
+    return np.repeat(np.array(chosen, dtype=np.intp), holds)[: row.size]
 
 
 def _outer_loop(
-    reported: list[float], early: list[float], late: list[float], curves: _Curves, settings: LoopSettings
+    reported: list[float], early: list[float], late: list[float], table: FormatTable, settings: LoopSettings
 ) -> list[int]:
-    """Return the place in `curves` that is chosen after each report; -1: nothing is sent.
+    """Return the place of what is chosen after each report; -1: nothing is sent.
 
-    The error rate of a period is the mean at its first and third quarter.
+    The error rate of a period is the mean at its first and third quarter, of which 1/SINR is given.
     """
-    _, snr_db, slope_per_db, levels_db, _ = curves
+    formats, floor = table.formats, table.floor
+    levels_db, noises = formats.from_db.tolist(), formats.noise.tolist()
+    # The logistic curve in decibels is a power of the ratio.
+    odds = (ODDS * np.exp(-formats.slope_per_db * formats.need_db)).tolist()
+    powers = (formats.slope_per_db * (-10 / log(10))).tolist()
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
-    odds, top = 1 / TABLE_ERROR_RATE - 1, len(levels_db) - 1
+    top = len(levels_db) - 1
+    # CQI 1 has less than the lowest MCS, and is in range; CQI 0 is not (TS 38.214 5.2.2.1).
+    least_db = levels_db[0] if table.reports_db is None else float(table.reports_db[0])
     correction = 0.0
     chosen = []
     for report, one, other in zip(reported, early, late, strict=True):
         best = bisect_right(levels_db, report + correction) - 1
-        if best < 0 and report >= levels_db[0]:
-            best = 0  # what the report alone allows is tried, so that the correction can come back
+        if best < 0 and report >= least_db:
+            best = 0  # what the report alone allows is tried: repetitions add up, and the correction can come back
         chosen.append(best)
         if best < 0:
             continue
-        slope, needed = slope_per_db[best], snr_db[best]
-        bler = 0.5 / (1 + odds * exp(slope * (one - needed))) + 0.5 / (1 + odds * exp(slope * (other - needed)))
-        if bler < target and best == top:
+        noise, power, odd = noises[best], powers[best], odds[best]
+        bler = 0.5 / (1 + odd * (one * noise + floor) ** power) + 0.5 / (1 + odd * (other * noise + floor) ** power)
+        if best == (top if bler < target else 0):
             continue
-        correction = min(max(correction + gain * (target - bler), lowest), highest)
+        correction += gain * (target - bler)
+        if not lowest <= correction <= highest:
+            correction = lowest if correction < lowest else highest
     return chosen

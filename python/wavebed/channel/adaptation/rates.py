@@ -17,14 +17,21 @@ if TYPE_CHECKING:
     from wavebed.radio.table_files import Direction
     from wavebed.scene.model import Carrier
 
-__all__ = ["mcs_rates_bps"]
+__all__ = ["mcs_rates_bps", "most_blocks", "most_layers", "slot_bits"]
 
 CONTROL_SYMBOLS = {"down": 2, "up": 1}
 """Symbols of a slot without data: PDCCH (TS 38.211 7.3.2.2: 1 to 3 symbols); short PUCCH or SRS (6.3.2, 6.4.1.4)."""
 
 
-def mcs_rates_bps(carrier: Carrier, direction: Direction, wifi: WifiSettings | None = None) -> NDArray[np.int64]:
-    """Return the rate of each MCS in bit/s, all resource blocks given to one user in every slot of the direction.
+def mcs_rates_bps(
+    carrier: Carrier,
+    direction: Direction,
+    wifi: WifiSettings | None = None,
+    *,
+    layers: int | None = None,
+    blocks: int | None = None,
+) -> NDArray[np.int64]:
+    """Return the rate of each MCS in bit/s, where one user has every slot of the direction.
 
     Nothing is taken off for MAC, RLC or PDCP headers: the link engine adds them to each packet.
 
@@ -36,6 +43,8 @@ def mcs_rates_bps(carrier: Carrier, direction: Direction, wifi: WifiSettings | N
         ``down`` or ``up``.
     wifi : WifiSettings or None
         Needed for 802.11ad: the aggregates that decide what is left of the rate.
+    layers, blocks : int or None
+        Spatial layers and resource blocks; ``None``: the most of the carrier.
 
     Raises
     ------
@@ -46,22 +55,32 @@ def mcs_rates_bps(carrier: Carrier, direction: Direction, wifi: WifiSettings | N
         if wifi is None:
             raise ValueError("802.11ad needs the settings of its aggregates")
         return np.rint(wifi_rates_bps(wifi)).astype(np.int64)
+    layers = layers or most_layers(carrier, direction)
+    blocks = blocks or most_blocks(carrier)
     slot_s = 1e-3 if carrier.technology == "lte" else 1e-3 / 2 ** (carrier.numerology or 0)
     frame = carrier.frame or ("D" if direction == "down" else "U")
     letter = "D" if direction == "down" else "U"
-    bits = frame.count(letter) * _slot_bits(carrier, direction, 14)
+    bits = frame.count(letter) * slot_bits(carrier, direction, layers, blocks)
     if "S" in frame:
         symbols = carrier.special_symbols[0 if direction == "down" else 2]
-        bits = bits + frame.count("S") * _slot_bits(carrier, direction, symbols)
+        bits = bits + frame.count("S") * slot_bits(carrier, direction, layers, blocks, symbols)
     return np.rint(bits / (len(frame) * slot_s)).astype(np.int64)
 
 
-def _slot_bits(carrier: Carrier, direction: Direction, symbols: int) -> NDArray[np.int64]:
-    """Return the transport block of a slot that gives `symbols` symbols to the direction, for each MCS."""
-    blocks = carrier.resource_blocks or resource_blocks(
+def most_layers(carrier: Carrier, direction: Direction) -> int:
+    """Return the most spatial layers of a direction."""
+    return carrier.layers if direction == "down" else carrier.uplink_layers
+
+
+def most_blocks(carrier: Carrier) -> int:
+    """Return the resource blocks of a carrier."""
+    return carrier.resource_blocks or resource_blocks(
         carrier.technology, carrier.bandwidth_hz, carrier.numerology, carrier.frequency_hz
     )
-    layers = carrier.layers if direction == "down" else carrier.uplink_layers
+
+
+def slot_bits(carrier: Carrier, direction: Direction, layers: int, blocks: int, symbols: int = 14) -> NDArray[np.int64]:
+    """Return the transport block of a slot that gives `symbols` symbols to the direction, for each MCS."""
     mcs = np.arange(modulation_order(carrier.mcs_table).size)
     if carrier.technology == "lte":
         bits = lte_transport_block_bits(mcs, blocks, layers=layers, mcs_table=carrier.mcs_table)

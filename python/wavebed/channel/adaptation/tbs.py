@@ -11,7 +11,9 @@ from wavebed.radio.table_files import McsTable, read_table, read_texts
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["code_rate", "lte_transport_block_bits", "modulation_order", "nr_transport_block_bits"]
+    from wavebed.radio.model import Technology
+
+__all__ = ["code_blocks", "code_rate", "lte_transport_block_bits", "modulation_order", "nr_transport_block_bits"]
 
 
 def modulation_order(mcs_table: McsTable) -> NDArray[np.int64]:
@@ -94,7 +96,7 @@ def lte_transport_block_bits(
     mcs : array_like of int
         MCS index, of any shape.
     blocks : int
-        Resource blocks: all of a carrier, so 6, 15, 25, 50, 75 or 100.
+        Resource blocks: 1, 2, 3, 4, 6, 10, 15, 25, 50, 75 or 100.
     layers : int
         Spatial layers.
     mcs_table : str
@@ -107,6 +109,33 @@ def lte_transport_block_bits(
     """
     column = f"prb{blocks}"
     if column not in read_texts("lte_tbs"):
-        raise ValueError(f"LTE with {blocks} resource blocks is not one of 6, 15, 25, 50, 75, 100")
+        raise ValueError(f"LTE with {blocks} resource blocks is not one of 1, 2, 3, 4, 6, 10, 15, 25, 50, 75, 100")
     index = read_table(f"lte_mcs_{mcs_table}", "tbs_index").astype(np.int64)[np.asarray(mcs, dtype=np.int64)]
     return layers * read_table("lte_tbs", column).astype(np.int64)[index]
+
+
+def code_blocks(
+    bits: NDArray[np.int64], rate: NDArray[np.float64], technology: Technology
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many code blocks a transport block is cut into, and the bits of all together with their check sums.
+
+    TS 38.212 5.1, 5.2.2 and 7.2.2: check sums of 24 bits, or 16 up to 3824 bits; blocks of at most 8448 bits of base
+    graph 1, 3840 of base graph 2, which is for short blocks and low rates. TS 36.212 5.1.2: at most 6144.
+
+    Parameters
+    ----------
+    bits : (m,) int64
+        Transport block without its check sum.
+    rate : (m,) float64
+        Its code rate.
+    technology : str
+        ``nr`` or ``lte``.
+    """
+    if technology == "lte":
+        whole, most = bits + 24, np.full(bits.shape, 6144)
+    else:
+        whole = bits + np.where(bits > 3824, 24, 16)
+        second_graph = (bits <= 292) | ((bits <= 3824) & (rate <= 0.67)) | (rate <= 0.25)
+        most = np.where(second_graph, 3840, 8448)
+    count = np.where(whole <= most, 1, -(-whole // (most - 24)))
+    return count, np.where(count > 1, whole + 24 * count, whole)

@@ -13,13 +13,13 @@ from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from wavebed.scene.tables import Propagation
 
 __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
 
-Number = TypeVar("Number", np.float64, np.bool_)
+Number = TypeVar("Number", np.float64, np.float32, np.bool_)
 
 WAVES = 24
 """Waves that arrive, evenly around the UE: the correlation is that of J0 within 10⁻³ over six wavelengths."""
@@ -27,8 +27,10 @@ SURROUNDINGS_M_PER_S = 0.089 / 3.6
 """What moves around a UE that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
 MOST_SUBBANDS = 12
 """Above this, each further subband costs time and takes less than 0.1 dB from the spread of the fading."""
-SINR_OVER_BETA = 1.0
-"""Illustrative γ/β of the exponential effective SINR: link adaptation keeps γ near what its scheme needs, as β is."""
+USUAL_SINR_DB = 15.0
+"""Where a caller does not say the mean SINR."""
+LEAST_SINR_DB, MOST_SINR_DB = -20.0, 60.0
+"""At the least, the effective SINR is the mean within 0.02 dB; single precision resolves what lies between."""
 ROW = 64
 """Steps of one matrix product: so small that the linear algebra library starts no threads, which would fight for a
 busy machine's processors (a hundred times slower was seen)."""
@@ -141,11 +143,12 @@ def fading_db(
     direct_m: NDArray[np.float64],
     frequency_hz: float,
     bandwidth_hz: float,
-    sinr_over_beta: float = SINR_OVER_BETA,
+    mean_sinr_db: ArrayLike = USUAL_SINR_DB,
 ) -> NDArray[np.float64]:
     """Return fading in dB over the mean power, of shape (seeds, n): that of a flat channel as good as the wide one.
 
-    Each subband is Rician in LOS and Rayleigh in NLOS; together they count as their exponential effective SINR.
+    Each subband is Rician in LOS and Rayleigh in NLOS. Together they count as the one SINR at which a channel without
+    fading carries as much, by the mean of log2(1 + SINR): with a low SINR their mean, with a high one far less.
 
     Parameters
     ----------
@@ -161,8 +164,8 @@ def fading_db(
         Length of the direct path, which gives the Doppler shift of its wave.
     frequency_hz, bandwidth_hz : float
         Carrier frequency and bandwidth.
-    sinr_over_beta : float
-        Mean SINR over the β of the effective SINR.
+    mean_sinr_db : float or (n,) or (seeds, n) float64
+        SINR without fading.
     """
     faded = np.zeros((len(rngs), time_s.size))
     if scenario == "free-space":
@@ -174,6 +177,8 @@ def fading_db(
     weights = [_weights(rng, max(counts)) for rng in rngs]
     ratio = 10 ** (k_factor_db(rngs, scenario, walked_m) / 10)
     moved = wavelengths_moved(time_s, walked_m, frequency_hz)
+    mean_sinr = np.asarray(10 ** (np.clip(mean_sinr_db, LEAST_SINR_DB, MOST_SINR_DB) / 10), dtype=np.float32)
+    mean_sinr = np.broadcast_to(mean_sinr, faded.shape)
     los = np.broadcast_to(los, faded.shape)
     for start in range(0, time_s.size, CHUNK):
         part = slice(start, start + CHUNK)
@@ -182,8 +187,8 @@ def fading_db(
         direct = _phasor(cycles - np.rint(cycles))
         for seed, phases in enumerate(weights):
             state, fraction = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
-            own = faded[seed, part]
-            own[:] = _effective(phases @ waves, direct, fraction, state, counts, sinr_over_beta).ravel()[: own.size]
+            own, sinr = faded[seed, part], _rows(mean_sinr[seed, part])
+            own[:] = _effective(phases @ waves, direct, fraction, state, counts, sinr).ravel()[: own.size]
     np.maximum(faded, DEEPEST, out=faded)
     return np.multiply(10, np.log10(faded, out=faded), out=faded)
 
@@ -194,25 +199,26 @@ def _effective(
     fraction: NDArray[np.float64],
     los: NDArray[np.bool_],
     counts: tuple[int, int],
-    sinr_over_beta: float,
+    mean_sinr: NDArray[np.float32],
 ) -> NDArray[np.float32]:
     """Return the effective power of one seed, (rows, 1, `ROW`); `fraction` is what the scattered waves have in LOS."""
     if not los.any():
-        return _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
-    behind = None if los.all() else _average(_power(scattered[:, : counts[0]]), sinr_over_beta)
+        return _average(_power(scattered[:, : counts[0]]), mean_sinr)
+    behind = None if los.all() else _average(_power(scattered[:, : counts[0]]), mean_sinr)
     small = np.sqrt(fraction).astype(np.float32)
     line = scattered[:, : counts[1]] * small + direct * np.sqrt(1 - fraction).astype(np.float32)
-    line_power = _average(_power(line), sinr_over_beta)
+    line_power = _average(_power(line), mean_sinr)
     return line_power if behind is None else np.where(los, line_power, behind)
 
 
-def _average(power: NDArray[np.float32], sinr_over_beta: float) -> NDArray[np.float32]:
-    """Return -ln(mean(exp(-s·p)))/s over the subbands, s the SINR over β: the exponential effective SINR mapping."""
+def _average(power: NDArray[np.float32], mean_sinr: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the power p with log(1 + s·p) the mean over the subbands, s the mean SINR."""
     if power.shape[1] == 1:
         return power
-    power *= -sinr_over_beta
-    np.exp(power, out=power)
-    return np.asarray(np.log(power.mean(axis=1, keepdims=True)) * np.float32(-1 / sinr_over_beta))
+    power *= mean_sinr
+    power += 1
+    np.log(power, out=power)
+    return np.asarray(np.expm1(power.mean(axis=1, keepdims=True)) / mean_sinr)
 
 
 def _rows(steps: NDArray[Number]) -> NDArray[Number]:
