@@ -180,7 +180,7 @@ def test_a_carrier_says_what_its_data_have_and_need(layers: int):
 BEHIND_STEEL = replace(
     SCENE,
     duration_s=8.0,
-    base_stations=(replace(MAST, power_dbm=-2.0),),
+    base_stations=(replace(MAST, power_dbm=-16.0),),
     obstacles=(Obstacle("sheet", "metal", Box((45.0, -10.0, 0.0), (45.5, 20.0, 30.0)), present_s=((2.0, 5.0),)),),
 )
 LTE = Fallback(

@@ -10,7 +10,7 @@ from wavebed.channel.adaptation import adapt
 from wavebed.channel.course import courses, drawn_intervals, seen_intervals
 from wavebed.channel.realisation import Realisation
 from wavebed.channel.serving import Link
-from wavebed.channel.signal import fading, signal, uplink_offset_db
+from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
 from wavebed.pattern.model import STATES
 from wavebed.radio.model import WifiSettings
 
@@ -90,11 +90,12 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     link = np.stack([course.link for course in followed])
     station = np.stack([course.station for course in followed])
     beam = np.stack([course.beam for course in followed])
-    large_db = _beams(signals, station, beam)
-    fade_db = [_faded(budget, place, signals, station, seeds, "") for place in range(len(signals))]
+    served = _served(signals, station, beam)
+    large_db = served.sinr_db
+    fade_db = [_faded(budget, place, signals, served, station, seeds, "") for place in range(len(signals))]
     up_fade_db = fade_db
     if not _reciprocal(budget):
-        up_fade_db = [_faded(budget, place, signals, station, seeds, " up") for place in range(len(signals))]
+        up_fade_db = [_faded(budget, place, signals, served, station, seeds, " up") for place in range(len(signals))]
     offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
     down_db = large_db + _pick(fade_db, station)
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
@@ -106,15 +107,16 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     blockage_db = _pick([each.blockage_db for each in signals], station)
     state = _states(link, los, blockage_db, air.mcs)
     air.silence((state == STATES.index("outage")) | (state == STATES.index("handover")))
-    if budget.scene.reflection_loss_db is not None:
-        blockage_db = np.where(beam > 0, budget.scene.reflection_loss_db, blockage_db)
+    gain_db = _pick([each.gain_db for each in signals], station)
     losses = {
         "path loss": _pick([each.path_loss_db for each in signals], station),
         "shadowing": _pick([each.shadowing_db for each in signals], station),
-        "blockage": blockage_db,
-        "gain": _pick([each.gain_db for each in signals], station),
+        "gain": gain_db,
         "fading": _pick(fade_db, station),
     }
+    power_db = _pick([np.full((1, 1), unobstructed_db(budget, sight)) for sight in budget.sights], station)
+    # What obstacles take from the serving beam, other paths counted: less than they take from the direct ray.
+    losses["blockage"] = power_db + gain_db - losses["path loss"] - losses["shadowing"] - large_db
     return [_row(budget, seed, row, followed[row], air, los, state, losses) for row, seed in enumerate(seeds)]
 
 
@@ -162,6 +164,7 @@ def _faded(
     budget: Budget,
     place: int,
     signals: Sequence[Signal],
+    served: Beam,
     station: NDArray[np.int16],
     seeds: Sequence[int],
     direction: str,
@@ -169,7 +172,9 @@ def _faded(
     """Fading of one base station, where it serves anyone."""
     if not (station == place).any():
         return np.zeros((1, station.shape[1]))
-    return fading(budget, budget.sights[place], signals[place].los, seeds, f"{place}{direction}")
+    return fading(
+        budget, budget.sights[place], signals[place].los, served.scattered, seeds, f"{place}{direction}", served.sinr_db
+    )
 
 
 def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArray[Number]:
@@ -180,13 +185,17 @@ def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArra
     return picked
 
 
-def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[np.int16]) -> Floats:
-    """SINR of the serving beam, without fading."""
-    direct = _pick([each.direct_db for each in signals], station)
-    reflected = [each.reflected_db for each in signals if each.reflected_db is not None]
-    if not reflected or not beam.any():
-        return direct
-    return np.where(beam > 0, _pick(reflected, station), direct)
+def _served(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[np.int16]) -> Beam:
+    """Return what the serving beam receives at each step."""
+    most = max(len(each.beams) for each in signals)
+    columns = []
+    for part in (0, 1):
+        by_beam = [
+            _pick([each.beams[min(number, len(each.beams) - 1)][part] for each in signals], station)
+            for number in range(most)
+        ]
+        columns.append(_pick(by_beam, beam))
+    return Beam(*columns)
 
 
 def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
@@ -218,9 +227,13 @@ def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], 
     rows = np.flatnonzero(fallen.any(axis=1))
     some = [seeds[row] for row in rows.tolist()]
     received = signal(budget, sight, some, "fallback")
-    large_db = np.maximum.reduce(received.beams())
+    best = np.argmax([np.broadcast_to(beam.sinr_db, received.shape) for beam in received.beams], axis=0)
+    served = _served([received], np.zeros_like(best, dtype=np.int16), best.astype(np.int16))
     streams = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
-    down_db, up_db = (large_db + fading(budget, sight, received.los, some, stream) for stream in streams)
+    down_db, up_db = (
+        served.sinr_db + fading(budget, sight, received.los, served.scattered, some, stream, served.sinr_db)
+        for stream in streams
+    )
     up_db = up_db + uplink_offset_db(budget, sight)
     air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load))
 

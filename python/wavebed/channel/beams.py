@@ -1,8 +1,9 @@
 """Beam pairs of a base station and a UE: chosen from a codebook by what was measured, and held until the next choice.
 
-A pair is chosen as by the beam management of NR (TR 38.802 6.1.6.1): the best beam of the base station for a UE without
-beams (P1), the UE's best beam and panel for that one (P3), the base station's best beam for that one (P2). It is used
-from the next measurement on, so that it is late by one measurement.
+A pair is chosen as by the beam management of NR (TR 38.802 6.1.6.1), one end after the other: the best beam of the base
+station for a UE without beams (P1), the UE's best beam and panel for that one (P3), the base station's best beam for
+that one (P2); the same beginning with the UE; the better of the two. It is used from the next measurement on, so that it
+is late by one measurement.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, draw_clusters
+from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, draw_clusters
 from wavebed.channel.propagation.codebook import patterns
 from wavebed.channel.propagation.random_streams import generator
 from wavebed.channel.propagation.regions import self_blocking_db
@@ -82,9 +83,7 @@ def measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
     return np.union1d(candidates[keep], [budget.time_s.size - 1])
 
 
-def track(
-    budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seed: int, role: str
-) -> tuple[Gains, Gains | None]:
+def track(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seed: int, role: str) -> list[Gains]:
     """Follow two beam pairs: the best one, and the best one for the scattered waves alone.
 
     Parameters
@@ -100,7 +99,7 @@ def track(
 
     Returns
     -------
-    tuple of Gains
+    list of Gains
         At every step of the scene. In free space there are no scattered waves, and no second pair.
     """
     steps = measured_steps(budget, sight)
@@ -108,12 +107,25 @@ def track(
     weight = np.empty_like(arrivals.share)
     for power, part in zip(powers, _parts(arrivals), strict=True):
         weight[:, part] = power[:, None] * arrivals.share[:, part]
-    first = _followed(budget, sight, steps, arrivals, sides, weight, f"{seed}")
+    errors = _errors(budget, sight, steps.size, seed, role)
+    first = _followed(budget, steps, arrivals, sides, weight, errors)
     if sight.propagation == "free-space":
-        return first, None
+        return [first]
     scattered = weight.copy()
     scattered[:, 0] = 0.0
-    return first, _followed(budget, sight, steps, arrivals, sides, scattered, "scattered")
+    return [first, _followed(budget, steps, arrivals, sides, scattered, errors)]
+
+
+def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
+    """Return the pointing errors of both ends, (2, count) degrees each: azimuth, elevation."""
+    ends = ((sight.station.array, "station"), (budget.scene.ue.array, "ue"))
+    out, back = (
+        array.tracking_error_deg * generator(seed, f"beam {end} {role}").standard_normal((2, count))
+        if array.tracking_error_deg > 0
+        else np.zeros((2, count))
+        for array, end in ends
+    )
+    return out, back
 
 
 def _parts(arrivals: _Arrivals) -> tuple[slice, slice, slice]:
@@ -128,19 +140,14 @@ def _seen(
     place = budget.position_m[steps]
     ray = place - np.asarray(sight.station.position_m)
     straight = [angle[:, None] for angle in angles_deg(ray)]
-    waves = [(np.ones((steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
+    waves = [Clusters(np.ones((steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
     rays: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
     if sight.propagation != "free-space":
         scenario = CLUSTERS[sight.propagation]
         for table, k, name in ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind")):
             stage = f"clusters {name} {role}"
-            waves.append(
-                tuple(
-                    draw_clusters(
-                        seed, stage, sight.propagation, k, sight.station.position_m, place, sight.carrier.frequency_hz
-                    )
-                )
-            )
+            station_m, frequency_hz = sight.station.position_m, sight.carrier.frequency_hz
+            waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, place, frequency_hz))
             rays.append((table.ray_departure, 0.0, table.ray_arrival, table.ray_zenith))
     ends = np.cumsum([part[0].shape[1] for part in waves]).tolist()
     share = np.concatenate([part[0] for part in waves], axis=1)
@@ -169,8 +176,9 @@ def _side(
     panels = []
     for panel in range(array.panels):
         normal = facing_azimuth if array.azimuth_deg is None else np.asarray(array.azimuth_deg)
-        if array.panels > 1 and heading is not None:
-            normal = heading + (array.azimuth_deg or 0.0) + 360.0 / array.panels * panel
+        if array.panels > 1:
+            turn = np.zeros(1) if heading is None else heading
+            normal = turn + (array.azimuth_deg or 0.0) + 360.0 / array.panels * panel
         parts = [
             patterns(array, *spread).towards(azimuth - normal, elevation - above)
             for (azimuth, elevation), spread in zip(angles, rays, strict=True)
@@ -182,19 +190,21 @@ def _side(
 
 def _followed(
     budget: Budget,
-    sight: Sight,
     steps: NDArray[np.intp],
     arrivals: _Arrivals,
     sides: tuple[_Side, _Side],
     weight: Floats,
-    role: str,
+    errors: tuple[Floats, Floats],
 ) -> Gains:
     """Choose a pair at each measurement, hold it from the next one on, and return its gains at every step."""
     out, back = sides
     power = weight.astype(np.float32)
-    chosen_out = _best(out, power)
-    chosen_back = _best(back, power * _held(out, chosen_out))
-    chosen_out = _best(out, power * _held(back, chosen_back))
+    pairs = (_searched(out, back, power), _searched(back, out, power)[::-1])
+    received = [(power * _held(out, pair[0]) * _held(back, pair[1])).sum(axis=1) for pair in pairs]
+    chosen_out, chosen_back = (
+        _missed(side, np.where(received[1] > received[0], two, one), error)
+        for side, one, two, error in zip(sides, *pairs, errors, strict=True)
+    )
     late = [np.concatenate((chosen[:, :1], chosen[:, :-1]), axis=1) for chosen in (chosen_out, chosen_back)]
     begin = _held(out, late[0]) * _held(back, late[1])
     end = _held(out, late[0], ahead=True) * _held(back, late[1], ahead=True)
@@ -211,6 +221,13 @@ def _followed(
     return Gains(*found)
 
 
+def _searched(first: _Side, second: _Side, power: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the beams of both ends: the first end's while the second has none, the second's, and the first's again."""
+    one = _best(first, power)
+    two = _best(second, power * _held(first, one))
+    return _best(first, power * _held(second, two)), two
+
+
 def _best(side: _Side, power: Singles) -> NDArray[np.intp]:
     """Return the best panel, column beam and row beam at each measurement, (3, p)."""
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
@@ -224,6 +241,16 @@ def _best(side: _Side, power: Singles) -> NDArray[np.intp]:
         best = np.where(better, value, best)
         chosen[:, better] = np.stack((np.full_like(place, panel), *np.divmod(place, rows.shape[0])))[:, better]
     return chosen
+
+
+def _missed(side: _Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray[np.intp]:
+    """Return the beams chosen with a pointing error: as many beams aside as the error is wide."""
+    moved = chosen.copy()
+    for place, beams in enumerate(table.shape[0] for table in side.panels[0]):
+        spacing = 2.0 / beams  # in the sine of the angle
+        shift = np.rint(np.sin(np.radians(error_deg[place])) / spacing).astype(np.intp)
+        moved[1 + place] = np.clip(chosen[1 + place] + shift, 0, beams - 1)
+    return moved
 
 
 def _held(side: _Side, chosen: NDArray[np.intp], *, ahead: bool = False) -> Singles:

@@ -55,8 +55,9 @@ class Sight:
         Path loss, had the direct path been free.
     behind_db : (n,) float64
         Loss of NLOS beyond that, at least 0.
-    edge_db : (n,) float64
-        Loss of buildings beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
+    open_part : (n,) float64
+        Fraction of the power of LOS that passes the edges of buildings: 1 in the open, 0 deep in the shadow, where the
+        NLOS path loss counts all there is.
     blockage_db : (n,) float64
         Loss of the direct path by the other obstacles.
     """
@@ -69,7 +70,7 @@ class Sight:
     probability: Floats | None
     los_loss_db: Floats
     behind_db: Floats
-    edge_db: Floats
+    open_part: Floats
     blockage_db: Floats
 
 
@@ -162,20 +163,23 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
         both[0],
         behind,
-        _edge_db(budget, station, carrier, free, behind),
+        _open_part(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
     )
 
 
-def _edge_db(
+def _open_part(
     budget: Budget, station: BaseStation, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats
 ) -> Floats:
-    """Loss around the buildings, up to the NLOS path loss; free space has none, so there diffraction is all."""
+    """Return the fraction of the power of LOS around the buildings beyond that of NLOS, which is there besides."""
     screens = [_as_screen(obstacle) for obstacle in budget.scene.obstacles if obstacle.decides_los]
     if not screens:
-        return np.where(free, 0.0, behind_db)
+        return np.where(free, 1.0, 0.0)
     around = blockage_db(station.position_m, budget.position_m, budget.time_s, screens, carrier.frequency_hz)
-    return np.minimum(around, behind_db) if behind_db.any() else around
+    if not behind_db.any():  # free space has no NLOS: diffraction is all
+        return np.asarray(10 ** (-around / 10))
+    least = 10 ** (-behind_db / 10)
+    return np.asarray(np.maximum(10 ** (-around / 10) - least, 0) / np.maximum(1 - least, 1e-9))
 
 
 def _as_screen(building: Obstacle) -> Obstacle:

@@ -32,6 +32,10 @@ SWEEP_PERIOD_S = 0.002
 """How often the SINR of 802.11ad's beams is looked at: a fifth of the time after which a beam is lost."""
 
 
+ABSENT_DB = -200.0
+"""SINR of a beam that one base station has and another has not."""
+
+
 class Course(NamedTuple):
     """The serving beam of one seed: phases, and for each step the link, the base station and the beam."""
 
@@ -56,7 +60,10 @@ def courses(budget: Budget, signals: Sequence[Signal], count: int) -> list[Cours
     scene = budget.scene
     wifi = scene.carrier.technology == "802.11ad"
     period_s = max(SWEEP_PERIOD_S if wifi else scene.timers.indication_s, scene.step_s)
-    means = [[_means(beam, budget.time_s, period_s) for beam in each.beams()] for each in signals]
+    means = [[_means(beam.sinr_db, budget.time_s, period_s) for beam in each.beams] for each in signals]
+    most = max(len(station) for station in means)
+    absent = np.full_like(means[0][0], ABSENT_DB)
+    means = [[*station, *[absent] * (most - len(station))] for station in means]
     result = []
     for seed in range(count):
         sinr_db = np.array([[beam[min(seed, len(beam) - 1)] for beam in station] for station in means])

@@ -1,18 +1,24 @@
-"""The random part of a link budget: LOS where it is drawn, shadowing, pointing errors, fading; one row per seed."""
+"""The random part of a link budget: LOS where it is drawn, shadowing, antennas and fading; one row per seed.
+
+Power comes on three kinds of path: the direct ray; the waves scattered around it in LOS (the LOS path loss is that of
+both, and the K factor divides them); the waves that arrive in NLOS, which are there in LOS too. Buildings take the
+first two away, other obstacles the direct ray alone: a blocked UE keeps what is scattered (TR 38.901 7.5 and 7.6.4).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.channel.propagation.antenna import angles_deg, gain_db
-from wavebed.channel.propagation.fading import fading_db
+from wavebed.channel.beams import Gains, Powers, beamless, measured_steps, track
+from wavebed.channel.propagation.antenna import angles_deg
+from wavebed.channel.propagation.fading import fading_db, k_factor_db
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
-from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
+from wavebed.channel.propagation.shadowing import draw_los, shadowing_parts_db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +30,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["Signal", "fading", "signal", "uplink_offset_db"]
+__all__ = ["Beam", "Signal", "fading", "signal", "unobstructed_db", "uplink_offset_db"]
+
+FAINTEST = 1e-30
+"""Least power factor, so that its logarithm exists."""
+
+
+class Beam(NamedTuple):
+    """What one beam pair receives, (seeds, n): SINR in dB without fading, and the fraction of it that is scattered."""
+
+    sinr_db: Floats
+    scattered: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +52,12 @@ class Signal:
     los : bool
         Whether no building stands in the direct path.
     path_loss_db, shadowing_db, gain_db : float64
-        Parts of the budget that both beams share; the path loss includes the edges of buildings.
+        Parts of the budget of the first beam, had the direct ray been free; the path loss includes the edges of
+        buildings, the gain is that of both antennas over all paths.
     blockage_db : float64
-        Loss of the direct path by obstacles, the user's body and a crowd that is not described.
-    direct_db, reflected_db : float64
-        SINR of the two beams without fading; ``None`` where the scene has no second beam.
+        Loss of the direct ray by obstacles, the user's body and a crowd that is not described.
+    beams : tuple of Beam
+        The best pair of the codebook; the best one for the scattered waves alone; the described reflection.
     """
 
     los: Flags
@@ -48,12 +65,12 @@ class Signal:
     shadowing_db: Floats
     gain_db: Floats
     blockage_db: Floats
-    direct_db: Floats
-    reflected_db: Floats | None
+    beams: tuple[Beam, ...]
 
-    def beams(self) -> tuple[Floats, ...]:
-        """SINR of each beam."""
-        return (self.direct_db,) if self.reflected_db is None else (self.direct_db, self.reflected_db)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Seeds and steps."""
+        return np.broadcast_shapes(*(beam.sinr_db.shape for beam in self.beams))
 
 
 def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Signal:
@@ -68,54 +85,108 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     role : str
         Keys the draws: the base station's place, so that base stations are independent.
     """
-    scene, station = budget.scene, sight.station
-    los, edge_db = sight.los[None], sight.edge_db[None]
+    los, open_part = sight.los[None], sight.open_part[None]
     if sight.probability is not None:
         los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.walked_m)
-        edge_db = np.where(los, 0.0, sight.behind_db)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        behind = np.where(sight.behind_db > 0, edge_db / sight.behind_db, 0.0)
-    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, 1 - behind, budget.walked_m)
-    gain = _gain_db(budget, sight, seeds, role)
-    blockage = _blockage_db(budget, sight, seeds, role) * (1 - behind)
-    path_loss = sight.los_loss_db + edge_db
-    noise = noise_dbm(sight.carrier.bandwidth_hz, scene.ue.noise_figure_db)
-    free = gain - shadow
-    free += (station.power_dbm - noise) - path_loss
-    reflected = None if scene.reflection_loss_db is None else free - scene.reflection_loss_db
-    return Signal(los, path_loss, shadow, gain, blockage, free - blockage, reflected)
+        open_part = los.astype(np.float64)
+    shadow = shadowing_parts_db(generators(seeds, f"shadowing {role}"), sight.propagation, budget.walked_m)
+    free_space = sight.propagation == "free-space"
+    line = _ratio(-sight.los_loss_db) * open_part
+    shaded = line * _ratio(-shadow[0])
+    behind = np.zeros((1, 1)) if free_space else _ratio(-(sight.los_loss_db + sight.behind_db))[None]
+    shaded_behind = behind * _ratio(-shadow[1])
+    k_db = np.full((1, 1), np.inf)
+    if not free_space:
+        k_db = k_factor_db(generators(seeds, f"k {role}"), sight.propagation, budget.walked_m)
+    scattered = 1 / (1 + _ratio(k_db))
+    blockage = _blockage_db(budget, sight, seeds, role)
+    powers = Powers(shaded * (1 - scattered), shaded * scattered, shaded_behind)
+    pairs = _pairs(budget, sight, powers, k_db, seeds, role)
+    scale = _ratio(unobstructed_db(budget, sight))
+    passed = _ratio(-blockage)
+    first = pairs[0]
+    free = powers.direct * first.direct + powers.line * first.line + powers.behind * first.behind
+    before = shaded + shaded_behind
+    beams = [_beam(scale, powers, gains, passed) for gains in pairs]
+    if budget.scene.reflection_loss_db is not None:
+        around = scale * free * _ratio(-budget.scene.reflection_loss_db)
+        beams.append(Beam(_decibels(around), np.broadcast_to(scattered, around.shape)))
+    return Signal(
+        los,
+        -_decibels(line + behind),
+        _decibels(line + behind) - _decibels(before),
+        _decibels(free) - _decibels(before),
+        blockage,
+        tuple(beams),
+    )
 
 
-def fading(budget: Budget, sight: Sight, los: Flags, seeds: Sequence[int], role: str) -> Floats:
-    """Draw small-scale fading, (seeds, n) in dB."""
+def _ratio(decibels: Floats | float) -> Floats:
+    return np.asarray(np.power(10.0, np.divide(decibels, 10)))
+
+
+def _decibels(ratio: Floats) -> Floats:
+    return np.asarray(10 * np.log10(np.maximum(ratio, FAINTEST)))
+
+
+def _beam(scale: Floats, powers: Powers, gains: Gains, passed: Floats) -> Beam:
+    """Return what a pair receives, the direct ray weakened by what is in its way."""
+    direct = powers.direct * gains.direct * passed
+    scattered = powers.line * gains.line + powers.behind * gains.behind
+    total = np.maximum(direct + scattered, FAINTEST)
+    return Beam(_decibels(scale * total), scattered / total)
+
+
+def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Sequence[int], role: str) -> list[Gains]:
+    """Return the gains of the beam pairs, each (seeds, n)."""
+    if beamless(budget, sight):
+        one = np.ones((1, 1))
+        return [Gains(one, one, one)]
+    steps = measured_steps(budget, sight)
+    shape = (len(seeds), budget.time_s.size)
+    at = [np.broadcast_to(values, shape)[:, steps] for values in (*powers, k_db)]
+    tracked = [
+        track(budget, sight, Powers(*(values[row] for values in at[:3])), at[3][row], seed, role)
+        for row, seed in enumerate(seeds)
+    ]
+    return [Gains(*(np.stack(part) for part in zip(*pair, strict=True))) for pair in zip(*tracked, strict=True)]
+
+
+def fading(
+    budget: Budget,
+    sight: Sight,
+    los: Flags,
+    scattered: Floats,
+    seeds: Sequence[int],
+    role: str,
+    mean_sinr_db: Floats,
+) -> Floats:
+    """Draw small-scale fading, (seeds, n) in dB, where this fraction of the power is scattered."""
     direct_m = np.linalg.norm(budget.position_m - np.asarray(sight.station.position_m), axis=1)
     return fading_db(
         generators(seeds, f"fading {role}"),
         sight.propagation,
         los,
+        scattered,
         budget.time_s,
         budget.walked_m,
         direct_m,
         sight.carrier.frequency_hz,
         sight.carrier.bandwidth_hz,
+        mean_sinr_db,
     )
+
+
+def unobstructed_db(budget: Budget, sight: Sight) -> float:
+    """Return the SNR of the downlink before path loss and antennas: transmit power over the noise of the UE."""
+    noise = noise_dbm(sight.carrier.bandwidth_hz, budget.scene.ue.noise_figure_db)
+    return sight.station.power_dbm - noise
 
 
 def uplink_offset_db(budget: Budget, sight: Sight) -> float:
     """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's noise figure."""
     ue, station = budget.scene.ue, sight.station
     return (ue.power_dbm - station.noise_figure_db) - (station.power_dbm - ue.noise_figure_db)
-
-
-def _gain_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:
-    to_ue = budget.position_m - np.asarray(sight.station.position_m)
-    # The last words key the random streams: a seed gives the same beams as in earlier releases.
-    ends = ((sight.station.array, to_ue, "station"), (budget.scene.ue.array, -to_ue, "handset"))
-    gains = [
-        gain_db(array, direction, budget.time_s, generators(seeds, f"beam {end} {role}"))
-        for array, direction, end in ends
-    ]
-    return np.asarray(gains[0] + gains[1])
 
 
 def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:

@@ -150,8 +150,12 @@ class Array(Struct, frozen=True):
     rows: Annotated[int, Key(number(1, 64), "elements one above the other")] = 1
     columns: Annotated[int, Key(number(1, 64), "elements side by side")] = 1
     element: Annotated[
-        Literal["3gpp", "isotropic"],
-        Key(word("3gpp", "isotropic"), "`3gpp`: 8 dBi, 65° wide (TR 38.901 Table 7.3-1); `isotropic`: 0 dBi"),
+        Literal["3gpp", "3gpp-ue", "isotropic"],
+        Key(
+            word("3gpp", "3gpp-ue", "isotropic"),
+            "`3gpp`: 8 dBi, 65° wide (TR 38.901 Table 7.3-1); `3gpp-ue`: 5 dBi, 90° (TR 38.802 Table A.2.1-8);"
+            " `isotropic`: 0 dBi",
+        ),
     ] = "isotropic"
     azimuth_deg: Annotated[
         float | None, Key(values.angle_deg, "azimuth of the panel", absent="towards the other end")
@@ -160,15 +164,24 @@ class Array(Struct, frozen=True):
         float | None,
         Key(values.angle_deg, "elevation of the panel above the horizon", absent="towards the other end"),
     ] = None
+    panels: Annotated[
+        int,
+        Key(
+            number(1, 6),
+            "panels evenly around, the first towards the azimuth; that of a UE counts from the direction in which the"
+            " user looks. The best one is used",
+            write="1…6",
+        ),
+    ] = 1
     tracking_error_deg: Annotated[
-        float, Key(values.angle_deg, "standard deviation of the beam's pointing error in each plane")
+        float, Key(values.angle_deg, "standard deviation of the error in each plane with which a beam is chosen")
     ] = 0.0
     update_s: Annotated[
         float,
         Key(
             seconds(0.001),
-            "how often the beam is chosen anew (20 ms: the default period of SS/PBCH blocks, TS 38.213 4.1); between,"
-            " it points where the other end was",
+            "how often beams are measured (20 ms: the default period of SS/PBCH blocks, TS 38.213 4.1); the beam chosen"
+            " then is used from the next time on",
         ),
     ] = 0.02
 

@@ -71,8 +71,8 @@ class ClusterTable(NamedTuple):
 
     Parameters
     ----------
-    count : int
-        Clusters.
+    clusters : int
+        How many.
     delay_factor, shadow_db : float
         Delay distribution proportionality factor r, deviation of the power of each cluster.
     departure, arrival, zenith : Lg
@@ -83,7 +83,7 @@ class ClusterTable(NamedTuple):
         Spread of the rays of one cluster.
     """
 
-    count: int
+    clusters: int
     delay_factor: float
     shadow_db: float
     departure: Lg
@@ -96,8 +96,19 @@ class ClusterTable(NamedTuple):
 
 
 class _Scenario(NamedTuple):
-    """Both states; `plus_one`: frequencies count as lg(1 + f); `least_ghz`: lower ones count as this one (notes 6, 7);
-    `consistent_m`: correlation distance of the clusters (Table 7.6.3.1-2)."""
+    """Both states of a scenario.
+
+    Parameters
+    ----------
+    los, nlos : ClusterTable
+        Their parameters.
+    plus_one : bool
+        Whether the slopes belong to lg(1 + f) rather than lg f.
+    least_ghz : float
+        Lower frequencies count as this one (notes 6 and 7).
+    consistent_m : (float, float)
+        Correlation distance of the clusters in LOS and in NLOS (Table 7.6.3.1-2).
+    """
 
     los: ClusterTable
     nlos: ClusterTable
@@ -201,14 +212,14 @@ def draw_clusters(
     table = values.nlos if k_db is None else values.los
     lg_f = values.lg(frequency_hz)
     spacing_m = values.consistent_m[k_db is None]
-    normals = place_normals(seed, stage, position_m, spacing_m, _SPREADS + _PER_CLUSTER * table.count)
-    spreads, own = normals[:, :_SPREADS], normals[:, _SPREADS:].reshape(-1, _PER_CLUSTER, table.count)
+    normals = place_normals(seed, stage, position_m, spacing_m, _SPREADS + _PER_CLUSTER * table.clusters)
+    spreads, own = normals[:, :_SPREADS], normals[:, _SPREADS:].reshape(-1, _PER_CLUSTER, table.clusters)
     power = normal_cdf(own[:, 0]) ** (table.delay_factor - 1) * 10 ** (-table.shadow_db / 10 * own[:, 1])
     power = np.maximum(power, 1e-12)
     power /= power.sum(axis=1, keepdims=True)
     # Eq. 7.5-9, 7.5-14: how far from the middle the power says that a cluster is; of unit spread.
     azimuth, zenith = _distances(table, power, k_db)
-    sides = generator(seed, f"{stage} sides").integers(0, 2, (4, table.count)) * 2.0 - 1.0
+    sides = generator(seed, f"{stage} sides").integers(0, 2, (4, table.clusters)) * 2.0 - 1.0
     ray = position_m - np.asarray(station_m)
     plane_m = np.hypot(ray[:, 0], ray[:, 1])
     rise = rise_deg(table, lg_f, plane_m, -ray[:, 2]) * 10 ** (table.rise.spread * spreads[:, 3])
@@ -250,6 +261,6 @@ def _distances(table: ClusterTable, power: Floats, k_db: Floats | None) -> tuple
                 1.3086 + 0.0339 * k - 0.0077 * k**2 + 0.0002 * k**3,
             )
         )
-    azimuth = 2 / 1.4 * np.sqrt(-level) / (_AZIMUTH_SCALE[table.count] * factors[0])
-    zenith = -level / (_ZENITH_SCALE[table.count] * factors[1])
+    azimuth = 2 / 1.4 * np.sqrt(-level) / (_AZIMUTH_SCALE[table.clusters] * factors[0])
+    zenith = -level / (_ZENITH_SCALE[table.clusters] * factors[1])
     return azimuth, zenith

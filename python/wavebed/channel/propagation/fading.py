@@ -138,6 +138,7 @@ def fading_db(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
     los: NDArray[np.bool_],
+    scattered: NDArray[np.float64],
     time_s: NDArray[np.float64],
     walked_m: NDArray[np.float64],
     direct_m: NDArray[np.float64],
@@ -147,8 +148,9 @@ def fading_db(
 ) -> NDArray[np.float64]:
     """Return fading in dB over the mean power, of shape (seeds, n): that of a flat channel as good as the wide one.
 
-    Each subband is Rician in LOS and Rayleigh in NLOS. Together they count as the one SINR at which a channel without
-    fading carries as much, by the mean of log2(1 + SINR): with a low SINR their mean, with a high one far less.
+    Each subband is Rician, by what antennas leave of the scattered waves. Together they count as the
+    one SINR at which a channel without fading carries as much, by the mean of log2(1 + SINR): with a low SINR their
+    mean, with a high one far less.
 
     Parameters
     ----------
@@ -157,7 +159,9 @@ def fading_db(
     scenario : str
         The propagation scenario; nothing fades in free space.
     los : (n,) or (seeds, n) bool
-        Whether the line of sight is free of buildings.
+        Whether the line of sight is free of buildings: decides the delay spread.
+    scattered : (n,) or (seeds, n) float64
+        Fraction of the power that is scattered; 1: Rayleigh fading.
     time_s, walked_m : (n,) float64
         Time of, and distance walked until, each step.
     direct_m : (n,) float64
@@ -175,7 +179,7 @@ def fading_db(
         subbands(bandwidth_hz, delay_spread_s(scenario, True, frequency_hz)),
     )
     weights = [_weights(rng, max(counts)) for rng in rngs]
-    ratio = 10 ** (k_factor_db(rngs, scenario, walked_m) / 10)
+    share = np.broadcast_to(scattered, faded.shape)
     moved = wavelengths_moved(time_s, walked_m, frequency_hz)
     mean_sinr = np.asarray(10 ** (np.clip(mean_sinr_db, LEAST_SINR_DB, MOST_SINR_DB) / 10), dtype=np.float32)
     mean_sinr = np.broadcast_to(mean_sinr, faded.shape)
@@ -186,7 +190,7 @@ def fading_db(
         cycles = _rows(direct_m[part]) * (-frequency_hz / LIGHT_M_PER_S)
         direct = _phasor(cycles - np.rint(cycles))
         for seed, phases in enumerate(weights):
-            state, fraction = _rows(los[seed, part]), _rows(1 / (1 + ratio[seed, part]))
+            state, fraction = _rows(los[seed, part]), _rows(share[seed, part])
             own, sinr = faded[seed, part], _rows(mean_sinr[seed, part])
             own[:] = _effective(phases @ waves, direct, fraction, state, counts, sinr).ravel()[: own.size]
     np.maximum(faded, DEEPEST, out=faded)
@@ -201,14 +205,14 @@ def _effective(
     counts: tuple[int, int],
     mean_sinr: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return the effective power of one seed, (rows, 1, `ROW`); `fraction` is what the scattered waves have in LOS."""
-    if not los.any():
-        return _average(_power(scattered[:, : counts[0]]), mean_sinr)
-    behind = None if los.all() else _average(_power(scattered[:, : counts[0]]), mean_sinr)
-    small = np.sqrt(fraction).astype(np.float32)
-    line = scattered[:, : counts[1]] * small + direct * np.sqrt(1 - fraction).astype(np.float32)
-    line_power = _average(_power(line), mean_sinr)
-    return line_power if behind is None else np.where(los, line_power, behind)
+    """Return the effective power of one seed, (rows, 1, `ROW`); `fraction` is what the scattered waves have."""
+    small, large = (np.sqrt(part).astype(np.float32) for part in (fraction, 1 - fraction))
+    powers = [
+        _average(_power(scattered[:, :count] * small + direct * large), mean_sinr)
+        for count, there in zip(counts, (not los.all(), los.any()), strict=True)
+        if there
+    ]
+    return powers[0] if len(powers) == 1 else np.where(los, powers[1], powers[0])
 
 
 def _average(power: NDArray[np.float32], mean_sinr: NDArray[np.float32]) -> NDArray[np.float32]:

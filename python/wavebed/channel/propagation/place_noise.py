@@ -45,7 +45,7 @@ def place_normals(
     for right in (0, 1):
         for up in (0, 1):
             weight = (x if right else 1 - x) * (y if up else 1 - y)
-            total += weight[:, None] * _at_nodes(seed, stage, corner + (right, up), count)
+            total += weight[:, None] * _at_nodes(seed, stage, corner + np.array((right, up)), count)
             power += weight**2
     return np.asarray(total / np.sqrt(power)[:, None])
 

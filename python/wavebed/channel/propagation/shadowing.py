@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.scene.tables import Propagation
 
-__all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db"]
+__all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db", "shadowing_parts_db"]
 
 
 class Shadowing(NamedTuple):
@@ -59,13 +59,7 @@ def shadowing_db(
     walked_m : (n,) float64
         Distance walked until each step.
     """
-    if scenario == "free-space":
-        return np.zeros((len(rngs), walked_m.size))
-    values = SHADOWING[scenario]
-    line = gaussian(rngs, walked_m, values.los_m)
-    behind = gaussian(rngs, walked_m, values.nlos_m)
-    line *= values.los_db
-    behind *= values.nlos_db
+    line, behind = shadowing_parts_db(rngs, scenario, walked_m)
     if los.dtype == np.bool_:
         np.copyto(behind, line, where=los)
     else:
@@ -73,6 +67,20 @@ def shadowing_db(
         line *= los
         behind += line
     return behind
+
+
+def shadowing_parts_db(
+    rngs: Sequence[np.random.Generator], scenario: Propagation, walked_m: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return shadow fading in LOS and in NLOS, as `shadowing_db` has it, each (seeds, n)."""
+    if scenario == "free-space":
+        return np.zeros((len(rngs), walked_m.size)), np.zeros((len(rngs), walked_m.size))
+    values = SHADOWING[scenario]
+    line = gaussian(rngs, walked_m, values.los_m)
+    behind = gaussian(rngs, walked_m, values.nlos_m)
+    line *= values.los_db
+    behind *= values.nlos_db
+    return line, behind
 
 
 def draw_los(
