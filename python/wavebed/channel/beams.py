@@ -2,8 +2,8 @@
 
 A pair is chosen as by the beam management of NR (TR 38.802 6.1.6.1), one end after the other: the best beam of the base
 station for a UE without beams (P1), the UE's best beam and panel for that one (P3), the base station's best beam for
-that one (P2); the same beginning with the UE; the better of the two. It is used from the next measurement on, so that it
-is late by one measurement.
+that one (P2). The same is done from the strongest single wave on, and the better pair is taken. A pair is used from the
+next measurement on, so that it is late by one measurement.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _followed(
     """Choose a pair at each measurement, hold it from the next one on, and return its gains at every step."""
     out, back = sides
     power = weight.astype(np.float32)
-    pairs = (_searched(out, back, power), _searched(back, out, power)[::-1])
+    pairs = (_searched(out, back, power, power), _searched(out, back, power, _strongest(out, back, power)))
     received = [(power * _held(out, pair[0]) * _held(back, pair[1])).sum(axis=1) for pair in pairs]
     chosen_out, chosen_back = (
         _missed(side, np.where(received[1] > received[0], two, one), error)
@@ -221,11 +221,23 @@ def _followed(
     return Gains(*found)
 
 
-def _searched(first: _Side, second: _Side, power: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the beams of both ends: the first end's while the second has none, the second's, and the first's again."""
-    one = _best(first, power)
-    two = _best(second, power * _held(first, one))
-    return _best(first, power * _held(second, two)), two
+def _searched(out: _Side, back: _Side, power: Singles, seen: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return beams of both ends: one end's for what is `seen` without beams, the other's for that one, and again."""
+    one = _best(out, seen)
+    two = _best(back, power * _held(out, one))
+    return _best(out, power * _held(back, two)), two
+
+
+def _strongest(out: _Side, back: _Side, power: Singles) -> Singles:
+    """Return the power of the wave alone that is strongest with beams towards it at both ends."""
+    gain = power.copy()
+    for side in (out, back):
+        gain *= np.max([columns.max(axis=0) * rows.max(axis=0) for columns, rows in side.panels], axis=0)
+    alone = np.zeros_like(power)
+    rows = np.arange(len(power))
+    place = gain.argmax(axis=1)
+    alone[rows, place] = power[rows, place]
+    return alone
 
 
 def _best(side: _Side, power: Singles) -> NDArray[np.intp]:
