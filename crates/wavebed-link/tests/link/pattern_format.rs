@@ -82,6 +82,17 @@ fn block_errors_and_states_of_the_radio_are_read() {
 }
 
 #[test]
+fn sinr_and_need_of_the_radio_are_read() {
+    let pattern = steps(
+        "time_s,need_db,rate_bps,sinr_db,bler\n0,7.9,5,12.345,0\n1,-2.85,4,-0.5,1\n2,-100,0,100,0\n",
+    )
+    .expect("it is valid");
+    assert_eq!(pattern.sinr_mdb(), Some(&[12_345, -500, 100_000][..]));
+    assert_eq!(pattern.need_mdb(), Some(&[7_900, -2_850, -100_000][..]));
+    assert_eq!(pattern.bler(), Some(&[0.0, 1.0, 0.0][..]));
+}
+
+#[test]
 fn a_state_stands_without_a_rate() {
     let pattern = steps("time_s,state\n0,los\n7,outage\n").expect("it is valid");
     assert_eq!(pattern.state(), Some(&[State::Los, State::Outage][..]));
@@ -189,7 +200,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss, bler, state",
+        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -358,6 +369,48 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "time_s,bler\n0,0\n",
         "line 4",
         "'bler' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,sinr_db,need_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' stands without need_db",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,need_db\n0,0,0\n",
+        "line 4",
+        "'need_db' stands without sinr_db",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,1.2345,0\n",
+        "line 5",
+        "sinr_db has more than three digits after the point ('1.2345'): write plain decimal decibels",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,1,-100.001\n",
+        "line 5",
+        "need_db is out of range",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,+1,0\n",
+        "line 5",
+        "sinr_db is not a plain decimal number",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,loss,sinr_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' does not belong",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -556,7 +609,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
         let _ = Pattern::parse(&text);
     }
 }
