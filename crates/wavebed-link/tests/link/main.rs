@@ -29,6 +29,7 @@ mod loss_support;
 mod packet_rate;
 mod pattern_format;
 mod radio_changes;
+mod radio_decode;
 mod radio_harq;
 mod radio_rlc;
 mod radio_slots;
