@@ -189,6 +189,9 @@ pub fn radios() -> impl Strategy<Value = String> {
         Just(
             r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2,"reestablish_ns":40000}"#
         ),
+        Just(
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":0,"reestablish_ns":7000}"#
+        ),
     ];
     let reordering = prop_oneof![
         Just("null"),
