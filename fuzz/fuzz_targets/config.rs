@@ -18,6 +18,9 @@ fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some('o') => {
             "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.01\ntime_s,bytes\n0.001,3000\n"
         }
+        Some('r') => {
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,sinr_db,need_db\n0,1000000000,-2.5,-2\n0.005,900000000,30,2\n"
+        }
         Some('p') => {
             "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n"
         }

@@ -36,7 +36,9 @@ def write_seeds(folder: Path) -> None:
     """Write one small valid file of every format that can be written, with the byte that chooses it in front."""
     pattern = read_source(
         Source(
-            "seed", "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps\n0,12000000\n1,24000000\n"
+            "seed",
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,sinr_db,need_db\n"
+            "0,12000000,12.5,10\n1,24000000,-2.5,-0.125\n",
         )
     )
     for index, name in enumerate(NAMES):

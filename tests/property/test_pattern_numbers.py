@@ -29,6 +29,29 @@ def test_decimals_come_back_to_the_nanosecond(values: list[int]) -> None:
     assert decimals(SOURCE, texts, line_of, "time", digits=9, most=MOST).tolist() == values
 
 
+@given(st.lists(st.integers(-(10**5), 10**5) | st.integers(-MOST, MOST), min_size=1, max_size=20))
+@example([-(10**14), 1])
+@example([-1, 0])
+def test_signed_decimals_come_back_to_the_thousandth(values: list[int]) -> None:
+    texts = [format_scaled(value, 3) for value in values]
+    assert decimals(SOURCE, texts, line_of, "SINR", digits=3, most=MOST, signed=True).tolist() == values
+
+
+@given(st.lists(st.text("0123456789.-+", max_size=7), min_size=1, max_size=3))
+def test_only_plain_decimals_with_a_minus_sign_are_read_as_signed(texts: list[str]) -> None:
+    magnitudes = [text.removeprefix("-") for text in texts]
+    plain = all(
+        all(part.isdigit() for part in text.split(".", 1)) and len(text.partition(".")[2]) <= 3 for text in magnitudes
+    )
+    try:
+        values = decimals(SOURCE, texts, line_of, "SINR", digits=3, most=100_000, signed=True)
+    except UserError:
+        assert not plain or max(map(Decimal, magnitudes)) > 100
+        return
+    assert plain
+    assert values.tolist() == [int(Decimal(text) * 1000) for text in texts]
+
+
 @given(st.lists(st.text("0123456789.-e ", max_size=12), min_size=1, max_size=4))
 def test_only_plain_decimals_are_read(texts: list[str]) -> None:
     plain = all(
@@ -67,5 +90,7 @@ def test_columns_are_split_or_the_first_line_of_another_width_is_named(rows: lis
 
 
 def test_a_value_past_the_most_is_named_with_its_line() -> None:
+    with pytest.raises(UserError, match=r"trace:2: SINR '-100\.001' is too small; the least is -100"):
+        decimals(SOURCE, ["1", "-100.001"], line_of, "SINR", digits=3, most=100_000, signed=True)
     with pytest.raises(UserError, match="trace:2: time '1000000001' is too large; the most is 1000000000"):
         decimals(SOURCE, ["1", "1000000001"], line_of, "time", digits=9, most=MOST)

@@ -14,6 +14,7 @@ from wavebed.pattern.model import STATES, opportunities, packets, steps
 U32_MAX = 2**32 - 1
 RATES = st.integers(0, 10**12)
 SHARES = st.floats(0, 1)
+DECIBELS = st.integers(-100_000, 100_000)
 
 
 def ints(values) -> np.ndarray:
@@ -62,11 +63,14 @@ def radio_steps(draw) -> Pattern:
     codes = columns(draw, st.integers(0, len(STATES) - 1), index)
     rated = draw(st.booleans())
     erring = rated and draw(st.booleans())
+    measured = rated and draw(st.booleans())
     return steps(
         index,
         period,
         rate_bps=ints(columns(draw, RATES, index)) if rated else None,
         bler=floats(columns(draw, SHARES, index)) if erring else None,
+        sinr_mdb=ints(columns(draw, DECIBELS, index)) if measured else None,
+        need_mdb=ints(columns(draw, DECIBELS, index)) if measured else None,
         state=np.array(codes, dtype=np.uint8),
     )
 
@@ -230,7 +234,10 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
 
 
 NEAR_MISS = st.lists(
-    st.sampled_from([*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "state", "bler", "los", "DL"]), max_size=60
+    st.sampled_from(
+        [*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "state", "bler", "sinr_db", "need_db", "los", "DL"]
+    ),
+    max_size=60,
 )
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 COUNT = 10_000
 STEPS = (
-    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,delay_s,loss,bler\n0,5000000,0.01,0,0.1\n"
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,delay_s,loss,bler,sinr_db,need_db\n"
+    "0,5000000,0.01,0,0.1,-2.5,-2.8\n"
 )
 MOMENTS = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 3\ntime_s,bytes\n0,1500\n1,3000\n"
 WRONG = 0.01
@@ -57,6 +58,10 @@ class Author:
 
     def maybe(self, make: Callable[[], Any]) -> Any:
         return make() if self.random.random() < 0.5 else None
+
+    def optional(self, key: str, make: Callable[[], Any]) -> Json:
+        """A key that may be left out, but is not null."""
+        return {} if self.random.random() < 0.2 else {key: make()}
 
     def one(self, *makers: Callable[[], Any]) -> Any:
         return self.random.choice(makers)()
@@ -165,6 +170,7 @@ class Author:
             "special_symbols": self.random.choice([[10, 2, 2], [14, 0, 0], [0, 0, 14], [10, 2, 3]]),
             "prepare_ns": self.time(),
             "decode_ns": self.time(),
+            **self.optional("code", lambda: self.word("ldpc", "turbo")),
             "harq": self.maybe(
                 lambda: {
                     "processes": self.integer(1, 32),
@@ -215,6 +221,7 @@ class Author:
                     "mode": "am",
                     **{name: self.time() for name in ("reassembly_ns", "poll_ns", "status_ns")},
                     "retransmissions": self.integer(0, 255),
+                    **self.optional("reestablish_ns", self.positive_time),
                 },
             ),
             "reordering": self.maybe(lambda: {"timer_ns": self.maybe(self.time)}),

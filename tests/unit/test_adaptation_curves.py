@@ -25,7 +25,7 @@ from wavebed.channel.adaptation.information import GRID_DB, information_bits, ne
 from wavebed.channel.adaptation.tbs import code_blocks, code_rate, modulation_order
 from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
-from wavebed.radio.presets import PRESETS
+from wavebed.radio.presets import PRESETS, technology_of
 from wavebed.scene.model import Carrier
 
 TABLES = [("nr", "64qam"), ("nr", "256qam"), ("lte", "64qam"), ("lte", "256qam"), ("802.11ad", "64qam")]
@@ -141,6 +141,8 @@ def test_the_slope_is_that_of_the_normal_approximation_with_the_spread() -> None
 
 def test_the_slope_for_harq_is_near_four_per_decibel() -> None:
     assert slope_per_db("nr") == pytest.approx(3.84, abs=0.01)
+    for preset in ("nr-120khz", "lte"):
+        assert slope_per_db(technology_of(preset)) == pytest.approx(PRESETS[preset].slots.harq.slope_per_db, abs=0.1)
 
 
 @given(st.integers(1, 273), st.integers(2, 14), st.integers(1, 4), st.sampled_from(["64qam", "256qam"]), st.data())

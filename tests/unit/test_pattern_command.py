@@ -200,6 +200,34 @@ def test_info_of_a_radio_pattern_says_block_errors_and_states(folder, capsys) ->
     assert found["states_share"]["nlos"] == pytest.approx(1 / 3)
 
 
+SINR = (
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 10\ntime_s,rate_bps,sinr_db,need_db\n"
+    "0,900000000,12.345,10\n5,100000000,-2.5,0\n"
+)
+
+
+def test_the_sinr_of_a_radio_pattern_is_shown_drawn_and_kept(folder, capsys) -> None:
+    (folder / "radio.csv").write_text(SINR)
+    assert command("info", "radio.csv") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"SINR +mean 4\.923 dB  p5 -2\.5 dB .* p95 12\.3[45] dB", out)
+    assert re.search(r"SINR needed +mean 5 dB  p5 0 dB", out)
+    assert command("info", "radio.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["mean_sinr_db"] == pytest.approx(4.9225)
+    assert found["percentiles_need_db"] == {"p5": 0, "p25": 0, "p50": 0, "p75": 10, "p95": 10}
+    assert command("plot", "radio.csv", "-o", "radio.html") == 0
+    page = (folder / "radio.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))
+    rate, sinr, need = data["panels"]
+    assert (rate["base"], sinr["label"], need["label"]) == (0, "SINR (dB)", "SINR needed (dB)")
+    assert sinr["curves"][0]["mean"] == [12.345, -2.5]
+    assert sinr["base"] < -2.5 < 12.345 < sinr["top"]
+    assert command("plot", "radio.csv", "-o", "radio.png") == 0
+    assert command("cut", "radio.csv", "--from", "1s", "--to", "6s") == 0
+    assert "0,900000000,12.345,10\n4,100000000,-2.5,0\n" in capsys.readouterr().out
+
+
 def test_the_states_of_a_radio_pattern_are_shaded_in_place_of_outages(folder) -> None:
     (folder / "radio.csv").write_text(RADIO)
     assert command("plot", "radio.csv", "-o", "radio.html") == 0

@@ -210,11 +210,13 @@ def test_a_foreign_format_says_that_block_errors_and_states_are_lost(name: str) 
         rate_bps=one + 8 * 10**6,
         delay_ns=one if light else None,
         bler=share,
+        sinr_mdb=one - 2500,
+        need_mdb=one,
         state=one.astype(np.uint8),
     )
     options = WriteOptions()
     render(pattern, name, options)
-    lost = "rate, bler and state" if light else "bler and state"
+    lost = "rate, bler, sinr and state" if light else "bler, sinr and state"
     assert f"{lost} cannot be written in this format" in options.notes
 
 

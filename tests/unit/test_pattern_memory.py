@@ -23,6 +23,14 @@ def native(rows: int) -> str:
     return head + "".join(f"{row // 1000}.{row % 1000:03d},{10**7 + row % 9999}\n" for row in range(rows))
 
 
+def native_sinr(rows: int) -> str:
+    head = NATIVE.format("steps", "rate_bps,sinr_db,need_db")
+    return head + "".join(
+        f"{row // 1000}.{row % 1000:03d},{10**7 + row % 9999},{row % 40 - 9}.{row % 999:03d},{row % 30 - 5}.{row % 7}\n"
+        for row in range(rows)
+    )
+
+
 def mahimahi(rows: int) -> str:
     return "".join(f"{10**6 + row}\n" for row in range(rows))
 
@@ -88,8 +96,8 @@ for file in sys.argv[2:]:
 print((most[1] - most[0]) * 1024)
 """
 FORMS = (
-    native, mahimahi, kaunet, cellreplay_heavy, cellreplay_light, seconds_mbit, lumos5g, ns3_mmwave, theaterq,
-    netem_trace, table,
+    native, native_sinr, mahimahi, kaunet, cellreplay_heavy, cellreplay_light, seconds_mbit, lumos5g, ns3_mmwave,
+    theaterq, netem_trace, table,
 )  # fmt: skip
 SHORT_LINES = (native, mahimahi, kaunet, cellreplay_heavy)
 
@@ -101,7 +109,14 @@ def test_reading_takes_at_most_four_times_the_size_of_the_file(form: Callable[[i
     # The small one has what is held of files of any size: the interpreter, and a block of lines.
     small.write_text(form(150_000))
     large.write_text(form(1_000_000 if form in SHORT_LINES else 600_000))
-    command = [sys.executable, "-c", GROWTH, form.__name__.replace("_", "-"), str(small), str(large)]
+    command = [
+        sys.executable,
+        "-c",
+        GROWTH,
+        form.__name__.removesuffix("_sinr").replace("_", "-"),
+        str(small),
+        str(large),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     growth = int(done.stdout) / (large.stat().st_size - small.stat().st_size)

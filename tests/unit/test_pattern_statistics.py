@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -92,6 +93,8 @@ def radio(rates: tuple[int, ...], states: tuple[int, ...], times: tuple[int, ...
         period,
         rate_bps=ints(*rates),
         bler=np.array(rates, dtype=np.float64) / 10,
+        sinr_mdb=ints(*(1000 * rate - 2500 for rate in rates)),
+        need_mdb=ints(*(1000 * rate for rate in rates)),
         state=np.array(states, dtype=np.uint8),
     )
 
@@ -100,6 +103,9 @@ def test_block_errors_and_states_are_weighted_by_time() -> None:
     summary = summarise(radio((1, 1, 5, 0), (0, 0, 1, 3), (0, 2, 4, 9), 10))
     assert summary.mean_bler == pytest.approx(0.4 * 0.1 + 0.5 * 0.5)
     assert (summary.bler_percentiles[50], summary.bler_percentiles[75]) == (0.1, 0.5)
+    assert summary.mean_sinr_db == pytest.approx(0.4 * -1.5 + 0.5 * 2.5 + 0.1 * -2.5)
+    assert (summary.sinr_percentiles_db[5], summary.sinr_percentiles_db[75]) == (-2.5, 2.5)
+    assert (summary.mean_need_db, summary.need_percentiles_db[75]) == (pytest.approx(2.9), 5.0)
     assert summary.state_fractions == {"los": 0.4, "nlos": 0.5, "outage": 0.1}
     assert summarise(steps(ints(0), 10, rate_bps=ints(1))).state_fractions is None
 
@@ -113,9 +119,22 @@ def test_cutting_scaling_and_merging_keep_block_errors_and_states() -> None:
     pattern = radio((4, 4, 4, 8), (0, 0, 1, 1), (0, 2, 4, 8), 10)
     part = cut(pattern, 3, 9)
     assert (part.index.tolist(), part.state.tolist(), part.bler.tolist()) == ([0, 1, 5], [0, 1, 1], [0.4, 0.4, 0.8])
+    assert (part.sinr_mdb.tolist(), part.need_mdb.tolist()) == ([1500, 1500, 5500], [4000, 4000, 8000])
     for scaled in (scale_rate(pattern, Fraction(2)), scale_time(pattern, Fraction(3))):
         assert (scaled.state.tolist(), scaled.bler.tolist()) == ([0, 0, 1, 1], [0.4, 0.4, 0.4, 0.8])
     assert pattern.merged().index.tolist() == [0, 4, 8]
+    assert replace(pattern, sinr_mdb=ints(1, 2, 3, 3)).merged().index.tolist() == [0, 2, 4, 8]
+    assert replace(pattern, need_mdb=ints(1, 2, 3, 3)) != pattern
+
+
+def test_sinr_and_need_stand_together_beside_a_rate_and_in_their_range() -> None:
+    for columns in ({"sinr_mdb": ints(0)}, {"need_mdb": ints(0)}):
+        with pytest.raises(UserError, match="together or not at all"):
+            steps(ints(0), 10, rate_bps=ints(1), **columns)
+    with pytest.raises(UserError, match="without rate_bps"):
+        steps(ints(0), 10, sinr_mdb=ints(0), need_mdb=ints(0))
+    with pytest.raises(UserError, match=r"row 2: need_mdb -100001 is not from -100000 to 100000"):
+        steps(ints(0, 1), 10, rate_bps=ints(1, 1), sinr_mdb=ints(0, 0), need_mdb=ints(0, -100_001))
 
 
 def test_block_errors_without_a_rate_and_unknown_states_are_refused() -> None:

@@ -99,6 +99,20 @@ def test_unacknowledged_mode_has_no_timers_in_the_stage() -> None:
     assert radio_stage(radio(rlc="um"), "down", RATE).rlc == RlcUm()
 
 
+def test_the_link_is_re_established_after_its_time() -> None:
+    assert radio_stage(radio(), "down", RATE).rlc.reestablish_ns == 100_000_000
+    assert radio_stage(radio(rlc={"reestablish": "1s"}), "up", RATE).rlc.reestablish_ns == 1_000_000_000
+    with pytest.raises(Problem, match=r"^radio\.rlc\.reestablish: '0s' is no time"):
+        radio(rlc={"reestablish": "0s"})
+
+
+def test_lte_has_the_turbo_code_also_as_a_fallback() -> None:
+    assert [radio(preset).slots.code for preset in ("nr-30khz", "lte")] == ["ldpc", "turbo"]
+    fallback = radio(fallback="lte").fallback
+    assert fallback is not None
+    assert fallback.code == "turbo"
+
+
 def test_rlc_of_lte_waits_for_ever_in_acknowledged_mode_and_until_its_timer_in_the_other() -> None:
     assert radio("lte").down.reordering == Reordering(None)
     assert radio("lte", rlc={"mode": "um", "reassembly": "50ms"}).up.reordering == Reordering(50_000_000)

@@ -126,6 +126,7 @@ impl Engine for PathEngine {
                     "corrupted_segments": counts.corrupted.segments,
                     "blocks_sent": counts.blocks_sent,
                     "blocks_failed": counts.blocks_failed,
+                    "link_failures": counts.link_failures,
                     "queued_segments": link.backlog.segments,
                     "queued_bytes": link.backlog.bytes,
                 })

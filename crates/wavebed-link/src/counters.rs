@@ -19,7 +19,7 @@ pub enum Reason {
     Outage = 3,
     /// The pattern ended with `stop`.
     Ended = 4,
-    /// In a block that HARQ and RLC gave up on.
+    /// In a block that HARQ and RLC gave up on, or in the buffer when the radio link failed.
     Block = 5,
     /// It waited longer than the discard timer allows.
     Discard = 6,
@@ -111,6 +111,8 @@ pub struct Counts {
     pub blocks_sent: u64,
     /// Failed transmissions.
     pub blocks_failed: u64,
+    /// Failures of the radio link.
+    pub link_failures: u64,
 }
 
 /// One millisecond of a link.
@@ -235,6 +237,14 @@ impl LinkCounters {
             let (blocks_sent, blocks_failed) = series.blocks.entry(ms).or_default();
             *blocks_sent += 1;
             *blocks_failed += u64::from(failed);
+        }
+    }
+
+    /// The radio link failed at `at_ns`.
+    pub fn link_failed(&mut self, at_ns: u64) {
+        self.total.link_failures += 1;
+        if let Some(series) = &mut self.series {
+            series.row(at_ns).counts.link_failures += 1;
         }
     }
 

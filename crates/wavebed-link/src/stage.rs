@@ -146,6 +146,11 @@ impl<'a> Outlet<'a> {
         self.counters.block(at_ns, failed);
     }
 
+    /// Records that the radio link failed at `at_ns`.
+    pub fn link_failed(&mut self, at_ns: u64) {
+        self.counters.link_failed(at_ns);
+    }
+
     /// Records the stage's queue since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
         self.counters.queue_level(at_ns, self.stage, backlog);

@@ -170,7 +170,7 @@ fn link_header() -> String {
         header.push_str("_segments");
     }
     header.push_str(
-        ",blocks_sent,blocks_failed,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns\n",
+        ",blocks_sent,blocks_failed,link_failures,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns\n",
     );
     header
 }
@@ -192,7 +192,8 @@ fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> 
     for counter in &counts.dropped {
         write!(out, ",{}", counter.segments)?;
     }
-    write!(out, ",{},{}", counts.blocks_sent, counts.blocks_failed)?;
+    let (sent, failed) = (counts.blocks_sent, counts.blocks_failed);
+    write!(out, ",{sent},{failed},{}", counts.link_failures)?;
     write!(out, ",{},{}", row.queue_bytes, row.queue_peak_bytes)?;
     match row.sojourn_sum_ns.checked_div(row.sojourn_count) {
         // Without packets that left the queue the sojourn time is missing, not zero.

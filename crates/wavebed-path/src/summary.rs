@@ -73,6 +73,8 @@ pub struct LinkSummary {
     pub blocks_sent: u64,
     /// Number of them that failed.
     pub blocks_failed: u64,
+    /// Failures of its radio link.
+    pub link_failures: u64,
     /// Still in the link at the end.
     pub queued_segments: u64,
     /// `offered + duplicated - delivered - dropped - queued`: a value other than zero is an internal error.
@@ -309,6 +311,7 @@ impl Summary {
             corrupted_segments: total.corrupted.segments,
             blocks_sent: total.blocks_sent,
             blocks_failed: total.blocks_failed,
+            link_failures: total.link_failures,
             queued_segments,
             unaccounted_segments: i64::try_from(unaccounted).unwrap_or(i64::MAX),
         });
@@ -381,6 +384,9 @@ impl Summary {
                     link.blocks_sent, link.blocks_failed
                 );
             }
+            if link.link_failures > 0 {
+                let _ = write!(out, "; link failures {}", link.link_failures);
+            }
             out.push('\n');
         }
         for departure in &self.departures {
@@ -448,13 +454,21 @@ mod tests {
         };
         summary.add_link("radio.down", &radio, 0);
         summary.add_link("wire.down", &Counts::default(), 0);
+        let broken = Counts {
+            link_failures: 2,
+            ..radio
+        };
+        summary.add_link("broken.down", &broken, 0);
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["links"][0]["blocks_sent"], 70);
         assert_eq!(json["links"][0]["blocks_failed"], 7);
         assert_eq!(json["links"][1]["blocks_sent"], 0);
+        assert_eq!(json["links"][2]["link_failures"], 2);
         let text = summary.text();
         let mut lines = text.lines();
         assert!(lines.next().unwrap().ends_with("; blocks 70, failed 7"));
         assert!(lines.next().unwrap().ends_with("queued 0"));
+        let broken = lines.next().unwrap();
+        assert!(broken.ends_with("; blocks 70, failed 7; link failures 2"));
     }
 }

@@ -218,6 +218,9 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
     if summary.bler_percentiles is not None:
         result["mean_bler_share"] = summary.mean_bler
         result["percentiles_bler_share"] = {f"p{key}": value for key, value in summary.bler_percentiles.items()}
+    for name, mean_db, percentiles_db in _decibels(summary):
+        result[f"mean_{name}_db"] = mean_db
+        result[f"percentiles_{name}_db"] = {f"p{key}": value for key, value in percentiles_db.items()}
     if summary.state_fractions is not None:
         result["states_share"] = summary.state_fractions
     return result
@@ -254,10 +257,26 @@ def _as_text(file: str, summary: Summary) -> str:
     if summary.bler_percentiles is not None and summary.mean_bler is not None:
         percentiles = "  ".join(f"p{key} {value * 100:.4g}%" for key, value in summary.bler_percentiles.items())
         line("BLER", f"mean {summary.mean_bler * 100:.4g}%  {percentiles}")
+    for name, mean_db, percentiles_db in _decibels(summary):
+        percentiles = "  ".join(f"p{key} {value:.4g} dB" for key, value in percentiles_db.items())
+        line({"sinr": "SINR", "need": "SINR needed"}[name], f"mean {mean_db:.4g} dB  {percentiles}")
     if summary.state_fractions is not None:
         states = (f"{state} {fraction * 100:.4g}%" for state, fraction in summary.state_fractions.items())
         line("states", "  ".join(states))
     return "\n".join(lines)
+
+
+def _decibels(summary: Summary) -> list[tuple[str, float, dict[int, float]]]:
+    """Return name, mean and percentiles of the SINR and of what the MCS needs, where there are any."""
+    columns = (
+        ("sinr", summary.mean_sinr_db, summary.sinr_percentiles_db),
+        ("need", summary.mean_need_db, summary.need_percentiles_db),
+    )
+    return [
+        (name, mean_db, percentiles_db)
+        for name, mean_db, percentiles_db in columns
+        if mean_db is not None and percentiles_db is not None
+    ]
 
 
 def _rewrite(args: argparse.Namespace, change: Callable[[Pattern], Pattern]) -> None:

@@ -149,7 +149,7 @@ def _note_block_errors(links: Mapping[str, Link], traces: Traces) -> None:
     files = {
         link.rate.file
         for link in links.values()
-        if isinstance(link.rate, PatternFile) and "bler" in traces.columns(link.rate)
+        if isinstance(link.rate, PatternFile) and traces.columns(link.rate) & {"bler", "sinr_db"}
     }
     for file in sorted(files):
         traces.notes.append(f"{file}: block errors have no effect without a radio: its rate is carried as it stands")

@@ -55,7 +55,7 @@ class Drawing:
     Parameters
     ----------
     panels : dict of str to Curve
-        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (fractions).
+        By ``rate`` (bit/s), ``delay`` (seconds), ``loss`` and ``bler`` (fractions), ``sinr`` and ``need`` (decibels).
     outages : list of (float, float)
         Start and end in seconds.
     states : dict of str to list of (float, float)
@@ -119,6 +119,8 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
         ("delay", pattern.delay_ns, 1e-9),
         ("loss", pattern.loss, 1.0),
         ("bler", pattern.bler, 1.0),
+        ("sinr", pattern.sinr_mdb, 1e-3),
+        ("need", pattern.need_mdb, 1e-3),
     ):
         if values is not None:
             index = rated.index if key == "rate" else pattern.index
@@ -167,6 +169,8 @@ def headline(drawing: Drawing) -> str:
         parts.append(f"mean loss {summary.mean_loss * 100:.3g} %")
     if summary.mean_bler is not None:
         parts.append(f"mean BLER {summary.mean_bler * 100:.3g} %")
+    if summary.mean_sinr_db is not None:
+        parts.append(f"mean SINR {summary.mean_sinr_db:.3g} dB")
     if summary.rate_window_ns is not None:
         parts.append(f"windows of {format_time(summary.rate_window_ns)}")
     return " · ".join(parts)

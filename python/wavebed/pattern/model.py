@@ -29,6 +29,7 @@ MAX_NS = 10**18
 MAX_RATE_BPS = 10**12
 MAX_PACKETS = 10**12
 MAX_OPPORTUNITY_BYTES = 10**9
+MAX_MDB = 100_000
 _BLOCK = 1 << 16
 
 
@@ -50,6 +51,9 @@ class Pattern:
         Probability from 0 to 1.
     bler : float64 array, optional
         Fraction of first transmissions of a block that fail, from 0 to 1; only beside a rate.
+    sinr_mdb, need_mdb : int64 array, optional
+        Thousandths of a decibel: effective SINR of the data, and the SINR at which one first transmission in ten of a
+        full block fails; both or neither, and only beside a rate.
     state : uint8 array, optional
         State of the radio, as its place in `STATES`.
     size_bytes : int64 array, optional
@@ -70,6 +74,8 @@ class Pattern:
     delay_ns: Integers | None = None
     loss: Floats | None = None
     bler: Floats | None = None
+    sinr_mdb: Integers | None = None
+    need_mdb: Integers | None = None
     state: Codes | None = None
     size_bytes: Integers | None = None
     header: tuple[tuple[str, str], ...] = ()
@@ -91,6 +97,10 @@ class Pattern:
             return -1, f"the period {self.period} is not between 1 and {most}"
         if self.bler is not None and self.rate_bps is None:
             return -1, "bler stands without rate_bps; a block error rate belongs to a rate"
+        if (self.sinr_mdb is None) != (self.need_mdb is None):
+            return -1, "sinr_db and need_db stand together or not at all"
+        if self.sinr_mdb is not None and self.rate_bps is None:
+            return -1, "sinr_db stands without rate_bps; a SINR belongs to a rate"
         return self._order_problem() or self._range_problem()
 
     def _order_problem(self) -> tuple[int, str] | None:
@@ -119,6 +129,8 @@ class Pattern:
             ("delay_ns", self.delay_ns, 0, MAX_NS),
             ("loss", self.loss, 0, 1),
             ("bler", self.bler, 0, 1),
+            ("sinr_mdb", self.sinr_mdb, -MAX_MDB, MAX_MDB),
+            ("need_mdb", self.need_mdb, -MAX_MDB, MAX_MDB),
             ("state", self.state, 0, len(STATES) - 1),
             ("bytes", self.size_bytes, 1, MAX_OPPORTUNITY_BYTES),
         )
@@ -156,7 +168,17 @@ class Pattern:
         return True
 
     def _columns(self) -> tuple[Column | None, ...]:
-        return (self.index, self.rate_bps, self.delay_ns, self.loss, self.bler, self.state, self.size_bytes)
+        return (
+            self.index,
+            self.rate_bps,
+            self.delay_ns,
+            self.loss,
+            self.bler,
+            self.sinr_mdb,
+            self.need_mdb,
+            self.state,
+            self.size_bytes,
+        )
 
     @property
     def duration_ns(self) -> int:
@@ -218,6 +240,8 @@ class Pattern:
             delay_ns=None if self.delay_ns is None else self.delay_ns[keep],
             loss=None if self.loss is None else self.loss[keep],
             bler=None if self.bler is None else self.bler[keep],
+            sinr_mdb=None if self.sinr_mdb is None else self.sinr_mdb[keep],
+            need_mdb=None if self.need_mdb is None else self.need_mdb[keep],
             state=None if self.state is None else self.state[keep],
             size_bytes=None if self.size_bytes is None else self.size_bytes[keep],
         )
@@ -231,11 +255,22 @@ def steps(
     delay_ns: Integers | None = None,
     loss: Floats | None = None,
     bler: Floats | None = None,
+    sinr_mdb: Integers | None = None,
+    need_mdb: Integers | None = None,
     state: Codes | None = None,
 ) -> Pattern:
     """Make a pattern whose values hold from their time to the next row's time."""
     return Pattern(
-        "steps", time_ns, duration_ns, rate_bps=rate_bps, delay_ns=delay_ns, loss=loss, bler=bler, state=state
+        "steps",
+        time_ns,
+        duration_ns,
+        rate_bps=rate_bps,
+        delay_ns=delay_ns,
+        loss=loss,
+        bler=bler,
+        sinr_mdb=sinr_mdb,
+        need_mdb=need_mdb,
+        state=state,
     )
 
 

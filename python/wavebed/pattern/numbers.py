@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_SIGNED_DECIMAL = re.compile(rf"-?{_DECIMAL.pattern}", re.ASCII)
 _MEASURED = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 40
 #: Powers of ten beyond which no column reaches; an integer of such a number would fill the memory.
@@ -76,7 +77,7 @@ def integers(
 
 
 def decimals(
-    source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, digits: int, most: int
+    source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, digits: int, most: int, signed: bool = False
 ) -> NDArray[np.int64]:
     """Read plain decimals exactly, scaled by 10**digits; more digits after the point are refused.
 
@@ -84,36 +85,42 @@ def decimals(
     ----------
     most : int
         The largest scaled value.
+    signed : bool
+        Values may have a minus sign, and the least is ``-most``.
     """
-    quick = _quick_decimals(texts, digits)
-    if quick is not None and int(quick.max()) <= most:
+    quick = _quick_decimals(texts, digits, signed=signed)
+    if quick is not None and int(np.abs(quick).max()) <= most:
         return quick
     scale = 10**digits
     zeros = "0" * digits
     values: list[int] = []
     for position, text in enumerate(texts):
-        whole, point, fraction = text.partition(".")
+        minus = signed and text.startswith("-")
+        whole, point, fraction = text[minus:].partition(".")
         good = whole.isdigit() and len(fraction) <= digits and (fraction.isdigit() or not point) and text.isascii()
         if not good:
-            raise _decimal_error(source, line_of(position), text, what, digits)
+            raise _decimal_error(source, line_of(position), text, what, digits, signed=signed)
         value = int(whole + (fraction + zeros)[:digits]) if len(whole) <= _MAX_DIGITS else most + 1
         if value > most:
-            raise _too_large(source, line_of(position), text, what, str(Decimal(most) / scale))
-        values.append(value)
+            bound = str(Decimal(most) / scale)
+            if minus:
+                raise source.error(f"{what} {quote(text)} is too small; the least is -{bound}", line_of(position))
+            raise _too_large(source, line_of(position), text, what, bound)
+        values.append(-value if minus else value)
     return np.array(values, dtype=np.int64)
 
 
-def _quick_decimals(texts: Sequence[str], digits: int) -> NDArray[np.int64] | None:
+def _quick_decimals(texts: Sequence[str], digits: int, *, signed: bool) -> NDArray[np.int64] | None:
     """Read well-formed decimals that are small enough for binary arithmetic to be exact, else return None.
 
     Below 10¹⁴ the scaled value is off by less than 0.03 before it is rounded: half a unit in the last place of the
     parsed number, and as much from the product.
     """
-    if not texts or not _all_match(texts, rf"[0-9]+(?:\.[0-9]{{1,{digits}}})?"):
+    if not texts or not _all_match(texts, rf"{'-?' if signed else ''}[0-9]+(?:\.[0-9]{{1,{digits}}})?"):
         return None
     values = np.array(list(map(float, texts)), dtype=np.float64)
     scaled = values * 10.0**digits
-    return np.rint(scaled).astype(np.int64) if float(scaled.max()) < _EXACT_BELOW else None
+    return np.rint(scaled).astype(np.int64) if float(np.abs(scaled).max()) < _EXACT_BELOW else None
 
 
 def _all_match(texts: Sequence[str], pattern: str) -> bool:
@@ -163,14 +170,15 @@ def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:
     return [flat[column::width] for column in range(width)]
 
 
-def _decimal_error(source: Source, line: int, text: str, what: str, digits: int) -> Exception:
+def _decimal_error(source: Source, line: int, text: str, what: str, digits: int, *, signed: bool) -> Exception:
     if not text:
         return source.error(f"{what} is missing; write a decimal number", line)
-    if _DECIMAL.fullmatch(text):
+    if (_SIGNED_DECIMAL if signed else _DECIMAL).fullmatch(text):
         return source.error(f"{what} {quote(text)} has more than {digits} digits after the point; round it", line)
+    refused = "plus sign, exponent" if signed else "sign, exponent"
     return source.error(
         f"{what} {quote(text)} is not a plain decimal number; write digits and at most one point, "
-        "no sign, exponent or space",
+        f"no {refused} or space",
         line,
     )
 
@@ -258,6 +266,8 @@ def words(source: Source, texts: Sequence[str], line_of: LineOf, what: str, know
 
 def format_scaled(value: int, digits: int) -> str:
     """Write a scaled integer as the shortest decimal: 2100000000 with nine digits is ``2.1``."""
+    if value < 0:
+        return "-" + format_scaled(-value, digits)
     whole, rest = divmod(value, 10**digits)
     return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
 

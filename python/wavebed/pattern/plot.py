@@ -25,7 +25,7 @@ COLOURS = ("#1f5fa8", "#d9722e", "#2f8f5b", "#8a4fa3", "#b8860b", "#1d8a99", "#b
 OUTAGE = "#d64545"
 INK = "#1d2733"
 FAINT = "#5d6b7a"
-LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss", "bler": "BLER"}
+LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss", "bler": "BLER", "sinr": "SINR", "need": "SINR needed"}
 #: One colour for each state of the radio, told apart also by the colour-blind (Okabe and Ito's palette, darkened).
 STATE_COLOURS = {
     "los": "#0072b2",
@@ -44,17 +44,31 @@ def panel_unit(key: str, highest: float) -> tuple[float, str]:
     """Choose the unit in which a panel reads well: what to divide by, and its name."""
     if key in {"loss", "bler"}:
         return 0.01, "%"
+    if key in {"sinr", "need"}:
+        return 1.0, "dB"
     units = RATE_UNITS if key == "rate" else DELAY_UNITS
     return next(((scale, name) for scale, name in units if highest >= scale), units[-1])
 
 
-def _draw_curve(axes: Axes, curve: Curve, scale: float, colour: str, label: str | None, *, filled: bool) -> None:
+def panel_limits(key: str, curves: Sequence[Curve]) -> tuple[float, float]:
+    """Choose the lowest and the highest value that a panel shows; only decibels do not begin at 0."""
+    highest = max(float(np.max(curve.high)) for curve in curves)
+    if key not in {"sinr", "need"}:
+        return 0, highest * 1.06 if highest > 0 else panel_unit(key, highest)[0]
+    lowest = min(float(np.min(curve.low)) for curve in curves)
+    margin = max(0.06 * (highest - lowest), 1.0)
+    return lowest - margin, highest + margin
+
+
+def _draw_curve(
+    axes: Axes, curve: Curve, scale: float, colour: str, label: str | None, *, filled: bool, base: float
+) -> None:
     if curve.banded:
         axes.stairs(
             curve.high / scale, curve.edges, baseline=curve.low / scale, fill=True, color=colour, alpha=0.22, lw=0
         )
     elif filled:
-        axes.stairs(curve.mean / scale, curve.edges, fill=True, color=colour, alpha=0.13, lw=0)
+        axes.stairs(curve.mean / scale, curve.edges, baseline=base / scale, fill=True, color=colour, alpha=0.13, lw=0)
     axes.stairs(
         curve.mean / scale,
         curve.edges,
@@ -99,18 +113,18 @@ def drawable_outages(spans: Sequence[tuple[float, float]], least: float) -> list
 
 def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[str]) -> None:
     shown = [(drawing, colour) for drawing, colour in zip(drawings, colours, strict=True) if key in drawing.panels]
-    highest = max(float(np.max(drawing.panels[key].high)) for drawing, _ in shown)
-    scale, unit = panel_unit(key, highest)
+    low, high = panel_limits(key, [drawing.panels[key] for drawing, _ in shown])
+    scale, unit = panel_unit(key, max(float(np.max(drawing.panels[key].high)) for drawing, _ in shown))
     for drawing, colour in shown:
         # A label that begins with an underscore would be left out of the legend.
         label = None if len(drawings) == 1 else " " + drawing.title if drawing.title[:1] == "_" else drawing.title
-        _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1)
+        _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1, base=low)
         if len(drawings) == 1 and drawing.states:
             _shade_states(axes, drawing)
         elif key == "rate" and len(drawings) == 1:
             _shade(axes, drawing)
     axes.set_ylabel(f"{LABELS[key]}  ({unit})")
-    axes.set_ylim(0, highest / scale * 1.06 if highest > 0 else 1)
+    axes.set_ylim(low / scale, high / scale)
     axes.set_xlim(0, max(float(drawing.panels[key].edges[-1]) for drawing, _ in shown))
     axes.grid(axis="y")
     axes.tick_params(length=3)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.pattern.curves import say_rate, say_time
-from wavebed.pattern.plot import COLOURS, LABELS, STATE_COLOURS, drawable_outages, panel_unit
+from wavebed.pattern.plot import COLOURS, LABELS, STATE_COLOURS, drawable_outages, panel_limits, panel_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,15 +45,16 @@ def curve_data(curve: Curve, series: int, scale: float) -> dict[str, object]:
 
 def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: int) -> dict[str, object]:
     shown = [(series, drawings[series]) for series in order if key in drawings[series].panels]
-    highest = max(float(np.max(drawing.panels[key].high)) for _, drawing in shown)
-    scale, unit = panel_unit(key, highest)
+    scale, unit = panel_unit(key, max(float(np.max(drawing.panels[key].high)) for _, drawing in shown))
+    low, high = panel_limits(key, [drawing.panels[key] for _, drawing in shown])
     alone = shown[0][1] if len(shown) == 1 else None
     return {
         "name": LABELS[key],
         "unit": unit,
         "label": f"{LABELS[key]} ({unit})",
         "height": height,
-        "top": highest / scale * 1.06 if highest > 0 else 1,
+        "base": low / scale,
+        "top": high / scale,
         "outages": drawable_outages(alone.outages, float(alone.panels[key].edges[-1]) / 4000)
         if alone is not None and key == "rate" and not alone.states
         else [],

@@ -62,6 +62,8 @@ class Summary:
         Over the whole duration; None without a rate.
     rate_percentiles_bps, delay_percentiles_ns, loss_percentiles, bler_percentiles : dict of int to float
         Weighted by time (or by packets); None without that column.
+    sinr_percentiles_db, need_percentiles_db : dict of int to float
+        The same of the SINR and of the SINR that the MCS needs.
     state_fractions : dict of str to float
         Fraction of time in each state of the radio that occurs; None without that column.
     """
@@ -80,6 +82,10 @@ class Summary:
     loss_percentiles: dict[int, float] | None = None
     mean_bler: float | None = None
     bler_percentiles: dict[int, float] | None = None
+    mean_sinr_db: float | None = None
+    sinr_percentiles_db: dict[int, float] | None = None
+    mean_need_db: float | None = None
+    need_percentiles_db: dict[int, float] | None = None
     state_fractions: dict[str, float] | None = None
 
 
@@ -158,6 +164,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         rated = pattern
     weights = None if pattern.kind == "opportunities" else pattern.lengths()
     delay, loss, bler = pattern.delay_ns, pattern.loss, pattern.bler
+    sinr, need = (None if column is None else column / 1000 for column in (pattern.sinr_mdb, pattern.need_mdb))
     rate = None if rated is None else rated.rate_bps
     return Summary(
         kind=pattern.kind,
@@ -174,5 +181,9 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         loss_percentiles=None if loss is None or weights is None else weighted_percentiles(loss, weights),
         mean_bler=None if bler is None or weights is None else _mean(bler, weights, pattern.period),
         bler_percentiles=None if bler is None or weights is None else weighted_percentiles(bler, weights),
+        mean_sinr_db=None if sinr is None or weights is None else _mean(sinr, weights, pattern.period),
+        sinr_percentiles_db=None if sinr is None or weights is None else weighted_percentiles(sinr, weights),
+        mean_need_db=None if need is None or weights is None else _mean(need, weights, pattern.period),
+        need_percentiles_db=None if need is None or weights is None else weighted_percentiles(need, weights),
         state_fractions=_state_fractions(pattern),
     )

@@ -21,6 +21,7 @@ class Rlc(Struct, frozen=True):
     poll_ns: int = 0
     status_ns: int = 0
     retransmissions: int = 0
+    reestablish_ns: int = 0
 
 
 class DirectionSettings(Struct, frozen=True):

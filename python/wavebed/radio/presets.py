@@ -65,7 +65,10 @@ def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
         schedule_slots=schedule_slots,
         limit=4,  # one for each redundancy version: TS 38.212 5.4.2.1, TS 36.212 5.1.4.1.2
         combining_gain_db=3.0,  # the energy of two equal transmissions (Chase combining)
-        slope_per_db=1.5,  # assumption: from 10 % to 1 % of blocks within 1.6 dB
+        # The slope of the curves that make error rates here (docs/models/link-adaptation.md): a decoder by the normal
+        # approximation of Polyanskiy, Poor and Verdu (2010), and 0.5 dB of what the SINR of a slot does not say. A
+        # flatter one would combine less than the curve by which the rate fell, and fail where no decoder does.
+        slope_per_db=3.8,
     )
 
 
@@ -76,7 +79,14 @@ def _rlc(grants: Grants, slot_ns: int, retransmissions: int) -> Rlc:
     is 0 there, so that a report takes only its own way: a grant, the slot that is granted, and its length.
     """
     status_ns = (grants.schedule_slots + grants.prepare_slots + 1) * slot_ns
-    return Rlc("am", reassembly_ns=35 * _MS, poll_ns=45 * _MS, status_ns=status_ns, retransmissions=retransmissions)
+    return Rlc(
+        "am",
+        reassembly_ns=35 * _MS,
+        poll_ns=45 * _MS,
+        status_ns=status_ns,
+        retransmissions=retransmissions,
+        reestablish_ns=100 * _MS,  # assumption, as `reestablish` of a scene: T301 is 100 ms to 2 s (TS 38.331)
+    )
 
 
 def _direction(
@@ -145,6 +155,7 @@ def _lte() -> RadioSettings:
             prepare_ns=2 * _MS,  # ns-3 LENA
             decode_ns=1_500_000,  # assumption: half of the 3 ms that TS 36.213 10.1 leaves until the acknowledgement
             harq=_harq(feedback_slots=4, schedule_slots=4, processes=8),  # TS 36.213 7: 8 processes, 8 ms in all
+            code="turbo",  # TS 36.212 5.1.3.2
         ),
         fallback=None,
         down=_direction(_MIB, overhead_bytes, rlc, reordering, None),  # ns-3 LENA

@@ -80,4 +80,4 @@ def ue_limit_stage(settings: UeLimit, direction: Literal["down", "up"]) -> link.
 def _rlc(rlc: Rlc) -> radio.RlcAm | radio.RlcUm:
     if rlc.mode == "um":
         return radio.RlcUm()
-    return radio.RlcAm(rlc.reassembly_ns, rlc.poll_ns, rlc.status_ns, rlc.retransmissions)
+    return radio.RlcAm(rlc.reassembly_ns, rlc.poll_ns, rlc.status_ns, rlc.retransmissions, rlc.reestablish_ns)

@@ -189,10 +189,12 @@ class HarqTable(Struct, frozen=True, kw_only=True):
         None
     )
     combining_gain_db: Annotated[
-        float | None, Key(_decibels, "gain of each further transmission", name="combining-gain-db")
+        float | None,
+        Key(_decibels, "gain of doubled energy, where the trace has no SINR", name="combining-gain-db"),
     ] = None
     slope_per_db: Annotated[
-        float | None, Key(_decibels, "logit slope of the error rate per decibel", name="slope-per-db")
+        float | None,
+        Key(_decibels, "logit slope of the error rate per decibel, where the trace has no SINR", name="slope-per-db"),
     ] = None
 
 
@@ -204,7 +206,11 @@ class RlcTable(Struct, frozen=True, kw_only=True):
     poll_ns: Annotated[int | None, Key(_positive, "t-PollRetransmit")] = None
     status_ns: Annotated[int | None, Key(time_ns, "t-StatusProhibit")] = None
     retransmissions: Annotated[
-        int | None, Key(number(1, MOST_RETRANSMISSIONS), "maxRetxThreshold: retransmissions of a block at most")
+        int | None,
+        Key(number(1, MOST_RETRANSMISSIONS), "maxRetxThreshold: retransmissions before the radio link fails"),
+    ] = None
+    reestablish_ns: Annotated[
+        int | None, Key(_positive, "from that failure until the link is re-established; nothing is sent meanwhile")
     ] = None
 
 
@@ -311,7 +317,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
     ] = None
     handover: Annotated[
         Literal["forward", "lose"] | None,
-        Key(word("forward", "lose"), "whether a handover forwards the buffer or loses it"),
+        Key(word("forward", "lose"), "whether a handover or a failure of the link forwards the buffer or loses it"),
     ] = None
     drx: Annotated[
         DrxTable | Literal["on", "off"] | None,
@@ -329,7 +335,7 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
             " `special-symbols`, `prepare`, `decode`, `harq`",
         ),
     ] = None
-    bler: Annotated[float | None, Key(percentage, "block errors, instead of the trace's column")] = None
+    bler: Annotated[float | None, Key(percentage, "block errors, instead of those of the trace")] = None
 
 
 class WifiTable(Struct, frozen=True, kw_only=True):

@@ -47,6 +47,7 @@ _LINKS = (
     *(f"dropped_{reason}_segments" for reason in _REASONS),
     "blocks_sent",
     "blocks_failed",
+    "link_failures",
     "queue_bytes",
     "queue_peak_bytes",
     "sojourn_mean_ns",

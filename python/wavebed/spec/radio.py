@@ -39,13 +39,18 @@ MOST_FRAME_SLOTS = 160
 """20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213 11.1)."""
 MOST_AGGREGATE_BYTES = (1 << 22) - 1
 MOST_AGGREGATE_FRAMES = 1024
+REESTABLISH_NS = 100_000_000
+"""Of specifications that were written before the key existed."""
 Symbols: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_SLOTS)]
 PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
 
 
 class Harq(Part, frozen=True):
-    """Hybrid ARQ of one carrier; times in slots of that carrier. `limit` counts all transmissions of a block."""
+    """Hybrid ARQ of one carrier; times in slots of that carrier.
+
+    `limit` counts all transmissions of a block. `combining_gain_db` and `slope_per_db` count where there is no SINR.
+    """
 
     processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)]
     feedback_slots: Count
@@ -56,7 +61,10 @@ class Harq(Part, frozen=True):
 
 
 class Slots(Part, frozen=True):
-    """Slots of one carrier. `frame` is empty for FDD, else of the letters D, S, U; `special_symbols` are those of S."""
+    """Slots of one carrier. `frame` is empty for FDD, else of the letters D, S, U; `special_symbols` are those of S.
+
+    `code` is the channel code: ``ldpc`` in NR, ``turbo`` in LTE.
+    """
 
     slot_ns: Annotated[int, Meta(ge=1000, le=10**9)]
     frame: Annotated[str, Meta(pattern="^[DSU]*$", max_length=MOST_FRAME_SLOTS)]
@@ -64,6 +72,7 @@ class Slots(Part, frozen=True):
     prepare_ns: TimeNs
     decode_ns: TimeNs
     harq: Harq | None
+    code: Literal["ldpc", "turbo"] = "ldpc"
 
     def __post_init__(self) -> None:
         down, guard, up = self.special_symbols
@@ -75,12 +84,13 @@ class Slots(Part, frozen=True):
 
 
 class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
-    """Acknowledged mode: a block that HARQ gave up is sent again."""
+    """Acknowledged mode: a block that HARQ gave up is sent again, `retransmissions` times before the link fails."""
 
     reassembly_ns: TimeNs
     poll_ns: TimeNs
     status_ns: TimeNs
     retransmissions: Annotated[int, Meta(ge=0, le=MOST_RETRANSMISSIONS)]
+    reestablish_ns: PositiveTimeNs = REESTABLISH_NS
 
 
 class RlcUm(Part, frozen=True, tag_field="mode", tag="um"):
@@ -140,7 +150,7 @@ class Connection(Part, frozen=True):
 
 
 class Radio(LinkStage, frozen=True, tag="radio"):
-    """Radio layer 2 of one direction. `bler` ``None``: the pattern's column, or 0 where it has none."""
+    """Radio layer 2 of one direction. `bler` ``None``: the pattern's SINR or its column `bler`, or 0 without both."""
 
     direction: Literal["down", "up"]
     rate: AirRate

@@ -9,8 +9,8 @@ use super::build::{Loader, fail, load, probability_of, queue_of, rate, time};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
-    Acknowledged, Air, Carriers, Configured, Connection, Direction, Drx, Grants, Handover, Harq,
-    Radio, RadioConfig, Rlc, Rrc, Slots,
+    Acknowledged, Air, Carriers, Code, Configured, Connection, Direction, Drx, Grants, Handover,
+    Harq, Radio, RadioConfig, Rlc, Rrc, Slots,
 };
 use crate::random_stream::RandomStream;
 use crate::unit::Unit;
@@ -44,6 +44,8 @@ struct SlotKeys {
     special_symbols: [u32; 3],
     prepare_ns: u64,
     decode_ns: u64,
+    #[serde(default)]
+    code: Code,
     harq: Option<HarqKeys>,
 }
 
@@ -66,8 +68,15 @@ enum RlcKeys {
         poll_ns: u64,
         status_ns: u64,
         retransmissions: u8,
+        #[serde(default = "default_reestablish_ns")]
+        reestablish_ns: u64,
     },
     Um {},
+}
+
+/// That of files written before the key existed.
+const fn default_reestablish_ns() -> u64 {
+    100_000_000
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -251,6 +260,7 @@ fn slots(key: &str, keys: &SlotKeys, direction: Direction) -> Result<Slots, Conf
         other_symbols,
         prepare_ns: time(&format!("{key}.prepare_ns"), keys.prepare_ns)?,
         decode_ns: time(&format!("{key}.decode_ns"), keys.decode_ns)?,
+        code: keys.code,
         harq: keys.harq.map(|keys| harq(key, keys)).transpose()?,
     })
 }
@@ -339,11 +349,13 @@ fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
             poll_ns,
             status_ns,
             retransmissions,
+            reestablish_ns,
         } => Rlc::Acknowledged(Acknowledged {
             reassembly_ns: time("rlc.reassembly_ns", reassembly_ns)?,
             poll_ns: time("rlc.poll_ns", poll_ns)?,
             status_ns: time("rlc.status_ns", status_ns)?,
             retransmissions,
+            reestablish_ns: positive_time("rlc.reestablish_ns", reestablish_ns)?,
         }),
     })
 }

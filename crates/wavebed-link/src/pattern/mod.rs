@@ -1,7 +1,7 @@
 //! Patterns: time series for links, read from the native format.
 //!
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
-//! nanoseconds, bits per second, bytes. Only fractions (loss, block errors) are floating point.
+//! nanoseconds, bits per second, bytes, thousandths of a decibel. Only fractions (loss, block errors) are floating point.
 
 mod cursor;
 mod number;
@@ -45,6 +45,8 @@ pub struct Pattern {
     delay_ns: Option<Box<[u64]>>,
     loss: Option<Box<[f64]>>,
     bler: Option<Box<[f64]>>,
+    sinr_mdb: Option<Box<[i32]>>,
+    need_mdb: Option<Box<[i32]>>,
     state: Option<Box<[State]>>,
     bytes: Option<Box<[u32]>>,
     headers: Vec<(String, String)>,
@@ -93,6 +95,21 @@ impl Pattern {
     #[must_use]
     pub fn bler(&self) -> Option<&[f64]> {
         self.bler.as_deref()
+    }
+
+    /// Effective SINR of the data, thousandths of a decibel, one for each row, where the pattern has them.
+    ///
+    /// A pattern with them has rates and [`Pattern::need_mdb`].
+    #[must_use]
+    pub fn sinr_mdb(&self) -> Option<&[i32]> {
+        self.sinr_mdb.as_deref()
+    }
+
+    /// SINR at which one first transmission in ten of a full block fails, thousandths of a decibel, one for each row,
+    /// where the pattern has them.
+    #[must_use]
+    pub fn need_mdb(&self) -> Option<&[i32]> {
+        self.need_mdb.as_deref()
     }
 
     /// States of the radio, one for each row, where the pattern has them.

@@ -62,6 +62,29 @@ pub fn fraction(text: &[u8]) -> Result<f64, &'static str> {
     }
 }
 
+const MAX_MDB: u32 = 100_000;
+
+/// Decibels of at most three decimals from -100 to 100, as thousandths of a decibel.
+pub fn decibels(text: &[u8]) -> Result<i32, &'static str> {
+    let magnitude = text.strip_prefix(b"-");
+    let (integer, fraction) = split(magnitude.unwrap_or(text))?;
+    if fraction.len() > 3 {
+        return Err("has more than three digits after the point");
+    }
+    let missing = std::iter::repeat_n(&b'0', 3 - fraction.len());
+    let mut value: u32 = 0;
+    for &digit in integer.iter().chain(fraction).chain(missing) {
+        value = value
+            .saturating_mul(10)
+            .saturating_add(u32::from(digit - b'0'));
+    }
+    if value > MAX_MDB {
+        return Err("is out of range");
+    }
+    let value = value.cast_signed();
+    Ok(if magnitude.is_some() { -value } else { value })
+}
+
 /// The digits before and after the point; at least one part must have digits.
 fn split(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     const RULE: &str = "is not a plain decimal number";
@@ -83,7 +106,7 @@ fn split(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fraction, seconds, whole};
+    use super::{decibels, fraction, seconds, whole};
 
     #[test]
     fn seconds_are_exact_nanoseconds() {
@@ -115,5 +138,42 @@ mod tests {
         assert_eq!(fraction(b"1"), Ok(1.0));
         assert!(fraction(b"1.0000001").is_err());
         assert!(fraction(b"1e-3").is_err());
+    }
+
+    #[test]
+    fn decibels_are_exact_thousandths_with_a_sign() {
+        for (text, value) in [
+            ("0", 0),
+            ("-0", 0),
+            ("-0.0", 0),
+            ("7.9", 7_900),
+            ("-2.85", -2_850),
+            ("12.345", 12_345),
+            ("-0.001", -1),
+            ("100", 100_000),
+            ("-100.000", -100_000),
+            ("0000000000000001.5", 1_500),
+        ] {
+            assert_eq!(decibels(text.as_bytes()), Ok(value), "{text}");
+        }
+        for bad in [
+            "",
+            "-",
+            "--1",
+            "+1",
+            "1-",
+            "-.5",
+            "1.",
+            "-1e1",
+            "1.0000",
+            "100.001",
+            "-100.001",
+            "99999999999999999999",
+            "nan",
+            "-inf",
+            " 1",
+        ] {
+            assert!(decibels(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 }

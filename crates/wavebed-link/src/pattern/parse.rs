@@ -96,6 +96,8 @@ enum Column {
     Delay,
     Loss,
     Bler,
+    Sinr,
+    Need,
     State,
     Bytes,
 }
@@ -107,6 +109,8 @@ impl Column {
             Self::Delay => "delay_s",
             Self::Loss => "loss",
             Self::Bler => "bler",
+            Self::Sinr => "sinr_db",
+            Self::Need => "need_db",
             Self::State => "state",
             Self::Bytes => "bytes",
         }
@@ -118,6 +122,9 @@ impl Column {
             Self::Delay => SECONDS_RULE,
             Self::Loss | Self::Bler => {
                 "a plain decimal number from 0 to 1, without exponent or sign"
+            }
+            Self::Sinr | Self::Need => {
+                "plain decimal decibels from -100 to 100 with at most three digits after the point, without exponent"
             }
             Self::State => "los, nlos, blocked, outage, handover or fallback",
             Self::Bytes => "a whole number of bytes from 1 to 1000000000",
@@ -134,6 +141,8 @@ const fn allowed(kind: Kind) -> &'static [Column] {
             Column::Delay,
             Column::Loss,
             Column::Bler,
+            Column::Sinr,
+            Column::Need,
             Column::State,
         ],
         Kind::Opportunities => &[Column::Bytes],
@@ -311,8 +320,18 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
             "a pattern needs a column after '{wanted}': add its name and its values"
         ));
     }
-    if columns.contains(&Column::Bler) && !columns.contains(&Column::RateBps) {
-        return lines.error("column 'bler' stands without rate_bps: add rate_bps or remove bler");
+    for (column, other) in [
+        (Column::Bler, Column::RateBps),
+        (Column::Sinr, Column::RateBps),
+        (Column::Sinr, Column::Need),
+        (Column::Need, Column::Sinr),
+    ] {
+        if columns.contains(&column) && !columns.contains(&other) {
+            let (column, other) = (column.name(), other.name());
+            return lines.error(format!(
+                "column '{column}' stands without {other}: add {other} or remove {column}"
+            ));
+        }
     }
     Ok(columns)
 }
@@ -327,6 +346,8 @@ struct Rows {
     delay_ns: Vec<u64>,
     loss: Vec<f64>,
     bler: Vec<f64>,
+    sinr_mdb: Vec<i32>,
+    need_mdb: Vec<i32>,
     state: Vec<State>,
     bytes: Vec<u32>,
 }
@@ -342,6 +363,8 @@ impl Rows {
             delay_ns: Vec::new(),
             loss: Vec::new(),
             bler: Vec::new(),
+            sinr_mdb: Vec::new(),
+            need_mdb: Vec::new(),
             state: Vec::new(),
             bytes: Vec::new(),
         }
@@ -447,6 +470,8 @@ impl Rows {
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
             Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
             Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
+            Column::Sinr => number::decibels(field).map(|sinr| self.sinr_mdb.push(sinr)),
+            Column::Need => number::decibels(field).map(|need| self.need_mdb.push(need)),
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),
@@ -483,6 +508,8 @@ impl Rows {
             delay_ns: has(Column::Delay).then(|| self.delay_ns.into_boxed_slice()),
             loss: has(Column::Loss).then(|| self.loss.into_boxed_slice()),
             bler: has(Column::Bler).then(|| self.bler.into_boxed_slice()),
+            sinr_mdb: has(Column::Sinr).then(|| self.sinr_mdb.into_boxed_slice()),
+            need_mdb: has(Column::Need).then(|| self.need_mdb.into_boxed_slice()),
             state: has(Column::State).then(|| self.state.into_boxed_slice()),
             bytes: has(Column::Bytes).then(|| self.bytes.into_boxed_slice()),
             at: self.at.into_boxed_slice(),

@@ -1,10 +1,10 @@
-//! The radio channel over time: rate, block error rate and state, constant or from a pattern.
+//! The radio channel over time: rate, errors and state, constant or from a pattern.
 
 use std::sync::Arc;
 
 use crate::pattern::{End, Kind, Pattern, State};
 
-/// The rate, block error rate and state of a link over time. Queries may come in any order of time.
+/// The rate, errors and state of a link over time. Queries may come in any order of time.
 #[derive(Clone, Debug)]
 pub struct Air {
     played: Option<Played>,
@@ -30,12 +30,33 @@ struct Played {
 pub struct Now {
     /// Bits of transport blocks per second, averaged over the duplex frame; 0 in a handover.
     pub rate_bps: u64,
-    /// Probability that a first transmission fails.
+    /// Probability that a first transmission fails, where there is no SINR.
     pub bler: f64,
+    /// SINR, where it decides about errors.
+    pub sinr: Option<Sinr>,
     /// State of the radio.
     pub state: State,
     /// End of its validity; `u64::MAX` if it does not end.
     pub until_ns: u64,
+}
+
+/// The SINR of a slot and what its MCS needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sinr {
+    /// Effective SINR of the data, dB.
+    pub sinr_db: f64,
+    /// SINR at which one first transmission in ten of a full block fails, dB.
+    pub need_db: f64,
+}
+
+impl Sinr {
+    fn of(pattern: &Pattern, row: usize) -> Option<Self> {
+        let decibels = |column: &[i32]| f64::from(column[row]) / 1000.0;
+        Some(Self {
+            sinr_db: pattern.sinr_mdb().map(decibels)?,
+            need_db: pattern.need_mdb().map(decibels)?,
+        })
+    }
 }
 
 impl Air {
@@ -48,12 +69,30 @@ impl Air {
             now: Now {
                 rate_bps,
                 bler,
+                sinr: None,
                 state: State::Los,
                 until_ns: u64::MAX,
             },
             since_ns: 0,
             quiet: (0, 0),
         }
+    }
+
+    /// A constant channel in place of this one from `at_ns` on. It keeps the errors of that moment: a fixed block error
+    /// rate; that of the moment unless it is 1, which describes a link that carried nothing; or the SINR, for which the
+    /// MCS is then chosen: it needs no more.
+    #[must_use]
+    pub fn held(&mut self, at_ns: u64, rate_bps: u64) -> Self {
+        if let Some(bler) = self.fixed_bler {
+            return Self::constant(rate_bps, bler).with_fixed_bler(bler);
+        }
+        let now = self.at(at_ns);
+        let mut air = Self::constant(rate_bps, if now.bler < 1.0 { now.bler } else { 0.0 });
+        air.now.sinr = now.sinr.map(|sinr| Sinr {
+            need_db: sinr.need_db.min(sinr.sinr_db),
+            ..sinr
+        });
+        air
     }
 
     /// The same, with this block error rate in place of that of patterns.
@@ -65,7 +104,7 @@ impl Air {
     }
 
     /// A `steps` pattern with rates, played from its time `start_ns` on, which is the virtual time `origin_ns`.
-    /// `bler` overrides the pattern's. `None` if the pattern has no rates.
+    /// `bler` overrides the pattern's errors. `None` if the pattern has no rates.
     #[must_use]
     pub fn pattern(
         pattern: Arc<Pattern>,
@@ -93,6 +132,7 @@ impl Air {
             now: Now {
                 rate_bps: 0,
                 bler: 0.0,
+                sinr: None,
                 state: State::Los,
                 until_ns: 0,
             },
@@ -124,6 +164,7 @@ impl Air {
             self.now = Now {
                 rate_bps: 0,
                 bler: 1.0,
+                sinr: None,
                 state: State::Outage,
                 until_ns: u64::MAX,
             };
@@ -151,6 +192,10 @@ impl Air {
             .fixed_bler
             .or_else(|| played.pattern.bler().map(|blers| blers[row]))
             .unwrap_or(0.0);
+        let sinr = match self.fixed_bler {
+            Some(_) => None,
+            None => Sinr::of(&played.pattern, row),
+        };
         let until_ns = if last && played.end == End::Hold {
             u64::MAX
         } else {
@@ -159,6 +204,7 @@ impl Air {
         self.now = Now {
             rate_bps,
             bler,
+            sinr,
             state,
             until_ns,
         };
@@ -224,7 +270,7 @@ impl Air {
             .map_or(End::Repeat, |played| played.end)
     }
 
-    /// The block error rate that overrides those of patterns.
+    /// The block error rate that overrides the errors of patterns.
     #[must_use]
     pub const fn fixed_bler(&self) -> Option<f64> {
         self.fixed_bler

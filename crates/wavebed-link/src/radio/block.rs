@@ -1,6 +1,7 @@
 //! Transport blocks in flight, and the record of each transmission.
 
 use super::contents::Chunk;
+use super::decode::Decoder;
 use super::slots::Slot;
 
 /// A transport block in a HARQ process.
@@ -12,8 +13,8 @@ pub struct Block {
     pub first: Slot,
     /// Transmissions so far.
     pub attempts: u32,
-    /// Probability that the first transmission fails.
-    pub bler: f64,
+    /// What decides whether a transmission fails.
+    pub errors: Errors,
     /// Bytes on air.
     pub bytes: u64,
     /// Symbols that a retransmission needs in its slot.
@@ -24,6 +25,15 @@ pub struct Block {
     pub noticed_ns: Option<u64>,
     /// Its next event.
     pub phase: Phase,
+}
+
+/// What decides whether a transmission of a block fails.
+#[derive(Clone, Copy, Debug)]
+pub enum Errors {
+    /// The probability that the first transmission fails.
+    Rate(f64),
+    /// The SINR of each transmission.
+    Sinr(Decoder),
 }
 
 /// The next event of a block.

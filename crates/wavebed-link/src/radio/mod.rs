@@ -5,7 +5,9 @@ mod air;
 mod block;
 mod connection;
 mod contents;
+mod decode;
 mod grants;
+mod interruption;
 mod order;
 mod send;
 mod settings;
@@ -14,9 +16,10 @@ mod slots;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub use air::{Air, Now};
+pub use air::{Air, Now, Sinr};
 pub use block::BlockRecord;
 pub use connection::{Connection, Drx, Rrc};
+pub use decode::{Code, Decoder};
 pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
 pub use slots::{Carriers, Found, Needs, Slot};
 
@@ -295,11 +298,13 @@ impl Radio {
             None => block.first.start_ns.saturating_add(timers.poll_ns),
         };
         let ready_ns = reported_ns.max(at_ns).saturating_add(timers.status_ns);
+        let at_limit = |chunk: &Chunk| chunk.retries >= timers.retransmissions;
+        if block.chunks.iter().any(at_limit) {
+            let restored_ns = at_ns.saturating_add(timers.reestablish_ns);
+            self.fail(block, at_ns, restored_ns, out);
+            return;
+        }
         for chunk in block.chunks {
-            if chunk.retries >= timers.retransmissions {
-                self.lose(chunk, at_ns, Reason::Block, out);
-                continue;
-            }
             let chunk = Chunk {
                 ready_ns,
                 unnoticed_ns: block.noticed_ns.is_none().then_some(block.first.start_ns),
@@ -329,54 +334,6 @@ impl Radio {
                 order.give_up(at_ns, chunk.count, u64::from(run.count), out);
             }
         });
-    }
-
-    /// Starts a handover: blocks on air are lost to the new base station. RLC in acknowledged mode sends them again
-    /// from there, if the buffer is forwarded.
-    fn hand_over(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
-        self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
-        let mut blocks = std::mem::take(&mut self.blocks);
-        blocks.sort_by_key(|block| block.first.start_ns);
-        let chunks = blocks.into_iter().flat_map(|block| block.chunks);
-        let forwards = self.config.handover == Handover::Forward;
-        let keeps = forwards && self.config.rlc != Rlc::Unacknowledged;
-        let mut again: VecDeque<Chunk> = VecDeque::new();
-        for chunk in chunks {
-            if keeps {
-                again.push_back(Chunk {
-                    ready_ns: at_ns,
-                    unnoticed_ns: None,
-                    ..chunk
-                });
-            } else {
-                self.lose(chunk, at_ns, Reason::Handover, out);
-            }
-        }
-        again.extend(self.resend.drain(..).map(|chunk| Chunk {
-            ready_ns: chunk.ready_ns.min(at_ns),
-            ..chunk
-        }));
-        self.resend = again;
-        if !forwards {
-            self.clear(at_ns, Reason::Handover, out);
-        }
-        if let Some(scheduler) = &mut self.scheduler {
-            scheduler.reset();
-        }
-    }
-
-    /// Drops all data that is unsent or to be sent again.
-    fn clear(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
-        let waiting: Vec<Chunk> = self
-            .resend
-            .drain(..)
-            .chain(self.pending.drain(..))
-            .collect();
-        for chunk in waiting {
-            self.lose(chunk, at_ns, reason, out);
-        }
-        self.queue.clear(at_ns, reason, out);
-        out.queue_level(at_ns, self.queue.backlog());
     }
 
     /// The pattern has ended: stops the link.
@@ -454,18 +411,15 @@ impl Stage for Radio {
     }
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
-        let fixed = self.air.fixed_bler();
         let air = match change {
-            Change::RateBps(rate_bps) => Some(if let Some(bler) = fixed {
-                Air::constant(*rate_bps, bler).with_fixed_bler(bler)
-            } else {
-                // A BLER of 1 means that there was no link, and does not describe the new rate.
-                let bler = self.air.at(now_ns).bler;
-                Air::constant(*rate_bps, if bler < 1.0 { bler } else { 0.0 })
-            }),
-            Change::Pattern(pattern) => {
-                Air::pattern(pattern.clone(), self.air.end(), 0, now_ns, fixed)
-            }
+            Change::RateBps(rate_bps) => Some(self.air.held(now_ns, *rate_bps)),
+            Change::Pattern(pattern) => Air::pattern(
+                pattern.clone(),
+                self.air.end(),
+                0,
+                now_ns,
+                self.air.fixed_bler(),
+            ),
             Change::DelayNs(_) | Change::Loss(_) => None,
         };
         let Some(mut air) = air else {

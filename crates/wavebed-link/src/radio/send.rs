@@ -1,7 +1,8 @@
 //! The choice of the next slot and of its block.
 
-use super::block::{Block, BlockRecord, Phase};
+use super::block::{Block, BlockRecord, Errors, Phase};
 use super::contents::{Chunk, Part};
+use super::decode::Decoder;
 use super::settings::Slots;
 use super::slots::{Found, Needs, Slot};
 use super::{NEVER, Radio};
@@ -161,7 +162,7 @@ impl Radio {
             process,
             first: slot,
             attempts: 0,
-            bler: now.bler,
+            errors: Errors::Rate(now.bler),
             bytes: 0,
             symbols: 1,
             chunks: Vec::new(),
@@ -174,6 +175,11 @@ impl Radio {
         }
         let slots = self.config.carriers.slots(slot);
         block.symbols = slots.symbols_of(block.bytes, slot.index, now.rate_bps);
+        if let Some(sinr) = now.sinr {
+            let full_bytes = slots.full_bytes(now.rate_bps);
+            let decoder = Decoder::new(slots.code, sinr.need_db, block.bytes, full_bytes);
+            block.errors = Errors::Sinr(decoder);
+        }
         let backlog = self.waiting_bytes(at_ns);
         if let Some(scheduler) = &mut self.scheduler {
             let slots = self.config.carriers.slots(slot);
@@ -253,15 +259,19 @@ impl Radio {
 
     /// Sends the block in `slot`. Its random numbers depend on seed, slot and process only.
     fn transmit(&mut self, place: usize, slot: Slot, out: &mut Outlet<'_>) {
-        let rate_bps = self.air.at(slot.start_ns).rate_bps;
+        let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
         let block = &mut self.blocks[place];
         block.attempts += 1;
         let harq = slots.harq.as_ref();
-        let p = match harq {
-            _ if rate_bps == 0 => 1.0,
-            Some(harq) => harq.error_probability(block.bler, block.attempts),
-            None => block.bler,
+        let p = match (&mut block.errors, now.sinr) {
+            _ if now.rate_bps == 0 => 1.0,
+            (Errors::Sinr(decoder), Some(sinr)) => decoder.receive(block.attempts, sinr.sinr_db),
+            // The channel was changed, and has no SINR any more.
+            (Errors::Sinr(_), None) => now.bler,
+            (Errors::Rate(bler), _) => {
+                harq.map_or(*bler, |harq| harq.error_probability(*bler, block.attempts))
+            }
         };
         let key = u64::from(block.process) << 1 | u64::from(slot.fallback);
         let failed = self.random.process(key).unit(slot.index) < p;

@@ -1,5 +1,7 @@
 //! The settings of a radio link, in the terms of the standards. Times are nanoseconds, or slots where named so.
 
+use super::decode::Code;
+
 /// The direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -24,6 +26,8 @@ pub struct Slots {
     pub prepare_ns: u64,
     /// How long after its slot a block is decoded.
     pub decode_ns: u64,
+    /// The channel code.
+    pub code: Code,
     /// Hybrid ARQ; `None`: each block is sent once.
     pub harq: Option<Harq>,
 }
@@ -39,22 +43,26 @@ pub struct Harq {
     pub schedule_slots: u64,
     /// Transmissions of a block at most.
     pub limit: u32,
-    /// Gain of a doubled number of transmissions, dB.
+    /// Gain of a doubled number of transmissions, dB, where there is no SINR.
     pub combining_gain_db: f64,
-    /// Slope of the error curve: natural logarithm of the odds of an error per decibel.
+    /// Slope of the error curve, where there is no SINR: natural logarithm of the odds of an error per decibel.
     pub slope_per_db: f64,
 }
+
+/// What four decimals round to 1: an error rate of 1 says that the first transmission fails, not by how much.
+const NEARLY_CERTAIN: f64 = 0.99995;
 
 impl Harq {
     /// The probability that transmission number `attempt` (from 1) fails, if the first fails with `bler`.
     ///
     /// The soft bits of all transmissions add up: the second has twice the energy of the first, the fourth four
-    /// times. The error curve of the code is modelled as logistic.
+    /// times. The error curve of the code is modelled as logistic. No retransmission fails for certain.
     #[must_use]
     pub fn error_probability(&self, bler: f64, attempt: u32) -> f64 {
-        if attempt <= 1 || bler <= 0.0 || bler >= 1.0 {
+        if attempt <= 1 || bler <= 0.0 {
             return bler;
         }
+        let bler = bler.min(NEARLY_CERTAIN);
         let gain_db = self.combining_gain_db * f64::from(attempt).log2();
         let log_odds = (bler / (1.0 - bler)).ln() - self.slope_per_db * gain_db;
         1.0 / (1.0 + (-log_odds).exp())
@@ -81,6 +89,8 @@ pub struct Acknowledged {
     pub status_ns: u64,
     /// Retransmissions before the radio link fails (maxRetxThreshold).
     pub retransmissions: u8,
+    /// From that failure until the radio link is re-established.
+    pub reestablish_ns: u64,
 }
 
 /// Uplink grants (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5), in slots of the carrier.
@@ -107,7 +117,7 @@ pub struct Configured {
     pub bytes: u64,
 }
 
-/// Handling of the buffer at the start of a handover.
+/// Handling of the buffer in a handover, and when the radio link fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Handover {

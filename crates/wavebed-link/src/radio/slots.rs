@@ -75,6 +75,17 @@ impl Slots {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
+    /// Bytes of a full block at `rate_bps`: of a slot with the most symbols of this direction.
+    #[must_use]
+    pub fn full_bytes(&self, rate_bps: u64) -> u64 {
+        let most = self.own_symbols.iter().copied().max().unwrap_or(1);
+        let per_frame: u32 = self.own_symbols.iter().sum();
+        let frame_ns = u128::from(self.slot_ns) * self.own_symbols.len() as u128;
+        let bytes = u128::from(rate_bps) * frame_ns * u128::from(most)
+            / (8_000_000_000 * u128::from(per_frame));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// The first slot that may retransmit a block that failed in slot `index`.
     #[must_use]
     pub fn retransmission(&self, index: u64, harq: &Harq) -> u64 {

@@ -29,6 +29,16 @@ fn a_block_far_ahead_takes_no_rows() {
 }
 
 #[test]
+fn a_failure_of_the_link_stands_in_its_millisecond() {
+    let mut counters = LinkCounters::new(true);
+    counters.link_failed(1_900_000);
+    let rows = counters.finished_rows(3_000_000);
+    let failures: Vec<u64> = rows.iter().map(|row| row.counts.link_failures).collect();
+    assert_eq!(failures, [0, 1, 0]);
+    assert_eq!(counters.total().link_failures, 1);
+}
+
+#[test]
 fn the_queues_of_two_stages_add_up() {
     let level = |bytes| Backlog { segments: 1, bytes };
     let mut counters = LinkCounters::new(true);

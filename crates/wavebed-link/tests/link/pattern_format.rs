@@ -1,10 +1,9 @@
-//! The native pattern format: parser, errors, and playback.
+//! The native pattern format: parser and errors.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use proptest::prelude::*;
-use wavebed_link::pattern::{Cursor, End, Kind, Pattern, State};
+use wavebed_link::pattern::{Kind, Pattern, State};
 
 fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
     Pattern::parse(&format!("# wavebed pattern 1\n{header}{rows}"))
@@ -79,6 +78,17 @@ fn block_errors_and_states_of_the_radio_are_read() {
     assert_eq!(pattern.bler(), Some(&[0.1, 1.0, 0.0, 0.0, 0.0, 0.25][..]));
     assert_eq!(pattern.state(), Some(&State::ALL[..]));
     assert_eq!((pattern.loss(), pattern.delay_ns()), (None, None));
+}
+
+#[test]
+fn sinr_and_need_of_the_radio_are_read() {
+    let pattern = steps(
+        "time_s,need_db,rate_bps,sinr_db,bler\n0,7.9,5,12.345,0\n1,-2.85,4,-0.5,1\n2,-100,0,100,0\n",
+    )
+    .expect("it is valid");
+    assert_eq!(pattern.sinr_mdb(), Some(&[12_345, -500, 100_000][..]));
+    assert_eq!(pattern.need_mdb(), Some(&[7_900, -2_850, -100_000][..]));
+    assert_eq!(pattern.bler(), Some(&[0.0, 1.0, 0.0][..]));
 }
 
 #[test]
@@ -189,7 +199,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss, bler, state",
+        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -361,6 +371,48 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
+        "time_s,sinr_db,need_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' stands without need_db",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,need_db\n0,0,0\n",
+        "line 4",
+        "'need_db' stands without sinr_db",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,1.2345,0\n",
+        "line 5",
+        "sinr_db has more than three digits after the point ('1.2345'): write plain decimal decibels",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,1,-100.001\n",
+        "line 5",
+        "need_db is out of range",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,sinr_db,need_db\n0,0,+1,0\n",
+        "line 5",
+        "sinr_db is not a plain decimal number",
+    ),
+    (
+        "# kind = packets\n# packets = 3\n",
+        "packet,loss,sinr_db\n0,0,0\n",
+        "line 4",
+        "'sinr_db' does not belong",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
         "time_s,rate_bps,bler\n0,1,1.01\n",
         "line 5",
         "bler is out of range",
@@ -456,107 +508,9 @@ fn a_million_rows_are_read() {
     assert_eq!(pattern.delay_ns().expect("it has delays")[9972], 9_972_000);
 }
 
-#[test]
-fn playback_repeats_holds_and_stops() {
-    let pattern = Arc::new(steps("time_s,loss\n0,0\n10,0\n25,0\n").expect("it is valid"));
-    let second = 1_000_000_000;
-    let at = |end, start: u64, origin: u64, times: &[u64]| -> Vec<(Option<usize>, u64)> {
-        let mut cursor = Cursor::new(pattern.clone(), end, start * second, origin * second);
-        times
-            .iter()
-            .map(|time| (cursor.seek(time * second), cursor.until() / second))
-            .collect()
-    };
-    let never = u64::MAX / second;
-    assert_eq!(
-        at(End::Repeat, 0, 0, &[0, 9, 10, 24, 30, 40, 55, 4_000_011]),
-        [
-            (0, 10),
-            (0, 10),
-            (1, 25),
-            (1, 25),
-            (2, 40),
-            (0, 50),
-            (1, 65),
-            (1, 4_000_025)
-        ]
-        .map(some)
-    );
-    assert_eq!(
-        at(End::Hold, 0, 0, &[24, 25, 40, 99]),
-        [(1, 25), (2, never), (2, never), (2, never)].map(some)
-    );
-    assert_eq!(
-        at(End::Stop, 0, 0, &[39, 40]),
-        [(Some(2), 40), (None, never)]
-    );
-    // Second 30 of the pattern is at second 5.
-    assert_eq!(
-        at(End::Repeat, 30, 5, &[5, 14, 15, 25]),
-        [(2, 15), (2, 15), (0, 25), (1, 40)].map(some)
-    );
-    assert_eq!(
-        at(End::Stop, 30, 5, &[14, 15]),
-        [(Some(2), 15), (None, never)]
-    );
-    assert_eq!(
-        Cursor::new(pattern, End::Stop, 30 * second, 5 * second).end_at(),
-        Some(15 * second)
-    );
-}
-
-fn some((row, until): (usize, u64)) -> (Option<usize>, u64) {
-    (Some(row), until)
-}
-
 proptest! {
     #[test]
-    fn a_cursor_agrees_with_a_search_through_the_rows(
-        gaps in prop::collection::vec(1u64..50, 0..10),
-        tail in 1u64..50,
-        start in 0u64..400,
-        jumps in prop::collection::vec(prop_oneof![0u64..20, 0u64..2_000], 1..40),
-        end in prop_oneof![Just(End::Repeat), Just(End::Hold), Just(End::Stop)],
-    ) {
-        let mut at = vec![0];
-        for gap in &gaps {
-            at.push(at[at.len() - 1] + gap);
-        }
-        let period = at[at.len() - 1] + tail;
-        let start = start % period;
-        let mut text = format!("# wavebed pattern 1\n# kind = packets\n# packets = {period}\npacket,loss\n");
-        for packet in &at {
-            writeln!(text, "{packet},0").unwrap();
-        }
-        let pattern = Arc::new(Pattern::parse(&text).unwrap());
-        let origin = 1000;
-        let row_at = |now: u64| {
-            let position = now - origin + start;
-            let within = match end {
-                End::Repeat => position % period,
-                End::Hold => position.min(period - 1),
-                End::Stop if position >= period => return None,
-                End::Stop => position,
-            };
-            Some(at.iter().rposition(|&row_at| row_at <= within).unwrap())
-        };
-        let mut cursor = Cursor::new(pattern, end, start, origin);
-        let mut now = origin;
-        for jump in jumps {
-            now += jump;
-            prop_assert_eq!(cursor.seek(now), row_at(now));
-            let until = cursor.until();
-            prop_assert!(until > now);
-            if until < u64::MAX {
-                prop_assert_eq!(row_at(until - 1), row_at(now));
-                let next = row_at(until);
-                prop_assert!(next != row_at(now) || at.len() == 1);
-            }
-        }
-    }
-
-    #[test]
-    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
         let _ = Pattern::parse(&text);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::radio_support::{RATE_BPS, SLOT_NS, air, drive, plain, radio, segment};
+use crate::radio_support::{
+    RATE_BPS, SLOT_NS, air, drive, pattern as columns, plain, played, radio, segment, sinr_air,
+};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::radio::{Air, Radio};
 use wavebed_link::{Change, Stage};
@@ -10,11 +12,7 @@ use wavebed_link::{Change, Stage};
 const MS: u64 = 1_000_000;
 
 fn pattern(duration_s: &str, rows: &[&str]) -> Arc<Pattern> {
-    let text = format!(
-        "# wavebed pattern 1\n# kind = steps\n# duration_s = {duration_s}\ntime_s,rate_bps,bler,state\n{}\n",
-        rows.join("\n")
-    );
-    Arc::new(Pattern::parse(&text).unwrap_or_else(|error| panic!("{error}")))
+    columns(duration_s, "rate_bps,bler,state", rows)
 }
 
 /// Whether the first transmission of a segment that comes at `at_ns` fails.
@@ -84,4 +82,35 @@ fn a_new_pattern_ends_as_the_old_one_would() {
     // Repeated, the rate would be zero from 110 to 115 ms.
     let outcome = drive(&mut radio, &[segment(111 * MS, 0)], 200 * MS);
     assert!(outcome.of(0) < 112 * MS, "{}", outcome.of(0));
+}
+
+#[test]
+fn a_rate_has_an_mcs_for_the_sinr_of_its_moment() {
+    // 20 dB too little until the change; then one block in ten fails.
+    let mut link = radio(plain(), sinr_air("1", &["0,768000000,5,25"]));
+    assert!(fails(&mut link, MS));
+    apply(&mut link, 10 * MS, &Change::RateBps(RATE_BPS));
+    let failed = (2..502).filter(|&slot| fails(&mut link, slot * 10 * MS));
+    let failed = failed.count();
+    assert!((20..=80).contains(&failed), "{failed} of 500");
+    // What was more than enough stays so.
+    let mut link = radio(plain(), sinr_air("1", &["0,768000000,25,5"]));
+    apply(&mut link, 10 * MS, &Change::RateBps(RATE_BPS));
+    assert!((2..502).all(|slot| !fails(&mut link, slot * 10 * MS)));
+}
+
+#[test]
+fn a_fixed_error_rate_holds_in_place_of_the_sinr() {
+    let hopeless = columns("1", "rate_bps,sinr_db,need_db", &["0,768000000,0,30"]);
+    let mut link = radio(plain(), played(hopeless, Some(0.0)));
+    assert!(!fails(&mut link, MS));
+}
+
+#[test]
+fn the_sinr_decides_where_a_pattern_has_both() {
+    let rows = ["0,768000000,0,0,30", "0.5,768000000,1,30,0"];
+    let both = columns("1", "rate_bps,bler,sinr_db,need_db", &rows);
+    let mut link = radio(plain(), played(both, None));
+    assert!(fails(&mut link, MS));
+    assert!(!fails(&mut link, 600 * MS));
 }

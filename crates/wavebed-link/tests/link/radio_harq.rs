@@ -159,8 +159,13 @@ fn combining_lowers_the_error_of_a_repetition_by_the_gain_and_the_slope() {
     let fourth = harq.error_probability(0.1, 4);
     assert!((odds(fourth) / odds(0.1) - (-9.0f64).exp()).abs() < 1e-12);
     assert!(
-        (harq.error_probability(1.0, 4) - 1.0).abs() < f64::EPSILON,
-        "nothing helps"
+        (harq.error_probability(1.0, 1) - 1.0).abs() < f64::EPSILON,
+        "the first fails for certain"
+    );
+    let second = harq.error_probability(1.0, 2);
+    assert!(
+        (odds(second) - odds(0.99995) * (-4.5f64).exp()).abs() < 1e-6,
+        "no other does: {second}"
     );
 }
 

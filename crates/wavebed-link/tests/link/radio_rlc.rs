@@ -3,14 +3,17 @@
 use crate::radio_support::{
     DECODE_NS, RATE_BPS, SLOT_NS, air, burst, decoded, drive, plain, radio, segment, slots,
 };
-use wavebed_link::radio::{Acknowledged, Air, Carriers, Handover, Harq, RadioConfig, Rlc, Slots};
-use wavebed_link::{Reason, Run};
+use wavebed_link::radio::{
+    Acknowledged, Air, Carriers, Direction, Grants, Handover, Harq, RadioConfig, Rlc, Slots,
+};
+use wavebed_link::{Reason, Run, Stage};
 
 const AM: Rlc = Rlc::Acknowledged(Acknowledged {
     reassembly_ns: 2_000_000,
     poll_ns: 5_000_000,
     status_ns: 300_000,
     retransmissions: 2,
+    reestablish_ns: 20_000_000,
 });
 
 /// One segment fills a slot of 1500 bytes; the block of slot 2 fails, the others do not.
@@ -145,34 +148,157 @@ fn t_reordering_starts_again_for_a_second_gap() {
     );
 }
 
-#[test]
-fn lte_in_acknowledged_mode_waits_for_what_rlc_gives_up_on() {
-    // Everything from slot 2 on fails until 20 ms: packet 1 fails in slot 2 and twice more, and is given up.
-    let air = air(
+/// The block of slot 2 fails, and its retransmission in slot 23 too: with one retransmission the link fails then.
+fn slot_two_fails_twice() -> Air {
+    air(
         "1",
         &[
             "0,96000000,0,los",
             "0.00025,96000000,1,los",
             "0.000375,96000000,0,los",
             "0.0026,96000000,1,los",
-            "0.02,96000000,0,los",
+            "0.003,96000000,0,los",
         ],
-    );
+    )
+}
+
+const ONCE: Rlc = Rlc::Acknowledged(Acknowledged {
+    reassembly_ns: 2_000_000,
+    poll_ns: 5_000_000,
+    status_ns: 300_000,
+    retransmissions: 1,
+    reestablish_ns: 20_000_000,
+});
+
+#[test]
+fn the_link_fails_at_the_limit_of_rlc_and_is_re_established_with_all_data() {
+    // Packet 1 fails for the second time at decoded(23), 3.025 ms. At 23.025 ms the link is there again: slot 185, at
+    // 23.125 ms, is the first that a block can be built for. What came in between follows in order.
     let config = RadioConfig {
-        rlc: Rlc::Acknowledged(Acknowledged {
-            reassembly_ns: 2_000_000,
-            poll_ns: 5_000_000,
-            status_ns: 300_000,
-            retransmissions: 1,
-        }),
+        rlc: ONCE,
         reordering: Some(None),
         ..plain()
     };
-    let outcome = drive(&mut radio(config, air), &burst(10, 4), 50_000_000);
-    assert_eq!(outcome.lost, [(1, decoded(23))]);
+    let mut arrivals = burst(10, 4);
+    arrivals.extend(sent_at(&[(4_000_000, 4), (22_000_000, 5)]));
+    let outcome = drive(
+        &mut radio(config, slot_two_fails_twice()),
+        &arrivals,
+        50_000_000,
+    );
+    assert_eq!(decoded(23) + 20_000_000, 23_025_000);
+    let (first, second, third) = (decoded(185), decoded(186), decoded(187));
+    assert_eq!(
+        outcome.delivered,
+        [
+            (0, decoded(1)),
+            (1, first),
+            (2, first),
+            (3, first),
+            (4, second),
+            (5, third)
+        ]
+    );
+    assert!(outcome.lost.is_empty());
+    assert_eq!(outcome.counters.total().link_failures, 1);
+    // RLC counts anew after that.
+    let retried = outcome.blocks.iter().filter(|block| block.slot.index > 23);
+    assert_eq!(retried.count(), 3);
+}
+
+#[test]
+fn a_failed_link_sends_what_was_on_air_again_in_order() {
+    // Slots of 1000 bytes: packet 1 is split. Blocks that are in the air at decoded(23), and those that HARQ would
+    // repeat, are lost with the old connection; half a packet that waits is not sent before them.
+    let air = air(
+        "1",
+        &[
+            "0,64000000,0,los",
+            "0.00025,64000000,1,los",
+            "0.000375,64000000,0,los",
+            "0.0026,64000000,1,los",
+            "0.003,64000000,0,los",
+        ],
+    );
+    let config = RadioConfig {
+        rlc: ONCE,
+        ..plain()
+    };
+    let mut arrivals = burst(10, 3);
+    arrivals.extend(sent_at(&[(2_600_000, 3), (2_600_000, 4), (2_600_000, 5)]));
+    let mut link = radio(config, air);
+    let outcome = drive(&mut link, &arrivals, 60_000_000);
+    assert_eq!(outcome.counters.total().link_failures, 1);
+    assert!(outcome.lost.is_empty());
+    let after: Vec<u32> = outcome
+        .delivered
+        .iter()
+        .filter(|&&(_, at_ns)| at_ns > 20_000_000)
+        .map(|&(packet, _)| packet)
+        .collect();
+    assert!(after.len() >= 4, "{after:?}");
+    assert!(after.is_sorted(), "{after:?}");
+    assert_eq!(outcome.delivered.len(), 6);
+    assert_eq!(link.backlog(), wavebed_link::Backlog::default());
+}
+
+#[test]
+fn a_failed_link_loses_its_data_where_a_handover_does() {
+    let config = RadioConfig {
+        rlc: ONCE,
+        reordering: Some(None),
+        handover: Handover::Lose,
+        ..plain()
+    };
+    let mut arrivals = burst(10, 4);
+    arrivals.extend(sent_at(&[(4_000_000, 4)]));
+    let outcome = drive(
+        &mut radio(config, slot_two_fails_twice()),
+        &arrivals,
+        50_000_000,
+    );
+    let failed = decoded(23);
+    assert_eq!(outcome.lost, [(1, failed)]);
     assert_eq!(outcome.dropped(Reason::Block), 1);
-    let freed = decoded(23);
-    assert_eq!(outcome.delivered, [(0, decoded(1)), (2, freed), (3, freed)]);
+    assert_eq!(
+        outcome.delivered,
+        [(0, decoded(1)), (2, failed), (3, failed), (4, decoded(185))],
+        "what comes while the link is down waits"
+    );
+    assert_eq!(outcome.counters.total().link_failures, 1);
+}
+
+#[test]
+fn an_uplink_asks_for_a_grant_again_when_its_link_is_re_established() {
+    let grants = Grants {
+        request_slots: 4,
+        schedule_slots: 2,
+        prepare_slots: 2,
+        first_bytes: 1500,
+        configured: None,
+    };
+    let config = RadioConfig {
+        direction: Direction::Up,
+        rlc: ONCE,
+        grants: Some(grants),
+        ..plain()
+    };
+    let air = air("1", &["0,96000000,1,los", "0.02,96000000,0,los"]);
+    let outcome = drive(&mut radio(config, air), &burst(10, 1), 60_000_000);
+    assert_eq!(outcome.counters.total().link_failures, 1);
+    let sent: Vec<u64> = outcome
+        .blocks
+        .iter()
+        .map(|block| block.slot.index)
+        .collect();
+    let [.., last, again] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    // The request can go out in the first fourth slot after the link is there, and its grant four slots later.
+    let restored_ns = decoded(last) + 20_000_000;
+    let request = (restored_ns + 1).div_ceil(SLOT_NS).next_multiple_of(4);
+    assert_eq!(again, request + 4);
+    assert_eq!(outcome.of(0), decoded(again));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::Infinite;
 use wavebed_link::radio::{
-    Air, BlockRecord, Carriers, Direction, Handover, Harq, Radio, RadioConfig, Rlc, Slots,
+    Air, BlockRecord, Carriers, Code, Direction, Handover, Harq, Radio, RadioConfig, Rlc, Slots,
 };
 use wavebed_link::{Ecn, LinkCounters, Outlet, RandomStream, Reason, Run, RunFlags, Stage, Unit};
 
@@ -23,6 +23,7 @@ pub fn slots() -> Slots {
         other_symbols: vec![14],
         prepare_ns: 0,
         decode_ns: DECODE_NS,
+        code: Code::Ldpc,
         harq: None,
     }
 }
@@ -58,12 +59,25 @@ pub fn plain() -> RadioConfig {
 
 /// `rows` are lines of `time_s,rate_bps,bler,state`.
 pub fn air(duration_s: &str, rows: &[&str]) -> Air {
+    played(pattern(duration_s, "rate_bps,bler,state", rows), None)
+}
+
+/// `rows` are lines of `time_s,rate_bps,sinr_db,need_db`.
+pub fn sinr_air(duration_s: &str, rows: &[&str]) -> Air {
+    played(pattern(duration_s, "rate_bps,sinr_db,need_db", rows), None)
+}
+
+/// `rows` are lines of `time_s` and these columns.
+pub fn pattern(duration_s: &str, columns: &str, rows: &[&str]) -> Arc<Pattern> {
     let text = format!(
-        "# wavebed pattern 1\n# kind = steps\n# duration_s = {duration_s}\ntime_s,rate_bps,bler,state\n{}\n",
+        "# wavebed pattern 1\n# kind = steps\n# duration_s = {duration_s}\ntime_s,{columns}\n{}\n",
         rows.join("\n")
     );
-    let pattern = Arc::new(Pattern::parse(&text).unwrap_or_else(|error| panic!("{error}")));
-    Air::pattern(pattern, End::Repeat, 0, 0, None).expect("it has rates")
+    Arc::new(Pattern::parse(&text).unwrap_or_else(|error| panic!("{error}")))
+}
+
+pub fn played(pattern: Arc<Pattern>, bler: Option<f64>) -> Air {
+    Air::pattern(pattern, End::Repeat, 0, 0, bler).expect("it has rates")
 }
 
 pub fn radio(config: RadioConfig, air: Air) -> Radio {

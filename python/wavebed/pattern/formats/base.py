@@ -86,13 +86,14 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
     Parameters
     ----------
     held : collection of str
-        The columns of the format, of ``rate``, ``delay``, ``loss``, ``bler`` and ``state``.
+        The columns of the format, of ``rate``, ``delay``, ``loss``, ``bler``, ``sinr`` and ``state``.
     """
     columns = (
         ("rate", pattern.rate_bps),
         ("delay", pattern.delay_ns),
         ("loss", pattern.loss),
         ("bler", pattern.bler),
+        ("sinr", pattern.sinr_mdb),
         ("state", pattern.state),
     )
     lost = [name for name, column in columns if column is not None and name not in held]

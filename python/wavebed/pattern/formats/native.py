@@ -8,7 +8,7 @@ import numpy as np
 
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
-from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
+from wavebed.pattern.model import MAX_MDB, MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
 from wavebed.pattern.numbers import (
     Rows,
     decimals,
@@ -34,10 +34,11 @@ __all__ = ["FORMAT", "parts"]
 MAGIC = "# wavebed pattern 1"
 MAX_HEADER_LINES = 10_000
 _DIGITS = 9
+_DECIBEL_DIGITS = 3
 _ROWS_AT_ONCE = 1 << 16
 
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
-    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "state")),
+    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state")),
     "opportunities": ("opportunities", "duration_s", "time_s", ("bytes",)),
     "packets": ("packets", "packets", "packet", ("loss", "delay_s")),
 }
@@ -87,8 +88,9 @@ def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str
             raise source.error(f"column {name!r} is given twice; keep one of them", number)
     if len(names) == 1:
         raise source.error(f"has no column of values; {rule}", number)
-    if "bler" in names and "rate_bps" not in names:
-        raise source.error("column 'bler' stands without rate_bps; add rate_bps or remove bler", number)
+    for name, other in (("bler", "rate_bps"), ("sinr_db", "rate_bps"), ("sinr_db", "need_db"), ("need_db", "sinr_db")):
+        if name in names and other not in names:
+            raise source.error(f"column {name!r} stands without {other}; add {other} or remove {name}", number)
     return names
 
 
@@ -134,7 +136,9 @@ class _Columns:
                 codes = words(source, texts, line_of, name, STATES)
                 self._codes.setdefault(name, Rows(most, np.uint8)).add(codes)
                 continue
-            if name in _MOST:
+            if name in {"sinr_db", "need_db"}:
+                values = decimals(source, texts, line_of, name, digits=_DECIBEL_DIGITS, most=MAX_MDB, signed=True)
+            elif name in _MOST:
                 values = integers(source, texts, line_of, name, most=_MOST[name])
             else:
                 values = decimals(source, texts, line_of, name, digits=_DIGITS, most=MAX_NS)
@@ -190,6 +194,8 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         delay_ns=columns.whole("delay_s"),
         loss=columns.probabilities("loss"),
         bler=columns.probabilities("bler"),
+        sinr_mdb=columns.whole("sinr_db"),
+        need_mdb=columns.whole("need_db"),
         state=columns.codes("state"),
         size_bytes=size,
         header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
@@ -277,6 +283,8 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
         ("delay_s", pattern.delay_ns),
         ("loss", pattern.loss),
         ("bler", pattern.bler),
+        ("sinr_db", pattern.sinr_mdb),
+        ("need_db", pattern.need_mdb),
         ("state", pattern.state),
         ("bytes", pattern.size_bytes),
     )
@@ -288,6 +296,8 @@ def _texts(name: str, values: Column) -> list[str]:
             return [format_scaled(value, _DIGITS) for value in values.tolist()]
         case "loss" | "bler":
             return [format_probability(value) for value in values.tolist()]
+        case "sinr_db" | "need_db":
+            return [format_scaled(value, _DECIBEL_DIGITS) for value in values.tolist()]
         case "state":
             return [STATES[code] for code in values.tolist()]
         case _:

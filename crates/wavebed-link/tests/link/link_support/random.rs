@@ -21,6 +21,10 @@ const RADIO: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00006
     0,10000000000,0.1,los\n0.00002,2000000000,0.5,nlos\n0.00003,0,1,outage\n0.00004,1,1,handover\n\
     0.000045,4000000000,0.2,fallback\n0.00005,8000000000,0.3,blocked\n";
 
+const SINR: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00006\n\
+    time_s,rate_bps,sinr_db,need_db,state\n0,10000000000,18.5,17,los\n0.00002,2000000000,-4,-2.4,nlos\n\
+    0.00003,0,-12,0,outage\n0.00004,1000000000,3,3,handover\n0.000045,4000000000,5,8.125,fallback\n0.00005,8000000000,9,9,blocked\n";
+
 /// The patterns by name; a real file for anything else is an error.
 pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
     let text = match file.to_str() {
@@ -28,6 +32,7 @@ pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some("opportunities") => OPPORTUNITIES,
         Some("packets") => PACKETS,
         Some("radio") => RADIO,
+        Some("sinr") => SINR,
         _ => return Err(format!("{}: no such pattern", file.display())),
     };
     Pattern::parse(text)
@@ -158,9 +163,10 @@ fn slots() -> impl Strategy<Value = String> {
             r#"{{"processes":{processes},"feedback_slots":{feedback},"schedule_slots":{schedule},"limit":{limit},"combining_gain_db":3.0,"slope_per_db":0.5}}"#
         )),
     ];
-    (1000u64..6000, frames, 0u64..3000, 0u64..9000, harq).prop_map(
-        |(slot, frame, prepare, decode, harq)| format!(
-            r#"{{"slot_ns":{slot},"frame":"{frame}","special_symbols":[6,4,4],"prepare_ns":{prepare},"decode_ns":{decode},"harq":{harq}}}"#
+    let codes = prop_oneof![Just("ldpc"), Just("turbo")];
+    (1000u64..6000, frames, 0u64..3000, 0u64..9000, codes, harq).prop_map(
+        |(slot, frame, prepare, decode, code, harq)| format!(
+            r#"{{"slot_ns":{slot},"frame":"{frame}","special_symbols":[6,4,4],"prepare_ns":{prepare},"decode_ns":{decode},"code":"{code}","harq":{harq}}}"#
         ),
     )
 }
@@ -170,14 +176,21 @@ pub fn radios() -> impl Strategy<Value = String> {
     let rates = prop_oneof![
         (500_000_000u64..20_000_000_000)
             .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}},"bler":0.3"#)),
-        (ends(), prop_oneof![Just("steps"), Just("radio")]).prop_map(|(end, file)| format!(
-            r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#
-        )),
+        (
+            ends(),
+            prop_oneof![Just("steps"), Just("radio"), Just("sinr")]
+        )
+            .prop_map(|(end, file)| format!(
+                r#"{{"kind":"pattern","file":"{file}","end":"{end}"}}"#
+            )),
     ];
     let rlc = prop_oneof![
         Just(r#"{"mode":"um"}"#),
         Just(
-            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2}"#
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2,"reestablish_ns":40000}"#
+        ),
+        Just(
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":0,"reestablish_ns":7000}"#
         ),
     ];
     let reordering = prop_oneof![
@@ -251,8 +264,13 @@ fn changes() -> impl Strategy<Value = Change> {
         prop_oneof![Just(0u64), 500_000_000u64..20_000_000_000].prop_map(Change::RateBps),
         (0u64..5_000).prop_map(Change::DelayNs),
         (0.0..0.3).prop_map(Change::Loss),
-        prop_oneof![Just("steps"), Just("opportunities"), Just("packets")]
-            .prop_map(|name| Change::Pattern(load(Path::new(name)).expect("it is there"))),
+        prop_oneof![
+            Just("steps"),
+            Just("opportunities"),
+            Just("packets"),
+            Just("sinr")
+        ]
+        .prop_map(|name| Change::Pattern(load(Path::new(name)).expect("it is there"))),
     ]
 }
 

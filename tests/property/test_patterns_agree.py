@@ -1,0 +1,90 @@
+"""Python and Rust read the same patterns: random texts, right and nearly right, are thrown at both."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from wavebed._core import find_core
+from wavebed.errors import UserError
+from wavebed.path.laboratory import LabPlan, laboratory_file
+from wavebed.pattern import Source, read_source
+from wavebed.spec.network import CoalesceOff, Network
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 3000
+HEAD = "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\n"
+COLUMNS = ("bler", "sinr_db", "need_db", "loss", "delay_s", "state")
+WRONG = 0.03
+"""Probability that a value breaks a rule of most columns."""
+WRONG_VALUES = (
+    *("", "-", "+1", "-1", "1.", ".5", "1e1", " 1", "--1", "1.1.1", "nan"),
+    *("100.001", "-100.001", "1.0000", "9" * 30),
+)
+
+
+def value(draw: random.Random, column: str) -> str:
+    if draw.random() < WRONG:
+        return draw.choice(WRONG_VALUES)
+    match column:
+        case "sinr_db" | "need_db":
+            digits = f"{draw.uniform(0, 100):.{draw.randint(0, 3)}f}"
+            return draw.choice(["", "-"]) + draw.choice([digits, digits, "100", "100.000", "0", "007.5"])
+        case "delay_s":
+            return f"{draw.uniform(0, 9):.{draw.randint(0, 9)}f}"
+        case "state":
+            return draw.choice(["los", "nlos", "outage"])
+        case _:
+            return draw.choice(["0", "1", f"{draw.random():.4f}"])
+
+
+def text(draw: random.Random) -> str:
+    names = draw.sample(COLUMNS, draw.randint(1, 4))
+    if draw.random() < 0.9 and ("sinr_db" in names) != ("need_db" in names):
+        names = list(dict.fromkeys([*names, "sinr_db", "need_db"]))
+    rows = [
+        ",".join([str(row), str(draw.randint(0, 10**9)), *(value(draw, name) for name in names)])
+        for row in range(draw.randint(1, 4))
+    ]
+    return HEAD + "\n".join([",".join(["time_s", "rate_bps", *names]), *rows]) + "\n"
+
+
+def refused_here(pattern: str) -> str | None:
+    try:
+        read_source(Source("pattern", pattern), "native")
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def refused_there(patterns: list[str], folder: Path) -> list[str | None]:
+    """Ask `wavebed-core` to read each as the rate of a link."""
+    frame = laboratory_file(Network(1500, False, CoalesceOff(), None, (), ()), LabPlan("x", 1))
+    hosts = [{"name": name, "congestion_control": None, "sysctls": {}} for name in ("server", "client")]
+    lines = []
+    for place, pattern in enumerate(patterns):
+        file = folder / f"{place}.csv"
+        file.write_text(pattern)
+        rate = {"kind": "pattern", "file": str(file), "end": "repeat", "start_ns": 0}
+        stage = {"stage": "bottleneck", "rate": rate, "queue": {"kind": "infinite"}}
+        hop = {"name": "s", "kind": "radio", "down": [stage], "up": []}
+        lines.append(json.dumps({**frame, "hosts": hosts, "legs": [{"hops": [hop]}]}))
+    done = subprocess.run([find_core(), "check"], input="\n".join(lines), capture_output=True, text=True, check=True)
+    return [json.loads(line)["problem"] for line in done.stdout.splitlines()]
+
+
+def test_none_of_three_thousand_patterns_is_refused_by_one_side_alone(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    patterns = [text(draw) for _ in range(COUNT)]
+    here, there = [refused_here(pattern) for pattern in patterns], refused_there(patterns, tmp_path)
+    assert len(there) == COUNT
+    for pattern, one, other in zip(patterns, here, there, strict=True):
+        assert (one is None) == (other is None), f"Python: {one}; Rust: {other}; {pattern}"
+        assert other is None or re.search(r"\.csv:\d+: ", other), other
+    accepted = sum(problem is None for problem in here)
+    assert 0.3 * COUNT < accepted < 0.95 * COUNT
