@@ -12,6 +12,7 @@ from wavebed.channel.propagation.fading import (
     subbands,
     wavelengths_moved,
 )
+from wavebed.channel.propagation.places import Route
 from wavebed.channel.propagation.random_streams import generators
 
 TIME_S = np.arange(0, 10, 0.001)
@@ -20,9 +21,16 @@ DIRECT_M = 75 + WALK_M
 LOS = np.ones(TIME_S.size, dtype=np.bool_)
 
 
+def straight(walk_m: np.ndarray) -> Route:
+    return Route.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
+
+
+ROUTE = straight(WALK_M)
+
+
 def spread_db(scenario: str, los: np.ndarray, frequency_hz: float, bandwidth_hz: float) -> float:
     rngs = generators(range(30), "fading")
-    return float(fading_db(rngs, scenario, los, TIME_S, WALK_M, DIRECT_M, frequency_hz, bandwidth_hz).std())
+    return float(fading_db(rngs, scenario, los, TIME_S, ROUTE, DIRECT_M, frequency_hz, bandwidth_hz).std())
 
 
 def test_delay_spreads_of_the_table():
@@ -50,7 +58,7 @@ def test_a_wide_band_fades_less_than_a_narrow_one_and_los_less_than_nlos():
 def test_fading_follows_the_walk_and_stops_with_it():
     walk = np.minimum(WALK_M, 7.0)  # stands still from 5 s on
     rngs = generators([1], "fading")
-    (fading,) = fading_db(rngs, "umi", ~LOS, TIME_S, walk, 75 + walk, 3.5e9, 1e4)
+    (fading,) = fading_db(rngs, "umi", ~LOS, TIME_S, straight(walk), 75 + walk, 3.5e9, 1e4)
     change = np.abs(np.diff(fading))
     assert np.median(change[5100:]) < 0.1 * np.median(change[:4900])
     assert change[5100:].max() > 0
@@ -65,7 +73,7 @@ def test_the_doppler_shift_is_speed_times_frequency():
 
 def test_states_may_differ_from_seed_to_seed_and_change_on_the_way():
     states = np.stack([LOS, ~LOS, TIME_S < 5])
-    arguments = (TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = (TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     mixed = fading_db(generators(range(3), "f"), "umi", states, *arguments)
     line = fading_db(generators(range(3), "f"), "umi", LOS, *arguments)
     behind = fading_db(generators(range(3), "f"), "umi", ~LOS, *arguments)
@@ -73,17 +81,17 @@ def test_states_may_differ_from_seed_to_seed_and_change_on_the_way():
 
 
 def test_nothing_fades_in_free_space():
-    assert not fading_db(generators([1], "f"), "free-space", LOS, TIME_S, WALK_M, DIRECT_M, 28e9, 400e6).any()
+    assert not fading_db(generators([1], "f"), "free-space", LOS, TIME_S, ROUTE, DIRECT_M, 28e9, 400e6).any()
 
 
 def test_a_member_of_an_ensemble_is_the_realisation_of_its_seed():
-    arguments = ("umi", TIME_S < 5, TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = ("umi", TIME_S < 5, TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     ensemble = fading_db(generators(range(6), "f"), *arguments)
     assert (ensemble[4] == fading_db(generators([4], "f"), *arguments)[0]).all()
 
 
 def test_a_high_sinr_suffers_more_from_the_faded_subbands():
-    arguments = ("umi", ~LOS, TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = ("umi", ~LOS, TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     low = fading_db(generators([1], "f"), *arguments, sinr_over_beta=0.01)
     high = fading_db(generators([1], "f"), *arguments, sinr_over_beta=5.0)
     assert (high < low).all()

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.channel.propagation.blockage import blockage_db
-from wavebed.channel.propagation.correlated import walked_m
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
+from wavebed.channel.propagation.places import Route
 from wavebed.scene.geometry import heading_deg, intervals, los, positions
 from wavebed.scene.model import Box
 
@@ -80,7 +80,8 @@ class Budget:
         self.scene = scene
         self.time_s = step_times_s(scene)
         self.position_m = positions(scene.ue.trajectory, self.time_s)
-        self.walked_m = walked_m(self.position_m)
+        self.route = Route.of(self.position_m)
+        self.walked_m = self.route.walked_m
         self.heading_deg = heading_deg(scene.ue, self.time_s)
         self.sights = tuple(
             sight(self, station, scene.carrier, scene.propagation, index)

@@ -71,11 +71,11 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     scene, station = budget.scene, sight.station
     los, edge_db = sight.los[None], sight.edge_db[None]
     if sight.probability is not None:
-        los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.walked_m)
+        los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.route)
         edge_db = np.where(los, 0.0, sight.behind_db)
     with np.errstate(invalid="ignore", divide="ignore"):
         behind = np.where(sight.behind_db > 0, edge_db / sight.behind_db, 0.0)
-    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, 1 - behind, budget.walked_m)
+    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, 1 - behind, budget.route)
     gain = _gain_db(budget, sight, seeds, role)
     blockage = _blockage_db(budget, sight, seeds, role) * (1 - behind)
     path_loss = sight.los_loss_db + edge_db
@@ -94,7 +94,7 @@ def fading(budget: Budget, sight: Sight, los: Flags, seeds: Sequence[int], role:
         sight.propagation,
         los,
         budget.time_s,
-        budget.walked_m,
+        budget.route,
         direct_m,
         sight.carrier.frequency_hz,
         sight.carrier.bandwidth_hz,

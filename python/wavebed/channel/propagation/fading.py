@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from wavebed.channel.propagation.correlated import gaussian
 from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
+from wavebed.channel.propagation.places import normal_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from wavebed.channel.propagation.places import Route
     from wavebed.scene.tables import Propagation
 
 __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
@@ -102,12 +103,10 @@ def subbands(bandwidth_hz: float, spread_s: float) -> int:
     return max(1, min(MOST_SUBBANDS, round(count)))
 
 
-def k_factor_db(
-    rngs: Sequence[np.random.Generator], scenario: Propagation, walked_m: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the Rician K factor in LOS, of shape (seeds, n): normal in dB and correlated (Table 7.5-6)."""
+def k_factor_db(rngs: Sequence[np.random.Generator], scenario: Propagation, route: Route) -> NDArray[np.float64]:
+    """Return the Rician K factor in LOS, of shape (seeds, n): a normal field of places, in dB (Table 7.5-6)."""
     small = _SMALL[scenario]
-    return small.k_db + small.k_spread_db * gaussian(rngs, walked_m, small.k_correlation_m)
+    return small.k_db + small.k_spread_db * normal_field(rngs, route, small.k_correlation_m)
 
 
 def wavelengths_moved(
@@ -137,7 +136,7 @@ def fading_db(
     scenario: Propagation,
     los: NDArray[np.bool_],
     time_s: NDArray[np.float64],
-    walked_m: NDArray[np.float64],
+    route: Route,
     direct_m: NDArray[np.float64],
     frequency_hz: float,
     bandwidth_hz: float,
@@ -155,8 +154,10 @@ def fading_db(
         The propagation scenario; nothing fades in free space.
     los : (n,) or (seeds, n) bool
         Whether the line of sight is free of buildings.
-    time_s, walked_m : (n,) float64
-        Time of, and distance walked until, each step.
+    time_s : (n,) float64
+        Time of each step.
+    route : Route
+        The place at each step.
     direct_m : (n,) float64
         Length of the direct path, which gives the Doppler shift of its wave.
     frequency_hz, bandwidth_hz : float
@@ -172,8 +173,8 @@ def fading_db(
         subbands(bandwidth_hz, delay_spread_s(scenario, True, frequency_hz)),
     )
     weights = [_weights(rng, max(counts)) for rng in rngs]
-    ratio = 10 ** (k_factor_db(rngs, scenario, walked_m) / 10)
-    moved = wavelengths_moved(time_s, walked_m, frequency_hz)
+    ratio = 10 ** (k_factor_db(rngs, scenario, route) / 10)
+    moved = wavelengths_moved(time_s, route.walked_m, frequency_hz)
     los = np.broadcast_to(los, faded.shape)
     for start in range(0, time_s.size, CHUNK):
         part = slice(start, start + CHUNK)

@@ -1,4 +1,4 @@
-"""Shadow fading, and a line of sight that is drawn, both consistent along the walk."""
+"""Shadow fading, and a line of sight that is drawn: both depend on the place, not on the way there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.channel.propagation.correlated import gaussian, normal_cdf
+from wavebed.channel.propagation.correlated import normal_cdf
+from wavebed.channel.propagation.places import normal_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from wavebed.channel.propagation.places import Route
     from wavebed.scene.tables import Propagation
 
 __all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db"]
@@ -42,11 +44,11 @@ def shadowing_db(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
     los: NDArray[np.bool_] | NDArray[np.float64],
-    walked_m: NDArray[np.float64],
+    route: Route,
 ) -> NDArray[np.float64]:
     """Return shadow fading in dB (a loss, zero mean), of shape (seeds, n); zero in free space.
 
-    LOS and NLOS are separate processes; each goes on, unseen, while the other rules.
+    LOS and NLOS are separate fields in the plane.
 
     Parameters
     ----------
@@ -56,14 +58,14 @@ def shadowing_db(
         The propagation scenario.
     los : (n,) or (seeds, n), bool or float64
         Whether the line of sight is free of buildings; near a building's edge, the fraction from 0 to 1 that is LOS.
-    walked_m : (n,) float64
-        Distance walked until each step.
+    route : Route
+        The place at each step.
     """
     if scenario == "free-space":
-        return np.zeros((len(rngs), walked_m.size))
+        return np.zeros((len(rngs), route.walked_m.size))
     values = SHADOWING[scenario]
-    line = gaussian(rngs, walked_m, values.los_m)
-    behind = gaussian(rngs, walked_m, values.nlos_m)
+    line = normal_field(rngs, route, values.los_m)
+    behind = normal_field(rngs, route, values.nlos_m)
     line *= values.los_db
     behind *= values.nlos_db
     if los.dtype == np.bool_:
@@ -79,11 +81,11 @@ def draw_los(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
     probability: NDArray[np.float64],
-    walked_m: NDArray[np.float64],
+    route: Route,
 ) -> NDArray[np.bool_]:
     """Return LOS states of shape (seeds, n): LOS where a correlated uniform number is below its probability.
 
-    The number is that of TR 38.901 7.6.3.3 (hard states), correlated over the walk by Table 7.6.3.1-2.
+    The number is that of TR 38.901 7.6.3.3 (hard states), correlated over places by Table 7.6.3.1-2.
 
     Parameters
     ----------
@@ -93,9 +95,9 @@ def draw_los(
         The propagation scenario.
     probability : (n,) float64
         Probability of a line of sight at each step.
-    walked_m : (n,) float64
-        Distance walked until each step.
+    route : Route
+        The place at each step.
     """
     if scenario == "free-space":
-        return np.ones((len(rngs), walked_m.size), dtype=np.bool_)
-    return normal_cdf(gaussian(rngs, walked_m, LOS_CORRELATION_M[scenario])) < probability
+        return np.ones((len(rngs), route.walked_m.size), dtype=np.bool_)
+    return normal_cdf(normal_field(rngs, route, LOS_CORRELATION_M[scenario])) < probability
