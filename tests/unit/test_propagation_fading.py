@@ -38,6 +38,8 @@ def test_delay_spreads_of_the_table():
     assert delay_spread_s("uma", False, 28e9) == pytest.approx(10 ** (-6.28 - 0.204 * np.log10(28)))
     assert delay_spread_s("inh", False, 28e9) == pytest.approx(10 ** (-7.173 - 0.28 * np.log10(29)))
     assert delay_spread_s("uma", False, 1e9) == delay_spread_s("uma", False, 6e9)
+    assert delay_spread_s("rma", True, 28e9) == pytest.approx(10**-7.49)
+    assert delay_spread_s("rma", False, 0.7e9) == pytest.approx(10**-7.43)
     assert delay_spread_s("free-space", True, 28e9) == 0
 
 

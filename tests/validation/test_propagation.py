@@ -80,7 +80,7 @@ def test_knife_edges_on_a_75_m_link(name, from_handset_m, width_m, height_m, at_
         assert float(loss[0]) == pytest.approx(expected, abs=0.5), name
 
 
-@pytest.mark.parametrize("scenario", ["umi", "uma", "inh"])
+@pytest.mark.parametrize("scenario", ["umi", "uma", "rma", "inh"])
 @pytest.mark.parametrize("los", [True, False])
 def test_shadowing_is_normal_with_the_spread_of_the_table(scenario, los):
     seeds, walk = 3000, eastwards(np.linspace(0.0, 33.3, 5))
@@ -112,7 +112,7 @@ def test_the_process_of_the_crowd_is_correlated_by_an_exponential(distance_m):
     assert np.corrcoef(before, after)[0, 1] == pytest.approx(expected, abs=error)
 
 
-@pytest.mark.parametrize("scenario", ["umi", "uma", "inh", "inh-open"])
+@pytest.mark.parametrize("scenario", ["umi", "uma", "rma", "inh", "inh-open"])
 def test_los_is_drawn_with_its_probability_at_every_distance(scenario):
     # The probability of each distance, at 60 places of a walk of 500 m.
     seeds, distance = 3000, np.geomspace(1.0, 300.0, 60)

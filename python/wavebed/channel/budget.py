@@ -18,6 +18,7 @@ from wavebed.channel.propagation.blockage import blockage_db
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
 from wavebed.channel.propagation.places import Route
+from wavebed.channel.propagation.shadowing import los_spread_db
 from wavebed.scene.geometry import heading_deg, intervals, los, positions
 from wavebed.scene.model import Box
 
@@ -59,6 +60,8 @@ class Sight:
         Loss of buildings beyond `los_loss_db`: 0 in the open, `behind_db` deep in the shadow.
     blockage_db : (n,) float64
         Loss of the direct path by the other obstacles.
+    spread_db : float or (n,) float64
+        Standard deviation of shadowing in LOS.
     """
 
     station: BaseStation
@@ -71,6 +74,7 @@ class Sight:
     behind_db: Floats
     edge_db: Floats
     blockage_db: Floats
+    spread_db: Floats | float
 
 
 class Budget:
@@ -147,8 +151,9 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
     if index is None:
         scene, index = replace(scene, base_stations=(station,)), 0
     plane = np.hypot(place[:, 0] - station.position_m[0], place[:, 1] - station.position_m[1])
+    link = (plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
     both = [
-        path_loss_db(propagation, state, plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
+        path_loss_db(propagation, state, *link, scene.street_width_m, scene.building_height_m)
         for state in (True, False)
     ]
     free = los(scene, "3gpp", budget.time_s, index)
@@ -165,6 +170,7 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         behind,
         _edge_db(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
+        los_spread_db(propagation, *link),
     )
 
 

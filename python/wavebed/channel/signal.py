@@ -75,7 +75,9 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
         edge_db = np.where(los, 0.0, sight.behind_db)
     with np.errstate(invalid="ignore", divide="ignore"):
         behind = np.where(sight.behind_db > 0, edge_db / sight.behind_db, 0.0)
-    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, 1 - behind, budget.route)
+    shadow = shadowing_db(
+        generators(seeds, f"shadowing {role}"), sight.propagation, 1 - behind, budget.route, sight.spread_db
+    )
     gain = _gain_db(budget, sight, seeds, role)
     blockage = _blockage_db(budget, sight, seeds, role) * (1 - behind)
     path_loss = sight.los_loss_db + edge_db
@@ -128,7 +130,8 @@ def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) 
     if not scene.draws_los or scene.obstacles or scene.ue.hold == "none":
         return blockage
     rngs = generators(seeds, f"crowd {role}")
+    scenario = "uma" if sight.propagation == "rma" else sight.propagation  # one column of Table 7.6.4.1-2
     crowd = region_blocking_db(
-        rngs, sight.propagation, azimuth, zenith, budget.walked_m, budget.time_s, sight.carrier.frequency_hz
+        rngs, scenario, azimuth, zenith, budget.walked_m, budget.time_s, sight.carrier.frequency_hz
     )
     return blockage + crowd

@@ -258,6 +258,8 @@ class Scene:
         The settings of the radio stage of both links.
     ue_limit : UeLimit or None
         Packet-rate limit of the UE.
+    street_width_m, building_height_m : float
+        Surroundings of rural cells.
     fitted : tuple of str
         Names of values that were fitted to a measurement, with the measurement.
     """
@@ -281,4 +283,6 @@ class Scene:
     timers: Timers = field(default_factory=Timers)
     reference: ReferenceChain | None = None
     ue_limit: UeLimit | None = None
+    street_width_m: float = 20.0
+    building_height_m: float = 5.0
     fitted: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         raise Problem(f"has more than {MAX_STEPS} steps: write a shorter one, or a longer step", "duration")
     carrier = at("carrier", resolved, table.carrier)
     fallback = None if table.fallback is None else at("fallback", _fallback, table.fallback)
+    _check_rural(table)
     scene = Scene(
         name=file.stem,
         title=table.title,
@@ -73,10 +74,21 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         reference=table.reference,
         radio=read_radio(table.radio, carrier, fallback),
         ue_limit=read_ue_limit(table.ue_limit),
+        street_width_m=table.street_width_m or 20.0,
+        building_height_m=table.building_height_m or 5.0,
         fitted=table.fitted,
     )
     check(scene)
     return scene
+
+
+def _check_rural(table: SceneTable) -> None:
+    """Refuse keys of rural cells in a scene without any."""
+    if "rma" in (table.propagation, None if table.fallback is None else table.fallback.propagation):
+        return
+    for key, given in (("street-width", table.street_width_m), ("building-height", table.building_height_m)):
+        if given is not None:
+            raise Problem('belongs to rural cells: leave it out, or write propagation = "rma"', key)
 
 
 def _checked_array(array: Array) -> Array:

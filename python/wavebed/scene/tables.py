@@ -38,7 +38,7 @@ __all__ = [
 
 _Table = TypeVar("_Table", bound=Struct)
 Vector: TypeAlias = tuple[float, float, float]
-Propagation: TypeAlias = Literal["umi", "uma", "inh", "inh-open", "free-space"]
+Propagation: TypeAlias = Literal["umi", "uma", "rma", "inh", "inh-open", "free-space"]
 ObstacleKind: TypeAlias = Literal[
     "building", "person", "car", "bus", "tree", "metal", "glass", "irr-glass", "cardboard", "concrete", "box"
 ]
@@ -69,7 +69,7 @@ _FOREIGN = {
 }
 """Keys that a carrier of a technology does not have."""
 
-_PROPAGATION = word("umi", "uma", "inh", "inh-open", "free-space")
+_PROPAGATION = word("umi", "uma", "rma", "inh", "inh-open", "free-space")
 _LEGS = unread("[LEG, …]", {"type": "array", "items": {"type": "object"}})
 
 
@@ -323,9 +323,17 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         Propagation,
         Key(
             _PROPAGATION,
-            "TR 38.901: street canyon, urban macro, indoor office (mixed or open); or nothing but free space",
+            "TR 38.901: street canyon, urban or rural macro, indoor office (mixed or open); or nothing but free space",
         ),
     ] = "umi"
+    street_width_m: Annotated[
+        float | None,
+        Key(values.metres_within(5, 50), "`rma`: average width of streets (TR 38.901 Table 7.4.1-1)", absent="`20`"),
+    ] = None
+    building_height_m: Annotated[
+        float | None,
+        Key(values.metres_within(5, 50), "`rma`: average height of buildings (same table)", absent="`5`"),
+    ] = None
     line_of_sight: Annotated[
         Literal["geometry", "drawn"],
         Key(

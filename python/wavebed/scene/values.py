@@ -43,6 +43,7 @@ __all__ = [
     "gain_db",
     "level_db",
     "metres",
+    "metres_within",
     "periods",
     "power_dbm",
     "rate_bps",
@@ -144,6 +145,18 @@ def metres(value: object) -> float:
     if size <= 0:
         raise Problem(f"{size:g} is no size: write metres above 0")
     return size
+
+
+def metres_within(least_m: float, most_m: float) -> Reader[float]:
+    """Make a reader of sizes within bounds: a bare number of metres."""
+
+    def read(value: object) -> float:
+        size = _coordinate(value)
+        if not least_m <= size <= most_m:
+            raise Problem(f"{size:g} is out of range: write metres from {least_m:g} to {most_m:g}")
+        return size
+
+    return Reader(read, "METRES", {"type": "number", "minimum": least_m, "maximum": most_m})
 
 
 @reader("METRES", {"type": "number", "minimum": 0, "maximum": MAX_COORDINATE_M})

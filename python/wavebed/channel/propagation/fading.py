@@ -74,6 +74,7 @@ _OFFICE = _Small(_State(-7.692, -0.01), _State(-7.173, -0.28), True, 6.0, 7.0, 4
 _SMALL: Mapping[Propagation, _Small] = {
     "umi": _Small(_State(-7.14, -0.24), _State(-6.83, -0.24), True, 2.0, 9.0, 5.0, 15.0),
     "uma": _Small(_State(-6.955, -0.0963), _State(-6.28, -0.204), False, 6.0, 9.0, 3.5, 12.0),
+    "rma": _Small(_State(-7.49, 0.0), _State(-7.43, 0.0), True, 0.5, 7.0, 4.0, 40.0),
     "inh": _OFFICE,
     "inh-open": _OFFICE,
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.channel.propagation.correlated import normal_cdf
+from wavebed.channel.propagation.pathloss import rural_breakpoint_m
 from wavebed.channel.propagation.places import normal_field
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from wavebed.channel.propagation.places import Route
     from wavebed.scene.tables import Propagation
 
-__all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "shadowing_db"]
+__all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "los_spread_db", "shadowing_db"]
 
 
 class Shadowing(NamedTuple):
@@ -32,12 +33,38 @@ class Shadowing(NamedTuple):
 SHADOWING: Mapping[Propagation, Shadowing] = {
     "umi": Shadowing(los_db=4.0, nlos_db=7.82, los_m=10.0, nlos_m=13.0),
     "uma": Shadowing(los_db=4.0, nlos_db=6.0, los_m=37.0, nlos_m=50.0),
+    "rma": Shadowing(los_db=4.0, nlos_db=8.0, los_m=37.0, nlos_m=120.0),
     "inh": Shadowing(los_db=3.0, nlos_db=8.03, los_m=10.0, nlos_m=6.0),
     "inh-open": Shadowing(los_db=3.0, nlos_db=8.03, los_m=10.0, nlos_m=6.0),
 }
 
-LOS_CORRELATION_M: Mapping[Propagation, float] = {"umi": 50.0, "uma": 50.0, "inh": 10.0, "inh-open": 10.0}
+RURAL_FAR_DB = 6.0
+"""Standard deviation in LOS beyond the breakpoint of a rural cell (Table 7.4.1-1)."""
+
+LOS_CORRELATION_M: Mapping[Propagation, float] = {
+    "umi": 50.0,
+    "uma": 50.0,
+    "rma": 60.0,
+    "inh": 10.0,
+    "inh-open": 10.0,
+}
 """Correlation distances of the LOS state (TR 38.901 Table 7.6.3.1-2)."""
+
+
+def los_spread_db(
+    scenario: Propagation,
+    distance_2d_m: NDArray[np.float64],
+    height_bs_m: float,
+    height_ut_m: NDArray[np.float64] | float,
+    frequency_hz: float,
+) -> NDArray[np.float64] | float:
+    """Return the standard deviation of shadowing in LOS; in rural cells it grows at the breakpoint."""
+    if scenario == "free-space":
+        return 0.0
+    near = SHADOWING[scenario].los_db
+    if scenario != "rma":
+        return near
+    return np.where(distance_2d_m <= rural_breakpoint_m(height_bs_m, height_ut_m, frequency_hz), near, RURAL_FAR_DB)
 
 
 def shadowing_db(
@@ -45,6 +72,7 @@ def shadowing_db(
     scenario: Propagation,
     los: NDArray[np.bool_] | NDArray[np.float64],
     route: Route,
+    spread_db: NDArray[np.float64] | float | None = None,
 ) -> NDArray[np.float64]:
     """Return shadow fading in dB (a loss, zero mean), of shape (seeds, n); zero in free space.
 
@@ -60,13 +88,15 @@ def shadowing_db(
         Whether the line of sight is free of buildings; near a building's edge, the fraction from 0 to 1 that is LOS.
     route : Route
         The place at each step.
+    spread_db : float or (n,) float64, optional
+        Standard deviation in LOS, see `los_spread_db`; by default that of the table.
     """
     if scenario == "free-space":
         return np.zeros((len(rngs), route.walked_m.size))
     values = SHADOWING[scenario]
     line = normal_field(rngs, route, values.los_m)
     behind = normal_field(rngs, route, values.nlos_m)
-    line *= values.los_db
+    line *= values.los_db if spread_db is None else spread_db
     behind *= values.nlos_db
     if los.dtype == np.bool_:
         np.copyto(behind, line, where=los)
