@@ -8,6 +8,7 @@ import numpy as np
 
 from wavebed.channel.adaptation import adapt
 from wavebed.channel.course import courses, drawn_intervals, seen_intervals
+from wavebed.channel.interference import interfered
 from wavebed.channel.realisation import Realisation
 from wavebed.channel.serving import Link
 from wavebed.channel.signal import fading, signal, uplink_offset_db
@@ -70,6 +71,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
         Not negative.
     """
     signals = [signal(budget, sight, seeds, str(place)) for place, sight in enumerate(budget.sights)]
+    signals = interfered(budget, signals)
     followed = courses(budget, signals, len(seeds))
     link = np.stack([course.link for course in followed])
     station = np.stack([course.station for course in followed])
@@ -80,7 +82,8 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     if not _reciprocal(budget):
         up_fade_db = [_faded(budget, place, signals, station, seeds, " up") for place in range(len(signals))]
     offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
-    down_db = large_db + _pick(fade_db, station)
+    rise_db = _pick([each.rise_db for each in signals], station)
+    down_db = large_db + _pick(fade_db, station) - rise_db
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
     air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_fraction)
     fallen = link == Link.FALLBACK
@@ -98,6 +101,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
         "blockage": blockage_db,
         "gain": _pick([each.gain_db for each in signals], station),
         "fading": _pick(fade_db, station),
+        "interference": rise_db,
     }
     return [_row(budget, seed, row, followed[row], air, los, state, losses) for row, seed in enumerate(seeds)]
 
@@ -165,7 +169,7 @@ def _pick(arrays: Sequence[NDArray[Number]], index: NDArray[np.int16]) -> NDArra
 
 
 def _beams(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray[np.int16]) -> Floats:
-    """SINR of the serving beam, without fading."""
+    """SNR of the serving beam, without fading."""
     direct = _pick([each.direct_db for each in signals], station)
     reflected = [each.reflected_db for each in signals if each.reflected_db is not None]
     if not reflected or not beam.any():

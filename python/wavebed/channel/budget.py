@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.channel.propagation.atmosphere import rain_db_per_km
 from wavebed.channel.propagation.blockage import blockage_db
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
@@ -156,6 +157,8 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         path_loss_db(propagation, state, *link, scene.street_width_m, scene.building_height_m)
         for state in (True, False)
     ]
+    distance_m = np.hypot(plane, station.position_m[2] - place[:, 2])
+    rain = rain_db_per_km(carrier.frequency_hz, scene.rain_mm_per_h) / 1000 * distance_m
     free = los(scene, "3gpp", budget.time_s, index)
     behind = np.maximum(both[1] - both[0], 0.0)
     return Sight(
@@ -166,7 +169,7 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         # A scene of the study keeps the study's states, in the plan and with every box, in either mode.
         intervals(scene, "3gpp" if scene.reference is None else "reference", index),
         los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
-        both[0],
+        both[0] + rain,
         behind,
         _edge_db(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),

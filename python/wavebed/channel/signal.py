@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg, gain_db
+from wavebed.channel.propagation.entry import entry_db
 from wavebed.channel.propagation.fading import fading_db
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.random_streams import generators
@@ -40,7 +41,9 @@ class Signal:
     blockage_db : float64
         Loss of the direct path by obstacles, the user's body and a crowd that is not described.
     direct_db, reflected_db : float64
-        SINR of the two beams without fading; ``None`` where the scene has no second beam.
+        SNR of the two beams without fading; ``None`` where the scene has no second beam.
+    rise_db : float64
+        Interference of the other base stations over noise, see `wavebed.channel.interference`.
     """
 
     los: Flags
@@ -50,9 +53,14 @@ class Signal:
     blockage_db: Floats
     direct_db: Floats
     reflected_db: Floats | None
+    rise_db: Floats = field(default_factory=lambda: np.zeros((1, 1)))
 
     def beams(self) -> tuple[Floats, ...]:
         """SINR of each beam."""
+        return tuple(level - self.rise_db for level in self.levels())
+
+    def levels(self) -> tuple[Floats, ...]:
+        """SNR of each beam, which compares the base stations."""
         return (self.direct_db,) if self.reflected_db is None else (self.direct_db, self.reflected_db)
 
 
@@ -81,6 +89,7 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     gain = _gain_db(budget, sight, seeds, role)
     blockage = _blockage_db(budget, sight, seeds, role) * (1 - behind)
     path_loss = sight.los_loss_db + edge_db
+    path_loss = path_loss + entry_db(seeds, scene.ue, sight.propagation, sight.carrier.frequency_hz, budget.time_s)
     noise = noise_dbm(sight.carrier.bandwidth_hz, scene.ue.noise_figure_db)
     free = gain - shadow
     free += (station.power_dbm - noise) - path_loss
@@ -104,9 +113,9 @@ def fading(budget: Budget, sight: Sight, los: Flags, seeds: Sequence[int], role:
 
 
 def uplink_offset_db(budget: Budget, sight: Sight) -> float:
-    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's noise figure."""
+    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's receiver."""
     ue, station = budget.scene.ue, sight.station
-    return (ue.power_dbm - station.noise_figure_db) - (station.power_dbm - ue.noise_figure_db)
+    return (ue.power_dbm - station.noise_figure_db - station.noise_rise_db) - (station.power_dbm - ue.noise_figure_db)
 
 
 def _gain_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:

@@ -46,6 +46,7 @@ __all__ = [
     "metres_within",
     "periods",
     "power_dbm",
+    "rain_mm_per_h",
     "rate_bps",
     "speed_m_s",
     "texts",
@@ -81,6 +82,9 @@ speed_m_s = quantity(
     units.parse_speed, '"1.5m/s"', "SPEED", quantity_schema(units.SPEED_UNITS, signed=True), _with_unit("m/s")
 )
 power_dbm = quantity(units.parse_power, '"30dbm"', "POWER", quantity_schema(("dbm",), signed=True), _with_unit("dbm"))
+rain_mm_per_h = quantity(
+    units.parse_rain, '"25mm/h"', "RAIN", quantity_schema(("mm/h",), signed=True), _with_unit("mm/h")
+)
 level_db = quantity(units.parse_gain, '"-8db"', "RATIO", _RATIO_SCHEMA, _with_unit("db"))
 angle_deg = quantity(units.parse_angle, '"65deg"', "ANGLE", quantity_schema(("deg",), signed=True), _with_unit("deg"))
 _hertz = quantity(units.parse_frequency, '"28ghz"', "FREQUENCY", _FREQUENCY_SCHEMA, units.format_frequency)

@@ -1,4 +1,4 @@
-"""Thermal noise and the link budget."""
+"""Thermal noise and interference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["noise_dbm", "sinr_db"]
+__all__ = ["noise_dbm", "noise_rise_db"]
 
 Floats: TypeAlias = "NDArray[np.float64] | float"
 
@@ -22,15 +22,6 @@ def noise_dbm(bandwidth_hz: float, noise_figure_db: float) -> float:
     return float(THERMAL_DBM_PER_HZ + 10 * np.log10(bandwidth_hz) + noise_figure_db)
 
 
-def sinr_db(
-    power_dbm: float,
-    gains_db: Floats,
-    losses_db: Floats,
-    noise_level_dbm: float,
-    interference_dbm: Floats | None = None,
-) -> NDArray[np.float64]:
-    """Return received power over noise and interference: P + gains - losses - 10·lg(N + I), in dB."""
-    floor: Floats = noise_level_dbm
-    if interference_dbm is not None:
-        floor = 10 * np.log10(10 ** (noise_level_dbm / 10) + np.power(10.0, np.divide(interference_dbm, 10)))
-    return np.asarray(power_dbm + np.asarray(gains_db) - losses_db - floor)
+def noise_rise_db(noise_level_dbm: float, interference_dbm: Floats) -> NDArray[np.float64]:
+    """Return how much noise and interference are above noise alone: 10·lg((N + I)/N)."""
+    return np.asarray(10 * np.log10(1 + np.power(10.0, np.subtract(interference_dbm, noise_level_dbm) / 10)))

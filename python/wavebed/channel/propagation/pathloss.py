@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
+from wavebed.channel.propagation.atmosphere import gas_db_per_km
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,10 +48,10 @@ def rural_breakpoint_m(height_bs_m: Floats, height_ut_m: Floats, frequency_hz: f
     return np.asarray(2 * np.pi * product * (frequency_hz / LIGHT_M_PER_S))
 
 
-def free_space_db(distance_m: Floats, frequency_hz: float, rain_mm_per_h: float = 0.0) -> NDArray[np.float64]:
-    """Return the basic transmission loss of ITU-R P.525 (eq. 4), with gas (P.676) and rain (P.838)."""
+def free_space_db(distance_m: Floats, frequency_hz: float) -> NDArray[np.float64]:
+    """Return the basic transmission loss of ITU-R P.525 (eq. 4), with gas (P.676)."""
     distance = np.maximum(distance_m, NEAREST_M)
-    per_m = (gas_db_per_km(frequency_hz) + rain_db_per_km(frequency_hz, rain_mm_per_h)) / 1000
+    per_m = gas_db_per_km(frequency_hz) / 1000
     return np.asarray(20 * np.log10(4 * np.pi * distance * (frequency_hz / LIGHT_M_PER_S)) + per_m * distance)
 
 
