@@ -157,8 +157,6 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         path_loss_db(propagation, state, *link, scene.street_width_m, scene.building_height_m)
         for state in (True, False)
     ]
-    distance_m = np.hypot(plane, station.position_m[2] - place[:, 2])
-    rain = rain_db_per_km(carrier.frequency_hz, scene.rain_mm_per_h) / 1000 * distance_m
     free = los(scene, "3gpp", budget.time_s, index)
     behind = np.maximum(both[1] - both[0], 0.0)
     return Sight(
@@ -169,12 +167,20 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         # A scene of the study keeps the study's states, in the plan and with every box, in either mode.
         intervals(scene, "3gpp" if scene.reference is None else "reference", index),
         los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
-        both[0] + rain,
+        both[0] + _rain_db(scene, station, carrier, plane, place[:, 2]),
         behind,
         _edge_db(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
         los_spread_db(propagation, *link),
     )
+
+
+def _rain_db(scene: Scene, station: BaseStation, carrier: Carrier, plane_m: Floats, height_m: Floats) -> Floats | float:
+    """Loss by rain along the whole path."""
+    if scene.rain_mm_per_h == 0:
+        return 0.0
+    distance_m = np.hypot(plane_m, station.position_m[2] - height_m)
+    return np.asarray(rain_db_per_km(carrier.frequency_hz, scene.rain_mm_per_h) / 1000 * distance_m)
 
 
 def _edge_db(
