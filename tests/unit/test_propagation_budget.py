@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
 from wavebed.channel.propagation.entry import building_entry_db, car_entry_db, wall_db
-from wavebed.channel.propagation.noise import noise_dbm, sinr_db
+from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.random_streams import generators
 from wavebed.config.problems import Problem
 from wavebed.scene.kinds import transmission_loss_db
@@ -61,9 +60,3 @@ def test_entry_losses_have_the_spread_of_the_table():
 
 def test_noise_of_a_channel():
     assert noise_dbm(400e6, 7.0) == pytest.approx(-174 + 86.02 + 7, abs=0.01)
-
-
-def test_sinr_counts_gains_losses_and_interference():
-    assert float(sinr_db(30.0, 40.0, 100.0, -80.0)) == pytest.approx(50)
-    equal = sinr_db(30.0, 40.0, np.array([100.0, 110.0]), -80.0, interference_dbm=-80.0)
-    assert equal == pytest.approx([50 - 3.0103, 40 - 3.0103], abs=1e-4)

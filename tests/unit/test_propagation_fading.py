@@ -15,6 +15,7 @@ from wavebed.channel.propagation.fading import (
     subbands,
     wavelengths_moved,
 )
+from wavebed.channel.propagation.places import Route
 from wavebed.channel.propagation.random_streams import generators
 
 TIME_S = np.arange(0, 10, 0.001)
@@ -23,9 +24,16 @@ DIRECT_M = 75 + WALK_M
 LOS = np.ones(TIME_S.size, dtype=np.bool_)
 
 
-def scattered(los: np.ndarray, walk_m: np.ndarray = WALK_M, scenario: str = "umi") -> np.ndarray:
+def straight(walk_m: np.ndarray) -> Route:
+    return Route.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
+
+
+ROUTE = straight(WALK_M)
+
+
+def scattered(los: np.ndarray, scenario: str = "umi") -> np.ndarray:
     """The fraction that is scattered with the K factor of LOS, and no antennas: all of it in NLOS."""
-    k_db = 0.0 if scenario == "free-space" else k_factor_db(generators([1], "k"), scenario, walk_m)[0]
+    k_db = 0.0 if scenario == "free-space" else k_factor_db(generators([1], "k"), scenario, ROUTE)[0]
     return np.where(los, 1 / (1 + 10 ** (k_db / 10)), 1.0)
 
 
@@ -33,7 +41,7 @@ def spread_db(scenario: str, los: np.ndarray, frequency_hz: float, bandwidth_hz:
     rngs = generators(range(30), "fading")
     return float(
         fading_db(
-            rngs, scenario, los, scattered(los, WALK_M, scenario), TIME_S, WALK_M, DIRECT_M, frequency_hz, bandwidth_hz
+            rngs, scenario, los, scattered(los, scenario), TIME_S, ROUTE, DIRECT_M, frequency_hz, bandwidth_hz
         ).std()
     )
 
@@ -43,6 +51,8 @@ def test_delay_spreads_of_the_table():
     assert delay_spread_s("uma", False, 28e9) == pytest.approx(10 ** (-6.28 - 0.204 * np.log10(28)))
     assert delay_spread_s("inh", False, 28e9) == pytest.approx(10 ** (-7.173 - 0.28 * np.log10(29)))
     assert delay_spread_s("uma", False, 1e9) == delay_spread_s("uma", False, 6e9)
+    assert delay_spread_s("rma", True, 28e9) == pytest.approx(10**-7.49)
+    assert delay_spread_s("rma", False, 0.7e9) == pytest.approx(10**-7.43)
     assert delay_spread_s("free-space", True, 28e9) == 0
 
 
@@ -63,7 +73,7 @@ def test_a_wide_band_fades_less_than_a_narrow_one_and_los_less_than_nlos():
 def test_fading_follows_the_walk_and_stops_with_it():
     walk = np.minimum(WALK_M, 7.0)  # stands still from 5 s on
     rngs = generators([1], "fading")
-    (fading,) = fading_db(rngs, "umi", ~LOS, scattered(~LOS), TIME_S, walk, 75 + walk, 3.5e9, 1e4)
+    (fading,) = fading_db(rngs, "umi", ~LOS, scattered(~LOS), TIME_S, straight(walk), 75 + walk, 3.5e9, 1e4)
     change = np.abs(np.diff(fading))
     assert np.median(change[5100:]) < 0.1 * np.median(change[:4900])
     assert change[5100:].max() > 0
@@ -78,7 +88,7 @@ def test_the_doppler_shift_is_speed_times_frequency():
 
 def test_states_may_differ_from_seed_to_seed_and_change_on_the_way():
     states = np.stack([LOS, ~LOS, TIME_S < 5])
-    arguments = (TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = (TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     mixed = fading_db(generators(range(3), "f"), "umi", states, scattered(states), *arguments)
     line = fading_db(generators(range(3), "f"), "umi", LOS, scattered(LOS), *arguments)
     behind = fading_db(generators(range(3), "f"), "umi", ~LOS, scattered(~LOS), *arguments)
@@ -87,18 +97,18 @@ def test_states_may_differ_from_seed_to_seed_and_change_on_the_way():
 
 def test_nothing_fades_in_free_space():
     assert not fading_db(
-        generators([1], "f"), "free-space", LOS, scattered(LOS), TIME_S, WALK_M, DIRECT_M, 28e9, 400e6
+        generators([1], "f"), "free-space", LOS, scattered(LOS), TIME_S, ROUTE, DIRECT_M, 28e9, 400e6
     ).any()
 
 
 def test_a_member_of_an_ensemble_is_the_realisation_of_its_seed():
-    arguments = ("umi", TIME_S < 5, scattered(TIME_S < 5), TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = ("umi", TIME_S < 5, scattered(TIME_S < 5), TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     ensemble = fading_db(generators(range(6), "f"), *arguments)
     assert (ensemble[4] == fading_db(generators([4], "f"), *arguments)[0]).all()
 
 
 def test_a_high_sinr_suffers_more_from_the_faded_subbands():
-    arguments = ("umi", ~LOS, scattered(~LOS), TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = ("umi", ~LOS, scattered(~LOS), TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     low = fading_db(generators([1], "f"), *arguments, mean_sinr_db=-20.0)
     high = fading_db(generators([1], "f"), *arguments, mean_sinr_db=30.0)
     assert (high < low).all()
@@ -116,7 +126,7 @@ def test_the_effective_sinr_carries_as_much_as_the_subbands_do():
 
 
 def test_each_step_has_the_mean_sinr_of_its_own():
-    arguments = ("umi", ~LOS, scattered(~LOS), TIME_S, WALK_M, DIRECT_M, 28e9, 400e6)
+    arguments = ("umi", ~LOS, scattered(~LOS), TIME_S, ROUTE, DIRECT_M, 28e9, 400e6)
     sinr_db = np.stack([np.where(TIME_S < 5, 0.0, 30.0), np.full(TIME_S.size, 30.0)])
     mixed = fading_db(generators([1, 2], "f"), *arguments, mean_sinr_db=sinr_db)
     low, high = (fading_db(generators([1, 2], "f"), *arguments, mean_sinr_db=each) for each in (0.0, 30.0))

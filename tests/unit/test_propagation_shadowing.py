@@ -1,4 +1,4 @@
-"""Random streams by stage, and processes along the walk."""
+"""Random streams by stage, shadowing, a drawn line of sight, and processes along the walk."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from wavebed.channel.propagation.correlated import gaussian, normal_cdf, walked_m
+from wavebed.channel.propagation.places import Route
 from wavebed.channel.propagation.random_streams import generator, generators
 from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 
 WALK_M = np.linspace(0.0, 200.0, 5001)
+ROUTE = Route.of(np.stack([WALK_M, 0 * WALK_M, 1.5 + 0 * WALK_M], axis=1))
 
 
 def test_stages_and_seeds_have_their_own_luck():
@@ -22,10 +24,10 @@ def test_stages_and_seeds_have_their_own_luck():
 
 @pytest.mark.parametrize("seed", [0, 3, 9])
 def test_a_member_of_an_ensemble_is_the_realisation_of_its_seed(seed):
-    los = WALK_M < 100
-    ensemble = shadowing_db(generators(range(10), "shadowing"), "umi", los, WALK_M)
-    alone = shadowing_db(generators([seed], "shadowing"), "umi", los, WALK_M)
-    assert (ensemble[seed] == alone[0]).all()
+    ensemble = shadowing_db(generators(range(10), "shadowing"), "umi", ROUTE)
+    alone = shadowing_db(generators([seed], "shadowing"), "umi", ROUTE)
+    for many, one in zip(ensemble, alone, strict=True):
+        assert (many[seed] == one[0]).all()
 
 
 def test_standing_still_keeps_the_value():
@@ -46,24 +48,21 @@ def test_neighbouring_steps_are_close():
     assert np.abs(np.diff(process)).max() < 0.01
 
 
-def test_los_and_nlos_are_separate_processes_that_go_on_unseen():
-    both = shadowing_db(generators([1], "s"), "umi", np.array(WALK_M < 100), WALK_M)
-    line = shadowing_db(generators([1], "s"), "umi", np.ones(WALK_M.size, np.bool_), WALK_M)
-    behind = shadowing_db(generators([1], "s"), "umi", np.zeros(WALK_M.size, np.bool_), WALK_M)
-    assert (both == np.where(WALK_M < 100, line, behind)).all()
+def test_los_and_nlos_are_separate_fields():
+    line, behind = shadowing_db(generators([1], "s"), "umi", ROUTE)
     assert abs(np.corrcoef(line[0] / 4, behind[0] / 7.82)[0, 1]) < 0.9
 
 
 def test_free_space_has_no_shadows():
     rngs = generators([1, 2], "s")
-    assert not shadowing_db(rngs, "free-space", np.ones(3, np.bool_), np.zeros(3)).any()
-    assert draw_los(rngs, "free-space", np.ones(3), np.zeros(3)).all()
+    assert not np.any(shadowing_db(rngs, "free-space", Route.of(np.zeros((3, 3)))))
+    assert draw_los(rngs, "free-space", np.ones(3), Route.of(np.zeros((3, 3)))).all()
 
 
 def test_certain_states_are_not_left_to_luck():
     rngs = generators(range(20), "los")
-    assert draw_los(rngs, "umi", np.ones(WALK_M.size), WALK_M).all()
-    assert not draw_los(rngs, "umi", np.zeros(WALK_M.size), WALK_M).any()
+    assert draw_los(rngs, "umi", np.ones(WALK_M.size), ROUTE).all()
+    assert not draw_los(rngs, "umi", np.zeros(WALK_M.size), ROUTE).any()
 
 
 def test_the_normal_distribution_function():

@@ -12,6 +12,7 @@ from wavebed.channel.propagation.blockage import knife_edge_db
 from wavebed.channel.propagation.correlated import gaussian, normal_cdf
 from wavebed.channel.propagation.fading import fading_db
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db
+from wavebed.channel.propagation.places import Route, normal_field
 from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.shadowing import SHADOWING, draw_los, shadowing_db
 
@@ -29,6 +30,10 @@ def ks_distance(sample: np.ndarray, distribution: Callable[[np.ndarray], np.ndar
     expected = distribution(ordered)
     ranks = np.arange(ordered.size + 1) / ordered.size
     return float(max(np.max(ranks[1:] - expected), np.max(expected - ranks[:-1])))
+
+
+def eastwards(walk_m: np.ndarray) -> Route:
+    return Route.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
 
 
 def bessel_j0(x: np.ndarray) -> np.ndarray:
@@ -75,19 +80,31 @@ def test_knife_edges_on_a_75_m_link(name, from_handset_m, width_m, height_m, at_
         assert float(loss[0]) == pytest.approx(expected, abs=0.5), name
 
 
-@pytest.mark.parametrize("scenario", ["umi", "uma", "inh"])
+@pytest.mark.parametrize("scenario", ["umi", "uma", "rma", "inh"])
 @pytest.mark.parametrize("los", [True, False])
 def test_shadowing_is_normal_with_the_spread_of_the_table(scenario, los):
-    seeds, walk = 3000, np.linspace(0.0, 33.3, 5)
-    values = shadowing_db(generators(range(seeds), "shadowing"), scenario, np.full(5, los), walk)
+    seeds, walk = 3000, eastwards(np.linspace(0.0, 33.3, 5))
+    values = shadowing_db(generators(range(seeds), "shadowing"), scenario, walk)[0 if los else 1]
     spread = SHADOWING[scenario].los_db if los else SHADOWING[scenario].nlos_db
-    for step in range(5):  # every place on the walk, on the grid and between its points
+    for step in range(5):
         distance = ks_distance(values[:, step] / spread, normal_cdf)
         assert distance * math.sqrt(seeds) < ONCE_IN_10000
 
 
+@pytest.mark.parametrize("angle_deg", [0.0, 37.0, 90.0, 142.0])
+@pytest.mark.parametrize("distance_m", [0.05, 0.3, 1.0, 5.0, 10.0, 20.0, 50.0])
+def test_shadowing_is_correlated_by_an_exponential_of_the_distance_between_places(distance_m, angle_deg):
+    seeds, angle = 4000, math.radians(angle_deg)
+    there = (20 + distance_m * math.cos(angle), -7 + distance_m * math.sin(angle), 1.5)
+    route = Route.of(np.array([(20.0, -7.0, 1.5), (300.0, 80.0, 1.5), there]))  # far away between the two
+    here, _, after = normal_field(generators(range(seeds), "s"), route, 10.0).T
+    expected = math.exp(-distance_m / 10)
+    error = 4 * (1 - expected**2) / math.sqrt(seeds) + 0.07  # 0.07: 256 waves, up to 5 D
+    assert np.corrcoef(here, after)[0, 1] == pytest.approx(expected, abs=error)
+
+
 @pytest.mark.parametrize("distance_m", [0.05, 0.3, 1.0, 5.0, 10.0, 20.0])
-def test_shadowing_is_correlated_by_an_exponential(distance_m):
+def test_the_process_of_the_crowd_is_correlated_by_an_exponential(distance_m):
     seeds = 4000
     before, after = gaussian(generators(range(seeds), "s"), np.array([0.0, 7.13, 7.13 + distance_m]), 10.0)[:, 1:].T
     expected = math.exp(-distance_m / 10)
@@ -95,19 +112,19 @@ def test_shadowing_is_correlated_by_an_exponential(distance_m):
     assert np.corrcoef(before, after)[0, 1] == pytest.approx(expected, abs=error)
 
 
-@pytest.mark.parametrize("scenario", ["umi", "uma", "inh", "inh-open"])
+@pytest.mark.parametrize("scenario", ["umi", "uma", "rma", "inh", "inh-open"])
 def test_los_is_drawn_with_its_probability_at_every_distance(scenario):
     # The probability of each distance, at 60 places of a walk of 500 m.
     seeds, distance = 3000, np.geomspace(1.0, 300.0, 60)
     probability = los_probability(scenario, distance)
-    states = draw_los(generators(range(seeds), "los"), scenario, probability, np.linspace(0, 500, 60))
+    states = draw_los(generators(range(seeds), "los"), scenario, probability, eastwards(np.linspace(0, 500, 60)))
     error = 4.5 * np.sqrt(probability * (1 - probability) / seeds)
     assert (np.abs(states.mean(axis=0) - probability) <= error + 1e-9).all()
 
 
 def test_the_number_behind_the_los_state_is_uniform_and_the_state_lasts():
     seeds = 3000
-    walk = np.linspace(0.0, 50.0, 11)
+    walk = eastwards(np.linspace(0.0, 50.0, 11))
     thresholds = np.linspace(0.05, 0.95, 19)
     counts = np.array(
         [draw_los(generators(range(seeds), "los"), "umi", np.full(11, p), walk)[:, 10].mean() for p in thresholds]
@@ -127,7 +144,7 @@ def narrow_fading(seeds: int, los: bool, moved_wavelengths: np.ndarray, scattere
         np.full(walk.size, los),
         np.full(1, scattered),
         0 * walk,
-        walk,
+        eastwards(walk),
         75 + 0.7 * walk,
         LIGHT_M_PER_S / 0.01,
         1e3,

@@ -8,6 +8,7 @@ import numpy as np
 
 from wavebed.channel.adaptation import adapt
 from wavebed.channel.course import courses, drawn_intervals, seen_intervals
+from wavebed.channel.interference import interfered
 from wavebed.channel.realisation import Realisation
 from wavebed.channel.serving import Link
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
@@ -86,18 +87,20 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
         Not negative.
     """
     signals = [signal(budget, sight, seeds, str(place)) for place, sight in enumerate(budget.sights)]
+    signals = interfered(budget, signals)
     followed = courses(budget, signals, len(seeds))
     link = np.stack([course.link for course in followed])
     station = np.stack([course.station for course in followed])
     beam = np.stack([course.beam for course in followed])
     served = _served(signals, station, beam)
-    large_db = served.sinr_db
+    large_db = served.snr_db
     fade_db = [_faded(budget, place, signals, served, station, seeds, "") for place in range(len(signals))]
     up_fade_db = fade_db
     if not _reciprocal(budget):
         up_fade_db = [_faded(budget, place, signals, served, station, seeds, " up") for place in range(len(signals))]
     offsets = np.array([uplink_offset_db(budget, sight) for sight in budget.sights])
-    down_db = large_db + _pick(fade_db, station)
+    rise_db = _pick([each.rise_db for each in signals], station)
+    down_db = large_db + _pick(fade_db, station) - rise_db
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
     air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_fraction)
     fallen = link == Link.FALLBACK
@@ -113,6 +116,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
         "shadowing": _pick([each.shadowing_db for each in signals], station),
         "gain": gain_db,
         "fading": _pick(fade_db, station),
+        "interference": rise_db,
     }
     power_db = _pick([np.full((1, 1), unobstructed_db(budget, sight)) for sight in budget.sights], station)
     # What obstacles take from the serving beam, other paths counted: less than they take from the direct ray.
@@ -173,7 +177,7 @@ def _faded(
     if not (station == place).any():
         return np.zeros((1, station.shape[1]))
     return fading(
-        budget, budget.sights[place], signals[place].los, served.scattered, seeds, f"{place}{direction}", served.sinr_db
+        budget, budget.sights[place], signals[place].los, served.scattered, seeds, f"{place}{direction}", served.snr_db
     )
 
 
@@ -227,11 +231,11 @@ def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], 
     rows = np.flatnonzero(fallen.any(axis=1))
     some = [seeds[row] for row in rows.tolist()]
     received = signal(budget, sight, some, "fallback")
-    best = np.argmax([np.broadcast_to(beam.sinr_db, received.shape) for beam in received.beams], axis=0)
+    best = np.argmax([np.broadcast_to(beam.snr_db, received.shape) for beam in received.beams], axis=0)
     served = _served([received], np.zeros_like(best, dtype=np.int16), best.astype(np.int16))
     streams = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
     down_db, up_db = (
-        served.sinr_db + fading(budget, sight, received.los, served.scattered, some, stream, served.sinr_db)
+        served.snr_db + fading(budget, sight, received.los, served.scattered, some, stream, served.snr_db)
         for stream in streams
     )
     up_db = up_db + uplink_offset_db(budget, sight)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Singles: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Gains", "Powers", "beamless", "measured_steps", "track"]
+__all__ = ["Gains", "Powers", "Side", "beamless", "measured_steps", "panels_seen", "track"]
 
 MOVED_M = 0.1
 """A UE that has moved less is not measured again before `REST_UPDATES` updates: its channel is the same."""
@@ -60,7 +60,7 @@ class _Arrivals(NamedTuple):
     first: tuple[int, int]
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """Gains of one end's columns and rows, each (beams, p, waves), for each of its panels."""
 
     panels: tuple[tuple[Singles, Singles], ...]
@@ -135,7 +135,7 @@ def _parts(arrivals: _Arrivals) -> tuple[slice, slice, slice]:
 
 def _seen(
     budget: Budget, sight: Sight, steps: NDArray[np.intp], k_db: Floats, seed: int, role: str
-) -> tuple[_Arrivals, tuple[_Side, _Side]]:
+) -> tuple[_Arrivals, tuple[Side, Side]]:
     """Return the waves, and what the panels of the base station and of the UE make of each."""
     place = budget.position_m[steps]
     ray = place - np.asarray(sight.station.position_m)
@@ -158,19 +158,21 @@ def _seen(
     own[:, 0] = 0.0  # the direct ray has it from step to step
     arrivals = _Arrivals(share * 10 ** (-own / 10), (ends[0], ends[1] if len(ends) > 1 else ends[0]))
     station, ue = sight.station.array, budget.scene.ue.array
-    out = _side(station, [part[1:3] for part in waves], [ray[:2] for ray in rays], straight[0], straight[1], None)
-    back = _side(ue, [part[3:5] for part in waves], [ray[2:] for ray in rays], straight[0] + 180, -straight[1], heading)
+    out = panels_seen(station, [part[1:3] for part in waves], [ray[:2] for ray in rays], straight[0], straight[1], None)
+    back = panels_seen(
+        ue, [part[3:5] for part in waves], [ray[2:] for ray in rays], straight[0] + 180, -straight[1], heading
+    )
     return arrivals, (out, back)
 
 
-def _side(
+def panels_seen(
     array: Array,
     angles: list[tuple[Floats, ...]],
     rays: list[tuple[float, ...]],
     facing_azimuth: Floats,
     facing_elevation: Floats,
     heading: Floats | None,
-) -> _Side:
+) -> Side:
     """Return the gains of one end; `heading` turns the panels of a UE that has several."""
     above = facing_elevation if array.elevation_deg is None else np.asarray(array.elevation_deg)
     panels = []
@@ -185,14 +187,14 @@ def _side(
         ]
         columns, rows = (np.concatenate(part, axis=2) for part in zip(*parts, strict=True))
         panels.append((columns, rows))
-    return _Side(tuple(panels))
+    return Side(tuple(panels))
 
 
 def _followed(
     budget: Budget,
     steps: NDArray[np.intp],
     arrivals: _Arrivals,
-    sides: tuple[_Side, _Side],
+    sides: tuple[Side, Side],
     weight: Floats,
     errors: tuple[Floats, Floats],
 ) -> Gains:
@@ -221,14 +223,14 @@ def _followed(
     return Gains(*found)
 
 
-def _searched(out: _Side, back: _Side, power: Singles, seen: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _searched(out: Side, back: Side, power: Singles, seen: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return beams of both ends: one end's for what is `seen` without beams, the other's for that one, and again."""
     one = _best(out, seen)
     two = _best(back, power * _held(out, one))
     return _best(out, power * _held(back, two)), two
 
 
-def _strongest(out: _Side, back: _Side, power: Singles) -> Singles:
+def _strongest(out: Side, back: Side, power: Singles) -> Singles:
     """Return the power of the wave alone that is strongest with beams towards it at both ends."""
     gain = power.copy()
     for side in (out, back):
@@ -240,7 +242,7 @@ def _strongest(out: _Side, back: _Side, power: Singles) -> Singles:
     return alone
 
 
-def _best(side: _Side, power: Singles) -> NDArray[np.intp]:
+def _best(side: Side, power: Singles) -> NDArray[np.intp]:
     """Return the best panel, column beam and row beam at each measurement, (3, p)."""
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
     chosen = np.zeros((3, power.shape[0]), dtype=np.intp)
@@ -255,7 +257,7 @@ def _best(side: _Side, power: Singles) -> NDArray[np.intp]:
     return chosen
 
 
-def _missed(side: _Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray[np.intp]:
+def _missed(side: Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray[np.intp]:
     """Return the beams chosen with a pointing error: as many beams aside as the error is wide."""
     moved = chosen.copy()
     for place, beams in enumerate(table.shape[0] for table in side.panels[0]):
@@ -265,7 +267,7 @@ def _missed(side: _Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray
     return moved
 
 
-def _held(side: _Side, chosen: NDArray[np.intp], *, ahead: bool = False) -> Singles:
+def _held(side: Side, chosen: NDArray[np.intp], *, ahead: bool = False) -> Singles:
     """Return the gain of chosen beams for each wave, (p, waves); `ahead`: at the next measurement."""
     count = chosen.shape[1]
     at = np.minimum(np.arange(count) + ahead, count - 1)

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.channel.propagation.atmosphere import rain_db_per_km
 from wavebed.channel.propagation.blockage import blockage_db
-from wavebed.channel.propagation.correlated import walked_m
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
+from wavebed.channel.propagation.places import Route
+from wavebed.channel.propagation.shadowing import los_spread_db
 from wavebed.scene.geometry import heading_deg, intervals, los, positions
 from wavebed.scene.model import Box
 
@@ -60,6 +62,8 @@ class Sight:
         NLOS path loss counts all there is.
     blockage_db : (n,) float64
         Loss of the direct path by the other obstacles.
+    spread_db : float or (n,) float64
+        Standard deviation of shadowing in LOS.
     """
 
     station: BaseStation
@@ -72,6 +76,7 @@ class Sight:
     behind_db: Floats
     open_part: Floats
     blockage_db: Floats
+    spread_db: Floats | float
 
 
 class Budget:
@@ -81,7 +86,8 @@ class Budget:
         self.scene = scene
         self.time_s = step_times_s(scene)
         self.position_m = positions(scene.ue.trajectory, self.time_s)
-        self.walked_m = walked_m(self.position_m)
+        self.route = Route.of(self.position_m)
+        self.walked_m = self.route.walked_m
         self.heading_deg = heading_deg(scene.ue, self.time_s)
         self.sights = tuple(
             sight(self, station, scene.carrier, scene.propagation, index)
@@ -147,8 +153,9 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
     if index is None:
         scene, index = replace(scene, base_stations=(station,)), 0
     plane = np.hypot(place[:, 0] - station.position_m[0], place[:, 1] - station.position_m[1])
+    link = (plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
     both = [
-        path_loss_db(propagation, state, plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
+        path_loss_db(propagation, state, *link, scene.street_width_m, scene.building_height_m)
         for state in (True, False)
     ]
     free = los(scene, "3gpp", budget.time_s, index)
@@ -161,11 +168,20 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         # A scene of the study keeps the study's states, in the plan and with every box, in either mode.
         intervals(scene, "3gpp" if scene.reference is None else "reference", index),
         los_probability(propagation, plane, place[:, 2]) if scene.draws_los else None,
-        both[0],
+        both[0] + _rain_db(scene, station, carrier, plane, place[:, 2]),
         behind,
         _open_part(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
+        los_spread_db(propagation, *link),
     )
+
+
+def _rain_db(scene: Scene, station: BaseStation, carrier: Carrier, plane_m: Floats, height_m: Floats) -> Floats | float:
+    """Loss by rain along the whole path."""
+    if scene.rain_mm_per_h == 0:
+        return 0.0
+    distance_m = np.hypot(plane_m, station.position_m[2] - height_m)
+    return np.asarray(rain_db_per_km(carrier.frequency_hz, scene.rain_mm_per_h) / 1000 * distance_m)
 
 
 def _open_part(

@@ -33,7 +33,7 @@ SWEEP_PERIOD_S = 0.002
 
 
 ABSENT_DB = -200.0
-"""SINR of a beam that one base station has and another has not."""
+"""SNR of a beam that one base station has and another has not."""
 
 
 class Course(NamedTuple):
@@ -60,16 +60,28 @@ def courses(budget: Budget, signals: Sequence[Signal], count: int) -> list[Cours
     scene = budget.scene
     wifi = scene.carrier.technology == "802.11ad"
     period_s = max(SWEEP_PERIOD_S if wifi else scene.timers.indication_s, scene.step_s)
-    means = [[_means(beam.sinr_db, budget.time_s, period_s) for beam in each.beams] for each in signals]
-    most = max(len(station) for station in means)
-    absent = np.full_like(means[0][0], ABSENT_DB)
-    means = [[*station, *[absent] * (most - len(station))] for station in means]
+    beams = [[beam.snr_db for beam in each.beams] for each in signals]
+    means = levels = _by_beam(beams, budget.time_s, period_s)
+    if any(each.rise_db.any() for each in signals):
+        beams = [[beam.snr_db - each.rise_db for beam in each.beams] for each in signals]
+        means = _by_beam(beams, budget.time_s, period_s)
     result = []
     for seed in range(count):
-        sinr_db = np.array([[beam[min(seed, len(beam) - 1)] for beam in station] for station in means])
-        phases = _sectors(scene, sinr_db[0], period_s) if wifi else _cells(scene, sinr_db, period_s)
+        sinr_db, level_db = (
+            np.array([[beam[min(seed, len(beam) - 1)] for beam in station] for station in each])
+            for each in (means, levels)
+        )
+        phases = _sectors(scene, sinr_db[0], period_s) if wifi else _cells(scene, sinr_db, level_db, period_s)
         result.append(_laid_out(phases, budget.time_s))
     return result
+
+
+def _by_beam(beams: list[list[Floats]], time_s: Floats, period_s: float) -> list[list[Floats]]:
+    """Return the means of each base station's beams, as many for each."""
+    most = max(len(station) for station in beams)
+    means = [[_means(beam, time_s, period_s) for beam in station] for station in beams]
+    absent = np.full_like(means[0][0], ABSENT_DB)
+    return [[*station, *[absent] * (most - len(station))] for station in means]
 
 
 def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
@@ -79,12 +91,12 @@ def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
     return np.asarray(np.add.reduceat(values, starts, axis=-1) / np.diff(starts, append=len(time_s)))
 
 
-def _cells(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
+def _cells(scene: Scene, sinr_db: Floats, level_db: Floats, period_s: float) -> tuple[Phase, ...]:
     """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
     timers = replace(scene.timers, indication_s=period_s)
     connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
     setup_s = connection.rrc.promotion_ns / 1e9 if connection is not None and connection.rrc is not None else None
-    return follow(sinr_db, timers, falls_back=scene.fallback is not None, setup_s=setup_s)
+    return follow(sinr_db, timers, level_db=level_db, falls_back=scene.fallback is not None, setup_s=setup_s)
 
 
 def _sectors(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:

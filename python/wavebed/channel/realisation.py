@@ -44,7 +44,8 @@ class Realisation:
     up_rate_bps, up_bler : (n,) int64, (n,) float64
         Uplink.
     losses_db : mapping of str to (n,) float64
-        The parts of the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``.
+        The parts of the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``,
+        ``interference``.
     intervals : tuple of Interval
         States of the geometry, with exact edges (not rounded to steps).
     warnings : tuple of str

@@ -47,11 +47,13 @@ class Phase(NamedTuple):
 class _Lists:
     """The indications as plain lists, [station][beam][period]: quicker to read one by one.
 
+    `level_db` decides which base station is better, `sinr_db` whether one is good enough.
     `best_beam` is [station][period], `best_station` is [period]; `eventful` are the periods in which a link that was
     well until then, by this base station and beam, has anything to decide.
     """
 
     sinr_db: list[list[list[float]]]
+    level_db: list[list[list[float]]]
     out_of_sync: list[list[list[bool]]]
     in_sync: list[list[list[bool]]]
     beam_out: list[list[list[bool]]]
@@ -61,7 +63,12 @@ class _Lists:
 
 
 def follow(
-    sinr_db: NDArray[np.float64], timers: Timers, *, falls_back: bool = False, setup_s: float | None = None
+    sinr_db: NDArray[np.float64],
+    timers: Timers,
+    *,
+    level_db: NDArray[np.float64] | None = None,
+    falls_back: bool = False,
+    setup_s: float | None = None,
 ) -> tuple[Phase, ...]:
     """Follow a connection.
 
@@ -71,6 +78,9 @@ def follow(
         SINR of each base station's beams, mean over each period of ``timers.indication_s``.
     timers : Timers
         Everything that decides.
+    level_db : (base stations, beams, periods) float64, optional
+        Received level of the same, over any common reference: the RSRP that event A3 compares (TS 38.331 5.5.4.4).
+        Without interference it is the SINR.
     falls_back : bool
         Whether there is a carrier to fall back to.
     setup_s : float, optional
@@ -82,16 +92,18 @@ def follow(
         In order; the first starts at 0.
     """
     judged = indications(sinr_db, timers)
+    level_db = sinr_db if level_db is None else level_db
     margin_db = min(BEAM_HYSTERESIS_DB, timers.handover_offset_db)
-    rivalled = sinr_db.max(axis=(0, 1)) > sinr_db + margin_db
+    rivalled = level_db.max(axis=(0, 1)) > level_db + margin_db
     eventful = judged.out_of_sync | judged.beam_out | rivalled
     lists = _Lists(
         sinr_db=sinr_db.tolist(),
+        level_db=level_db.tolist(),
         out_of_sync=judged.out_of_sync.tolist(),
         in_sync=judged.in_sync.tolist(),
         beam_out=judged.beam_out.tolist(),
         best_beam=sinr_db.argmax(axis=1).tolist(),
-        best_station=sinr_db.max(axis=1).argmax(axis=0).tolist(),
+        best_station=level_db.max(axis=1).argmax(axis=0).tolist(),
         eventful=[[np.flatnonzero(beam).tolist() for beam in station] for station in eventful],
     )
     connection = _Connection(lists, timers, falls_back, timers.reestablish_s if setup_s is None else setup_s)
@@ -156,7 +168,7 @@ class _Connection:
         self.recovering_s = self.better = self.good_since_s = None
 
     def _best(self, k: int) -> tuple[int, int]:
-        """Return the base station and the beam with the best SINR."""
+        """Return the base station and the beam with the best level."""
         station = self.lists.best_station[k]
         return station, self.lists.best_beam[station][k]
 
@@ -186,9 +198,9 @@ class _Connection:
     def _hands_over(self, k: int, now_s: float) -> bool:
         """Event A3 (TS 38.331 5.5.4.4): another base station is better by an offset for the time to trigger."""
         station, beam = self._best(k)
-        sinr = self.lists.sinr_db
-        own = sinr[self.station][self.lists.best_beam[self.station][k]][k]
-        if station == self.station or sinr[station][beam][k] <= own + self.timers.handover_offset_db:
+        level = self.lists.level_db
+        own = level[self.station][self.lists.best_beam[self.station][k]][k]
+        if station == self.station or level[station][beam][k] <= own + self.timers.handover_offset_db:
             self.better = None
             return False
         if self.better is None or self.better[0] != station:

@@ -7,18 +7,19 @@ first two away, other obstacles the direct ray alone: a blocked UE keeps what is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wavebed.channel.beams import Gains, Powers, beamless, measured_steps, track
 from wavebed.channel.propagation.antenna import angles_deg
+from wavebed.channel.propagation.entry import entry_db
 from wavebed.channel.propagation.fading import fading_db, k_factor_db
 from wavebed.channel.propagation.noise import noise_dbm
 from wavebed.channel.propagation.random_streams import generators
 from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
-from wavebed.channel.propagation.shadowing import draw_los, shadowing_parts_db
+from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +38,9 @@ FAINTEST = 1e-30
 
 
 class Beam(NamedTuple):
-    """What one beam pair receives, (seeds, n): SINR in dB without fading, and the fraction of it that is scattered."""
+    """What one beam pair receives, (seeds, n): SNR in dB without fading, and the fraction of it that is scattered."""
 
-    sinr_db: Floats
+    snr_db: Floats
     scattered: Floats
 
 
@@ -56,8 +57,12 @@ class Signal:
         buildings, the gain is that of both antennas over all paths.
     blockage_db : float64
         Loss of the direct ray by obstacles, the user's body and a crowd that is not described.
+    bare_db : float64
+        SNR with one isotropic element at each end.
     beams : tuple of Beam
         The best pair of the codebook; the best one for the scattered waves alone; the described reflection.
+    rise_db : float64
+        Interference of the other base stations over noise, see `wavebed.channel.interference`.
     """
 
     los: Flags
@@ -65,12 +70,14 @@ class Signal:
     shadowing_db: Floats
     gain_db: Floats
     blockage_db: Floats
+    bare_db: Floats
     beams: tuple[Beam, ...]
+    rise_db: Floats = field(default_factory=lambda: np.zeros((1, 1)))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Seeds and steps."""
-        return np.broadcast_shapes(*(beam.sinr_db.shape for beam in self.beams))
+        return np.broadcast_shapes(*(beam.snr_db.shape for beam in self.beams))
 
 
 def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Signal:
@@ -87,17 +94,19 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     """
     los, open_part = sight.los[None], sight.open_part[None]
     if sight.probability is not None:
-        los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.walked_m)
+        los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.route)
         open_part = los.astype(np.float64)
-    shadow = shadowing_parts_db(generators(seeds, f"shadowing {role}"), sight.propagation, budget.walked_m)
+    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, budget.route, sight.spread_db)
     free_space = sight.propagation == "free-space"
-    line = _ratio(-sight.los_loss_db) * open_part
+    entry = entry_db(seeds, budget.scene.ue, sight.propagation, sight.carrier.frequency_hz, budget.time_s)
+    loss_db = sight.los_loss_db + entry
+    line = _ratio(-loss_db) * open_part
     shaded = line * _ratio(-shadow[0])
-    behind = np.zeros((1, 1)) if free_space else _ratio(-(sight.los_loss_db + sight.behind_db))[None]
+    behind = np.zeros((1, 1)) if free_space else _ratio(-(loss_db + sight.behind_db))
     shaded_behind = behind * _ratio(-shadow[1])
     k_db = np.full((1, 1), np.inf)
     if not free_space:
-        k_db = k_factor_db(generators(seeds, f"k {role}"), sight.propagation, budget.walked_m)
+        k_db = k_factor_db(generators(seeds, f"k {role}"), sight.propagation, budget.route)
     scattered = 1 / (1 + _ratio(k_db))
     blockage = _blockage_db(budget, sight, seeds, role)
     powers = Powers(shaded * (1 - scattered), shaded * scattered, shaded_behind)
@@ -111,12 +120,14 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     if budget.scene.reflection_loss_db is not None:
         around = scale * free * _ratio(-budget.scene.reflection_loss_db)
         beams.append(Beam(_decibels(around), np.broadcast_to(scattered, around.shape)))
+    one = np.ones((1, 1))
     return Signal(
         los,
         -_decibels(line + behind),
         _decibels(line + behind) - _decibels(before),
         _decibels(free) - _decibels(before),
         blockage,
+        _beam(scale, powers, Gains(one, one, one), passed).snr_db,
         tuple(beams),
     )
 
@@ -169,7 +180,7 @@ def fading(
         los,
         scattered,
         budget.time_s,
-        budget.walked_m,
+        budget.route,
         direct_m,
         sight.carrier.frequency_hz,
         sight.carrier.bandwidth_hz,
@@ -184,9 +195,9 @@ def unobstructed_db(budget: Budget, sight: Sight) -> float:
 
 
 def uplink_offset_db(budget: Budget, sight: Sight) -> float:
-    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's noise figure."""
+    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's receiver."""
     ue, station = budget.scene.ue, sight.station
-    return (ue.power_dbm - station.noise_figure_db) - (station.power_dbm - ue.noise_figure_db)
+    return (ue.power_dbm - station.noise_figure_db - station.noise_rise_db) - (station.power_dbm - ue.noise_figure_db)
 
 
 def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:

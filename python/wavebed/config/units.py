@@ -34,6 +34,7 @@ __all__ = [
     "parse_limit",
     "parse_percentage",
     "parse_power",
+    "parse_rain",
     "parse_rate",
     "parse_size",
     "parse_speed",
@@ -240,6 +241,17 @@ def parse_speed(text: str) -> float:
         If the unit is missing or unknown, or the value is out of range.
     """
     return _parse_physical(text, "a speed", SPEED_UNITS, "1.5m/s, 30km/h", 0.0, 1000.0)
+
+
+def parse_rain(text: str) -> float:
+    """Read a rain rate such as ``25mm/h``, up to 300 mm/h.
+
+    Raises
+    ------
+    UserError
+        If the unit is missing or unknown, or the value is out of range.
+    """
+    return _parse_physical(text, "a rain rate", {"mm/h": 1.0}, "25mm/h", 0.0, 300.0)
 
 
 def parse_angle(text: str) -> float:

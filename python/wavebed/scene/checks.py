@@ -38,6 +38,7 @@ def check(scene: Scene) -> None:
             f"begins at {scene.cell_load[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
             "cell-load",
         )
+    _check_entry(scene)
     places = [(f"base station {station.name!r}", station) for station in scene.base_stations]
     if scene.fallback is not None:
         places.append((f"fallback base station {scene.fallback.base_station.name!r}", scene.fallback.base_station))
@@ -64,6 +65,19 @@ def _check_ground(scene: Scene) -> None:
             raise Problem(f"is underground (z = {station.position_m[2]:g} m): write a height from 0 up", key)
         if _least_distance_m(scene.ue.trajectory, station) < _TOUCH_M:
             raise Problem(f"the UE's trajectory meets it within {_TOUCH_M} m: move one of them", key)
+
+
+def _check_entry(scene: Scene) -> None:
+    """Refuse walls around a UE where the standard has none."""
+    scenarios = {scene.propagation} | ({scene.fallback.propagation} if scene.fallback is not None else set())
+    for key, around in (("ue.indoor", scene.ue.indoor), ("ue.in-car", scene.ue.in_car)):
+        if around is not None and scenarios <= {"inh", "inh-open"}:
+            raise Problem("the base stations of an office are inside with the UE: leave it out", key)
+    if scene.ue.indoor is not None and scene.ue.indoor.wall == "high-loss" and "rma" in scenarios:
+        raise Problem(
+            "high-loss is not for rural cells (TR 38.901 7.4.3.1): write low-loss, or another propagation",
+            "ue.indoor.wall",
+        )
 
 
 def _least_distance_m(trajectory: Trajectory, station: BaseStation) -> float:

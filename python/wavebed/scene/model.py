@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from wavebed.scene.tables import Array, ReferenceChain, Timers
+from wavebed.scene.tables import Array, InCar, Indoor, ReferenceChain, Timers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,8 @@ __all__ = [
     "Box",
     "Carrier",
     "Fallback",
+    "InCar",
+    "Indoor",
     "Interval",
     "Mode",
     "Obstacle",
@@ -106,13 +108,25 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class BaseStation:
-    """A base station."""
+    """A base station.
+
+    Parameters
+    ----------
+    name, position_m, power_dbm, noise_figure_db, array
+        As in its table.
+    load : float
+        Fraction of its resource blocks in use while it does not serve.
+    noise_rise_db : float
+        Interference over noise of its receiver.
+    """
 
     name: str
     position_m: Vector
     power_dbm: float
     noise_figure_db: float
     array: Array
+    load: float = 0.0
+    noise_rise_db: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +145,10 @@ class Ue:
         ``none``, ``portrait`` or ``landscape``: self-blocking of TR 38.901 blockage model A.
     heading_deg : float or None
         Azimuth in which the user looks; ``None``: the direction of movement (that of the first movement before it).
+    indoor : Indoor or None
+        The building around it.
+    in_car : InCar or None
+        The car around it.
     """
 
     trajectory: Trajectory
@@ -139,6 +157,8 @@ class Ue:
     array: Array
     hold: Literal["none", "portrait", "landscape"] = "none"
     heading_deg: float | None = None
+    indoor: Indoor | None = None
+    in_car: InCar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +285,10 @@ class Scene:
         The settings of the radio stage of both links.
     ue_limit : UeLimit or None
         Packet-rate limit of the UE.
+    rain_mm_per_h : float
+        Rain along every path.
+    street_width_m, building_height_m : float
+        Surroundings of rural cells.
     fitted : tuple of str
         Names of values that were fitted to a measurement, with the measurement.
     """
@@ -288,4 +312,7 @@ class Scene:
     timers: Timers = field(default_factory=Timers)
     reference: ReferenceChain | None = None
     ue_limit: UeLimit | None = None
+    rain_mm_per_h: float = 0.0
+    street_width_m: float = 20.0
+    building_height_m: float = 5.0
     fitted: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         raise Problem(f"has more than {MAX_STEPS} steps: write a shorter one, or a longer step", "duration")
     carrier = at("carrier", resolved, table.carrier)
     fallback = None if table.fallback is None else at("fallback", _fallback, table.fallback)
+    _check_rural(table)
     scene = Scene(
         name=file.stem,
         title=table.title,
@@ -73,10 +74,22 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         reference=table.reference,
         radio=read_radio(table.radio, carrier, fallback),
         ue_limit=read_ue_limit(table.ue_limit),
+        rain_mm_per_h=table.rain_mm_per_h,
+        street_width_m=table.street_width_m or 20.0,
+        building_height_m=table.building_height_m or 5.0,
         fitted=table.fitted,
     )
     check(scene)
     return scene
+
+
+def _check_rural(table: SceneTable) -> None:
+    """Refuse keys of rural cells in a scene without any."""
+    if "rma" in (table.propagation, None if table.fallback is None else table.fallback.propagation):
+        return
+    for key, given in (("street-width", table.street_width_m), ("building-height", table.building_height_m)):
+        if given is not None:
+            raise Problem('belongs to rural cells: leave it out, or write propagation = "rma"', key)
 
 
 def _checked_array(array: Array) -> Array:
@@ -98,6 +111,8 @@ def _base_station(table: BaseStationTable) -> BaseStation:
         power_dbm=table.power_dbm,
         noise_figure_db=table.noise_figure_db,
         array=at("array", _checked_array, table.array),
+        load=table.load,
+        noise_rise_db=table.noise_rise_db,
     )
 
 
@@ -115,10 +130,21 @@ def _base_stations(tables: object) -> tuple[BaseStation, ...]:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise Problem(f"{name!r} is the name of another one: write a name of its own", f"base-station.{index}.name")
+    if len(base_stations) == 1 and base_stations[0].load > 0:
+        raise Problem(
+            "interferes with other base stations, and there is none: leave it out, or write cell-load for other users",
+            "base-station.0.load",
+        )
     return base_stations
 
 
 def _ue(table: UeTable, duration_s: float) -> Ue:
+    for key, around in (("indoor", table.indoor), ("in-car", table.in_car)):
+        if around is not None and around.during_s and around.during_s[-1][1] > duration_s:
+            raise Problem(
+                f"ends at {around.during_s[-1][1]:g} s, beyond the duration of {duration_s:g} s: write an earlier time",
+                f"{key}.during",
+            )
     return Ue(
         trajectory=at("trajectory", lambda legs: read_trajectory(legs, table.start_m, duration_s), table.trajectory),
         power_dbm=table.power_dbm,
@@ -126,6 +152,8 @@ def _ue(table: UeTable, duration_s: float) -> Ue:
         array=at("array", _checked_array, table.array),
         hold=table.hold,
         heading_deg=table.heading_deg,
+        indoor=table.indoor,
+        in_car=table.in_car,
     )
 
 
@@ -133,6 +161,11 @@ def _fallback(table: FallbackTable) -> Fallback:
     carrier = at("carrier", resolved, table.carrier)
     if carrier.technology == "802.11ad":
         raise Problem("802.11ad cannot be the fallback carrier: write nr or lte", "carrier.technology")
+    if table.base_station.load > 0:
+        raise Problem(
+            "interferes with other base stations, and there is none: leave it out, or write cell-load for other users",
+            "base-station.load",
+        )
     return Fallback(carrier, at("base-station", _base_station, table.base_station), table.propagation, table.cell_load)
 
 

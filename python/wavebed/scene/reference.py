@@ -14,6 +14,8 @@ from wavebed.scene.tables import (
     BaseStationTable,
     CarrierTable,
     FallbackTable,
+    InCar,
+    Indoor,
     ObstacleTable,
     ReferenceChain,
     SceneTable,
@@ -33,6 +35,8 @@ def reference_page() -> str:
         "base-station keys": markdown_table(BaseStationTable),
         "array keys": markdown_table(Array),
         "ue keys": markdown_table(UeTable),
+        "indoor keys": markdown_table(Indoor),
+        "in-car keys": markdown_table(InCar),
         "legs": _rows(("leg", "meaning"), [(f"`{form}`", meaning) for form, meaning in LEG_FORMS]),
         "obstacle keys": markdown_table(ObstacleTable),
         "kinds": _rows(

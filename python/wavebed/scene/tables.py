@@ -27,6 +27,8 @@ __all__ = [
     "BaseStationTable",
     "CarrierTable",
     "FallbackTable",
+    "InCar",
+    "Indoor",
     "ObstacleTable",
     "Propagation",
     "ReferenceChain",
@@ -38,7 +40,7 @@ __all__ = [
 
 _Table = TypeVar("_Table", bound=Struct)
 Vector: TypeAlias = tuple[float, float, float]
-Propagation: TypeAlias = Literal["umi", "uma", "inh", "inh-open", "free-space"]
+Propagation: TypeAlias = Literal["umi", "uma", "rma", "inh", "inh-open", "free-space"]
 ObstacleKind: TypeAlias = Literal[
     "building", "person", "car", "bus", "tree", "metal", "glass", "irr-glass", "cardboard", "concrete", "box"
 ]
@@ -72,7 +74,7 @@ _FOREIGN = {
 }
 """Keys that a carrier of a technology does not have."""
 
-_PROPAGATION = word("umi", "uma", "inh", "inh-open", "free-space")
+_PROPAGATION = word("umi", "uma", "rma", "inh", "inh-open", "free-space")
 _LEGS = unread("[LEG, …]", {"type": "array", "items": {"type": "object"}})
 
 
@@ -210,7 +212,50 @@ class BaseStationTable(Struct, frozen=True, kw_only=True):
     noise_figure_db: Annotated[
         float, Key(values.gain_db, "noise figure of its receiver (as in the LTE module of ns-3)")
     ] = 5.0
+    load: Annotated[
+        float,
+        Key(
+            percentage, "fraction of its resource blocks in use while it does not serve: it interferes with the others"
+        ),
+    ] = 0.0
+    noise_rise_db: Annotated[
+        float, Key(values.gain_db, "interference over noise of its receiver, by the UEs of other cells")
+    ] = 0.0
     array: Annotated[Array, Key(_ARRAY, "its antennas: keys below", absent="one isotropic element")] = Array()
+
+
+_DURING = Key(values.periods, "the times at which it is there", absent="always")
+
+
+class Indoor(Struct, frozen=True, kw_only=True):
+    """``indoor`` of ``[ue]``: inside a building (TR 38.901 7.4.3.1)."""
+
+    wall: Annotated[
+        Literal["low-loss", "high-loss"],
+        Key(
+            word("low-loss", "high-loss"),
+            "outer wall: 30 % glass, 70 % concrete; or 70 % infrared-reflecting glass, 30 % concrete (Table 7.4.3-2)",
+        ),
+    ]
+    depth_m: Annotated[
+        float | None,
+        Key(
+            values.metres_within(0, 100),
+            "distance indoors, 0.5 dB per metre",
+            absent="drawn: the lesser of two uniform values up to 25 m, 10 m in `rma`",
+        ),
+    ] = None
+    during_s: Annotated[tuple[tuple[float, float], ...], _DURING] = ()
+
+
+class InCar(Struct, frozen=True, kw_only=True):
+    """``in-car`` of ``[ue]``: inside a car (TR 38.901 7.4.3.2)."""
+
+    windows: Annotated[
+        Literal["plain", "metallised"],
+        Key(word("plain", "metallised"), "9 dB, or 20 dB with metallised windows; 5 dB of spread"),
+    ] = "plain"
+    during_s: Annotated[tuple[tuple[float, float], ...], _DURING] = ()
 
 
 class UeTable(Struct, frozen=True, kw_only=True):
@@ -232,6 +277,18 @@ class UeTable(Struct, frozen=True, kw_only=True):
     heading_deg: Annotated[
         float | None,
         Key(values.angle_deg, "azimuth in which the user looks", absent="the direction of movement"),
+    ] = None
+    indoor: Annotated[
+        Indoor | None,
+        Key(
+            table(Indoor, 'indoor = { wall = "low-loss" }'),
+            "inside a building, for base stations outside: keys below",
+            absent="outdoors",
+        ),
+    ] = None
+    in_car: Annotated[
+        InCar | None,
+        Key(table(InCar, 'in-car = { windows = "plain" }'), "inside a car: keys below", absent="not in a car"),
     ] = None
 
 
@@ -359,9 +416,21 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         Propagation,
         Key(
             _PROPAGATION,
-            "TR 38.901: street canyon, urban macro, indoor office (mixed or open); or nothing but free space",
+            "TR 38.901: street canyon, urban or rural macro, indoor office (mixed or open); or nothing but free space",
         ),
     ] = "umi"
+    rain_mm_per_h: Annotated[
+        float,
+        Key(values.rain_mm_per_h, "rain along every path (ITU-R P.838-3)", name="rain"),
+    ] = 0.0
+    street_width_m: Annotated[
+        float | None,
+        Key(values.metres_within(5, 50), "`rma`: average width of streets (TR 38.901 Table 7.4.1-1)", absent="20 m"),
+    ] = None
+    building_height_m: Annotated[
+        float | None,
+        Key(values.metres_within(5, 50), "`rma`: average height of buildings (same table)", absent="5 m"),
+    ] = None
     line_of_sight: Annotated[
         Literal["geometry", "drawn"],
         Key(

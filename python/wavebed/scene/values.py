@@ -43,8 +43,10 @@ __all__ = [
     "gain_db",
     "level_db",
     "metres",
+    "metres_within",
     "periods",
     "power_dbm",
+    "rain_mm_per_h",
     "rate_bps",
     "speed_m_s",
     "texts",
@@ -80,6 +82,9 @@ speed_m_s = quantity(
     units.parse_speed, '"1.5m/s"', "SPEED", quantity_schema(units.SPEED_UNITS, signed=True), _with_unit("m/s")
 )
 power_dbm = quantity(units.parse_power, '"30dbm"', "POWER", quantity_schema(("dbm",), signed=True), _with_unit("dbm"))
+rain_mm_per_h = quantity(
+    units.parse_rain, '"25mm/h"', "RAIN", quantity_schema(("mm/h",), signed=True), _with_unit("mm/h")
+)
 level_db = quantity(units.parse_gain, '"-8db"', "RATIO", _RATIO_SCHEMA, _with_unit("db"))
 angle_deg = quantity(units.parse_angle, '"65deg"', "ANGLE", quantity_schema(("deg",), signed=True), _with_unit("deg"))
 _hertz = quantity(units.parse_frequency, '"28ghz"', "FREQUENCY", _FREQUENCY_SCHEMA, units.format_frequency)
@@ -144,6 +149,18 @@ def metres(value: object) -> float:
     if size <= 0:
         raise Problem(f"{size:g} is no size: write metres above 0")
     return size
+
+
+def metres_within(least_m: float, most_m: float) -> Reader[float]:
+    """Make a reader of sizes within bounds: a bare number of metres."""
+
+    def read(value: object) -> float:
+        size = _coordinate(value)
+        if not least_m <= size <= most_m:
+            raise Problem(f"{size:g} is out of range: write metres from {least_m:g} to {most_m:g}")
+        return size
+
+    return Reader(read, "METRES", {"type": "number", "minimum": least_m, "maximum": most_m})
 
 
 @reader("METRES", {"type": "number", "minimum": 0, "maximum": MAX_COORDINATE_M})

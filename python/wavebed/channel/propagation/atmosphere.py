@@ -89,11 +89,12 @@ def gas_db_per_km(frequency_hz: float) -> float:
 def rain_db_per_km(frequency_hz: float, rain_mm_per_h: float) -> float:
     """Return the attenuation by rain in dB/km, 1 to 1000 GHz (ITU-R P.838-3, equations 1, 4 and 5).
 
-    The polarisation is slanted by 45°, as that of a base station's panel is.
+    Lower frequencies count as 1 GHz, where rain takes less than 0.02 dB/km. The polarisation is slanted by 45°, as that
+    of a base station's panel is.
     """
     if rain_mm_per_h <= 0:
         return 0.0
-    lg_f = math.log10(frequency_hz / 1e9)
+    lg_f = math.log10(max(frequency_hz / 1e9, 1.0))
     across, upright = math.pow(10, _LG_K_H.at(lg_f)), math.pow(10, _LG_K_V.at(lg_f))
     power = (across * _POWER_H.at(lg_f) + upright * _POWER_V.at(lg_f)) / (across + upright)
     return (across + upright) / 2 * math.pow(rain_mm_per_h, power)

@@ -156,6 +156,17 @@ CLUSTERS: Mapping[Propagation, _Scenario] = {
         ),
         plus_one=False, least_ghz=6.0, consistent_m=(40.0, 50.0),
     ),
+    "rma": _Scenario(
+        ClusterTable(
+            11, 3.8, 3.0, Lg(0.90, 0, 0.38), Lg(1.52, 0, 0.24), Lg(0.47, 0, 0.40),
+            Departure(0.22, -0.17, 0, -1, 0.34), 2, 3, 3,
+        ),
+        ClusterTable(
+            10, 1.7, 3.0, Lg(0.95, 0, 0.45), Lg(1.52, 0, 0.13), Lg(0.58, 0, 0.37),
+            Departure(0.28, -0.19, 0, -1, 0.30), 2, 3, 3,
+        ),
+        plus_one=False, least_ghz=0.5, consistent_m=(50.0, 60.0),
+    ),
     "inh": _OFFICE,
     "inh-open": _OFFICE,
 }  # fmt: skip

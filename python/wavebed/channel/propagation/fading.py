@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from wavebed.channel.propagation.correlated import gaussian
 from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
+from wavebed.channel.propagation.places import normal_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+    from wavebed.channel.propagation.places import Route
     from wavebed.scene.tables import Propagation
 
 __all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
@@ -75,6 +76,7 @@ _OFFICE = _Small(_State(-7.692, -0.01), _State(-7.173, -0.28), True, 6.0, 7.0, 4
 _SMALL: Mapping[Propagation, _Small] = {
     "umi": _Small(_State(-7.14, -0.24), _State(-6.83, -0.24), True, 2.0, 9.0, 5.0, 15.0),
     "uma": _Small(_State(-6.955, -0.0963), _State(-6.28, -0.204), False, 6.0, 9.0, 3.5, 12.0),
+    "rma": _Small(_State(-7.49, 0.0), _State(-7.43, 0.0), True, 0.5, 7.0, 4.0, 40.0),
     "inh": _OFFICE,
     "inh-open": _OFFICE,
 }
@@ -104,12 +106,10 @@ def subbands(bandwidth_hz: float, spread_s: float) -> int:
     return max(1, min(MOST_SUBBANDS, round(count)))
 
 
-def k_factor_db(
-    rngs: Sequence[np.random.Generator], scenario: Propagation, walked_m: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the Rician K factor in LOS, of shape (seeds, n): normal in dB and correlated (Table 7.5-6)."""
+def k_factor_db(rngs: Sequence[np.random.Generator], scenario: Propagation, route: Route) -> NDArray[np.float64]:
+    """Return the Rician K factor in LOS, of shape (seeds, n): a normal field of places, in dB (Table 7.5-6)."""
     small = _SMALL[scenario]
-    return small.k_db + small.k_spread_db * gaussian(rngs, walked_m, small.k_correlation_m)
+    return small.k_db + small.k_spread_db * normal_field(rngs, route, small.k_correlation_m)
 
 
 def wavelengths_moved(
@@ -140,7 +140,7 @@ def fading_db(
     los: NDArray[np.bool_],
     scattered: NDArray[np.float64],
     time_s: NDArray[np.float64],
-    walked_m: NDArray[np.float64],
+    route: Route,
     direct_m: NDArray[np.float64],
     frequency_hz: float,
     bandwidth_hz: float,
@@ -162,8 +162,10 @@ def fading_db(
         Whether the line of sight is free of buildings: decides the delay spread.
     scattered : (n,) or (seeds, n) float64
         Fraction of the power that is scattered; 1: Rayleigh fading.
-    time_s, walked_m : (n,) float64
-        Time of, and distance walked until, each step.
+    time_s : (n,) float64
+        Time of each step.
+    route : Route
+        The place at each step.
     direct_m : (n,) float64
         Length of the direct path, which gives the Doppler shift of its wave.
     frequency_hz, bandwidth_hz : float
@@ -180,7 +182,7 @@ def fading_db(
     )
     weights = [_weights(rng, max(counts)) for rng in rngs]
     share = np.broadcast_to(scattered, faded.shape)
-    moved = wavelengths_moved(time_s, walked_m, frequency_hz)
+    moved = wavelengths_moved(time_s, route.walked_m, frequency_hz)
     mean_sinr = np.asarray(10 ** (np.clip(mean_sinr_db, LEAST_SINR_DB, MOST_SINR_DB) / 10), dtype=np.float32)
     mean_sinr = np.broadcast_to(mean_sinr, faded.shape)
     los = np.broadcast_to(los, faded.shape)

@@ -53,7 +53,13 @@ class _Crowd(NamedTuple):
 
 _STREET = _Crowd((5.0, 15.0), (5.0, 5.0), 10.0, 10.0)
 _OFFICE = _Crowd((15.0, 45.0), (5.0, 15.0), 2.0, 5.0)
-_CROWDS: Mapping[Propagation, _Crowd] = {"umi": _STREET, "uma": _STREET, "inh": _OFFICE, "inh-open": _OFFICE}
+_CROWDS: Mapping[Propagation, _Crowd] = {
+    "umi": _STREET,
+    "uma": _STREET,
+    "rma": _STREET,
+    "inh": _OFFICE,
+    "inh-open": _OFFICE,
+}
 
 
 def self_blocking_db(
