@@ -21,6 +21,8 @@ from wavebed.scene.tables import (
     BaseStationTable,
     CarrierTable,
     FallbackTable,
+    InCar,
+    Indoor,
     ObstacleTable,
     ReferenceChain,
     SceneTable,
@@ -39,7 +41,7 @@ FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
     *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
     *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
-    *(ReferenceChain, SiteTable, GroupTable),
+    *(ReferenceChain, Indoor, InCar, SiteTable, GroupTable),
     *(kind_of(kind).options_type for kind in KINDS),
 )
 READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
@@ -70,6 +72,7 @@ SAMPLES = (
     {"probability": "1%", "delay": "1ms"},
     {"preset": "lte", "harq": "off"},
     {"kind": "fq_codel", "flows": 16},
+    {"wall": "low-loss", "depth": 5, "during": [["1s", "2s"]]},
 )
 
 
