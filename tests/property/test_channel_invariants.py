@@ -55,7 +55,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 def best_db(scene: Scene, seed: int) -> np.ndarray:
     budget = Budget(scene)
     got = signal(budget, budget.sights[0], [seed], "0")
-    return np.max([np.broadcast_to(beam.sinr_db, got.shape)[0] for beam in got.beams], axis=0)
+    return np.max([np.broadcast_to(beam.snr_db, got.shape)[0] for beam in got.beams], axis=0)
 
 
 @given(scene=scenes(), seed=st.integers(0, 1000))

@@ -65,6 +65,11 @@ class _Air(NamedTuple):
         """Return all of them."""
         return tuple(self)
 
+    def margins(self, row: int) -> dict[str, Floats]:
+        """Return the SINR of one seed's data, and what it needs."""
+        names = ("data_db", "need_db", "up_data_db", "up_need_db")
+        return {name: getattr(self, name)[row] for name in names}
+
     def put(self, rows: NDArray[np.intp], where: NDArray[np.bool_], other: _Air) -> None:
         """Take over another carrier's values in some rows."""
         for mine, theirs in zip(self.columns(), other.columns(), strict=True):
@@ -155,6 +160,7 @@ def _row(
         losses_db={name: values[row] for name, values in losses.items()},
         intervals=seen_intervals(budget, course) if drawn is None else drawn,
         warnings=budget.warnings,
+        **({} if scene.carrier.technology == "802.11ad" else air.margins(row)),
     )
 
 

@@ -10,12 +10,21 @@ import numpy as np
 from wavebed.pattern.model import steps
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wavebed.channel.realisation import Realisation
     from wavebed.pattern.model import Pattern
 
 __all__ = ["Direction", "to_pattern"]
 
 Direction: TypeAlias = Literal["down", "up"]
+
+AMPLE_DB = 20.0
+"""This far above what it needs, no block fails."""
+IDLE_DB = 0.0
+"""What stands where nothing is sent."""
+LIMIT_DB = 100.0
+STEP_DB = 0.01
 
 BLER_DECIMALS = 4
 """Block error rates are tables fitted to simulations; more digits say nothing and make more rows."""
@@ -34,14 +43,33 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
     down = direction == "down"
     rate_bps = realisation.rate_bps if down else realisation.up_rate_bps
     bler = np.round(realisation.bler if down else realisation.up_bler, BLER_DECIMALS)
+    sinr_mdb, need_mdb = _sinr_columns(realisation, rate_bps > 0, down=down)
     pattern = steps(
         np.rint(realisation.time_s * 1e9).astype(np.int64),
         round(realisation.scene.duration_s * 1e9),
         rate_bps=rate_bps.copy(),
         bler=np.where(rate_bps > 0, bler, 0.0),
         state=realisation.state.copy(),
+        sinr_mdb=sinr_mdb,
+        need_mdb=need_mdb,
     )
     return replace(pattern.merged(), header=_header(realisation, direction))
+
+
+def _sinr_columns(
+    realisation: Realisation, sends: NDArray[np.bool_], *, down: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[None, None]:
+    """Return the SINR of the data and what it needs, in thousandths of a decibel."""
+    sinr_db = realisation.data_db if down else realisation.up_data_db
+    need_db = realisation.need_db if down else realisation.up_need_db
+    if sinr_db is None or need_db is None:
+        return None, None
+    useful_db = np.minimum(sinr_db, need_db + AMPLE_DB)
+    return _thousandths(np.where(sends, useful_db, IDLE_DB)), _thousandths(np.where(sends, need_db, IDLE_DB))
+
+
+def _thousandths(values_db: NDArray[np.float64]) -> NDArray[np.int64]:
+    return (np.rint(np.clip(values_db, -LIMIT_DB, LIMIT_DB) / STEP_DB) * round(1000 * STEP_DB)).astype(np.int64)
 
 
 def _header(realisation: Realisation, direction: Direction) -> tuple[tuple[str, str], ...]:

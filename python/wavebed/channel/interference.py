@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.budget import Budget
     from wavebed.channel.signal import Signal
+    from wavebed.scene.tables import Array
 
     Floats = NDArray[np.float64]
 
@@ -58,13 +59,14 @@ def _received_snr(budget: Budget, place: int, signal: Signal) -> Floats:
     """Return the power of a base station at the UE over noise, over all its beams and at full load."""
     station, ue = budget.scene.base_stations[place], budget.scene.ue
     azimuth, elevation = (angle[:, None] for angle in angles_deg(budget.position_m - np.asarray(station.position_m)))
-    ends = (
-        (station.array, azimuth, elevation, None),
-        (ue.array, azimuth + 180, -elevation, budget.heading_deg[:, None]),
-    )
-    ratio = 10 ** (signal.bare_db / 10)
-    for array, *facing in ends:
-        one = structs.replace(array, rows=1, columns=1)
-        side = panels_seen(one, [tuple(facing[:2])], [(0.0, 0.0)], *facing)
-        ratio = ratio * np.max([(columns * rows)[0, :, 0] for columns, rows in side.panels], axis=0)
-    return np.asarray(ratio)
+    out = _element_gain(station.array, azimuth, elevation, None)
+    back = _element_gain(ue.array, azimuth + 180.0, -elevation, budget.heading_deg[:, None])
+    return np.asarray(10 ** (signal.bare_db / 10) * out * back)
+
+
+def _element_gain(array: Array, azimuth_deg: Floats, elevation_deg: Floats, heading_deg: Floats | None) -> Floats:
+    """Return the power gain of one element of the best panel towards angles of shape (n, 1)."""
+    one = structs.replace(array, rows=1, columns=1)
+    towards: tuple[Floats, ...] = (azimuth_deg, elevation_deg)
+    side = panels_seen(one, [towards], [(0.0, 0.0)], azimuth_deg, elevation_deg, heading_deg)
+    return np.asarray(np.max([(columns * rows)[0, :, 0] for columns, rows in side.panels], axis=0), dtype=np.float64)

@@ -43,6 +43,9 @@ class Realisation:
         first transmissions that fail.
     up_rate_bps, up_bler : (n,) int64, (n,) float64
         Uplink.
+    data_db, need_db, up_data_db, up_need_db : (n,) float64 or None
+        Effective SINR of the data in both directions, and that at which a tenth of the blocks of its MCS fails;
+        ``None`` where a study's method has no such values, or the technology has no HARQ.
     losses_db : mapping of str to (n,) float64
         The parts of the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``,
         ``interference``.
@@ -69,3 +72,7 @@ class Realisation:
     losses_db: Mapping[str, NDArray[np.float64]]
     intervals: tuple[Interval, ...]
     warnings: tuple[str, ...] = ()
+    data_db: NDArray[np.float64] | None = None
+    need_db: NDArray[np.float64] | None = None
+    up_data_db: NDArray[np.float64] | None = None
+    up_need_db: NDArray[np.float64] | None = None
