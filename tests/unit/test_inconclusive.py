@@ -9,7 +9,7 @@ import pytest
 from tests.inconclusive import Inconclusive
 from tests.machine import Lateness, Watch
 
-ON_TIME, LATE = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01)
+ON_TIME, LATE, STOOD_STILL = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01), Lateness(7.5, 900.0, 0.01)
 FILE = """
 import pytest
 
@@ -47,7 +47,7 @@ class FakeWatch(Watch):
 
 
 def ran(pytester: pytest.Pytester, found: Lateness, text: str = FILE) -> pytest.RunResult:
-    pytester.makeini("[pytest]\nmarkers = alone: judges times")
+    pytester.makeini("[pytest]\nmarkers =\n  alone: judges times\n  path: runs in real time")
     pytester.makepyfile(text)
     return pytester.runpytest_inprocess("-ra", plugins=[Inconclusive(lambda: FakeWatch(found))])
 
@@ -70,6 +70,14 @@ def test_a_run_with_more_than_one_of_twenty_fails(pytester: pytest.Pytester, lat
     result = ran(pytester, LATE, text)
     result.assert_outcomes(passed=10 - late, skipped=late)
     assert result.ret == code
+
+
+@pytest.mark.parametrize(("found", "failed"), [(LATE, 1), (STOOD_STILL, 0)])
+def test_beside_others_only_a_machine_that_stood_still_leaves_a_test_open(
+    pytester: pytest.Pytester, found: Lateness, failed: int
+) -> None:
+    text = "import pytest\n@pytest.mark.path\ndef test_a_limit():\n    raise TimeoutError('1 s')\n"
+    ran(pytester, found, text).assert_outcomes(failed=failed, skipped=1 - failed)
 
 
 def test_the_watch_sees_a_process_that_is_woken_late() -> None:
