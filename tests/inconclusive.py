@@ -1,8 +1,10 @@
 """Tests that judge rates or times and fail on a late machine are inconclusive: neither passed nor failed, and counted.
 
 A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
-engine was late; or it is marked `alone`, does not hold, and the machine was late while it ran (`tests.machine`). What
-did not hold is shown in both cases. A run in which more than one test in twenty is inconclusive fails.
+engine was late; or it runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
+marked `alone` judge rates and times, and milliseconds count; other tests marked `path` have limits of seconds, and only
+a machine that stood still leaves them open. What did not hold is shown in both cases. A run fails if more than one in
+twenty of the tests that it collected is inconclusive.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machine import Watch
+from tests.machine import ALONE, BESIDE, Bounds, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from _pytest.terminal import TerminalReporter
 
@@ -33,11 +35,15 @@ class Inconclusive:
         self._new_watch = watch
         self._watch: Watch | None = None
         self._run = 0
+        self._left_out = 0
         self._open = 0
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self._left_out += len(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if item.get_closest_marker("alone"):
+        if _bounds(item) is not None:
             self._watch = (self._watch or self._new_watch()).begin()
 
     @pytest.hookimpl(wrapper=True)
@@ -46,9 +52,10 @@ class Inconclusive:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, JUDGED)
-        if not failed or self._watch is None or not item.get_closest_marker("alone"):
+        bounds = _bounds(item)
+        if not failed or self._watch is None or bounds is None:
             return report
-        reason = self._watch.end().reason()
+        reason = self._watch.end().reason(bounds)
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""
@@ -75,4 +82,10 @@ class Inconclusive:
             terminalreporter.section(f"{said}: too many" if self._too_many() else said, sep="-")
 
     def _too_many(self) -> bool:
-        return self._open > max(1, MOST * self._run)
+        return self._open > max(1, MOST * (self._run + self._left_out))
+
+
+def _bounds(item: pytest.Item) -> Bounds | None:
+    if item.get_closest_marker("alone"):
+        return ALONE
+    return BESIDE if item.get_closest_marker("path") else None

@@ -43,6 +43,7 @@ def record(folder: Path) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_router_made_for_it_is_tested_from_end_to_end_and_nothing_is_left(tmp_path: Path) -> None:
     before = namespaces()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from on_time import assert_usable
 
 import wavebed
 
@@ -43,7 +44,7 @@ def run(folder: Path, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "wavebed", *words], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert_usable(done, folder / words[-1])
 
 
 def spec(folder: Path) -> Any:

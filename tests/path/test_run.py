@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from on_time import assert_usable, lateness
 
 from wavebed.errors import UserError
 from wavebed.experiment.events import (
@@ -30,7 +31,6 @@ from wavebed.experiment.machine_lock import measuring
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
 WAVEBED = [sys.executable, "-m", "wavebed"]
-ON_TIME = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 
 
 def wavebed(folder: Path, text: str, *options: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -48,13 +48,6 @@ def metric(record: Any, workload: str, name: str) -> Any:
     return found
 
 
-def lateness(record: Any) -> str:
-    """Return why the machine makes a trial invalid; empty where it does not."""
-    failed = [check for check in record["checks"] if not check["holds"] and check["severity"] == "invalid"]
-    late = [check["evidence"] for check in failed if check["code"] in ON_TIME]
-    return ", ".join(late) if len(late) == len(failed) else ""
-
-
 def processes_of(folder: Path) -> list[str]:
     """Return the command lines of processes that work in `folder`."""
     found = []
@@ -69,7 +62,7 @@ def processes_of(folder: Path) -> list[str]:
 
 def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
     done = wavebed(tmp_path, KNOWN + DOWNLOAD + '[[workload]]\nkind = "latency"\n', "--trials", "2")
-    assert done.returncode == 0, done.stderr
+    assert_usable(done, tmp_path / "out")
     out = tmp_path / "out"
     run = json.loads((out / "run.json").read_text())
     assert [line["seed"] for line in run["trials"]] == [1, 2]
@@ -92,7 +85,7 @@ def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:
     pattern = head + "0,100000000,los\n0.5,8000000,nlos\n"
     (tmp_path / "p.csv").write_text(pattern)
     text = '[path]\ntrace = "p.csv"\n[[workload]]\nkind = "bulk"\nduration = "1s"\n'
-    assert wavebed(tmp_path, text).returncode == 0
+    assert_usable(wavebed(tmp_path, text), tmp_path / "out")
     import wavebed as package
 
     run = package.load(tmp_path / "out")
@@ -117,7 +110,7 @@ def test_treatments_share_seeds_in_blocks(tmp_path: Path) -> None:
         )
     )
     done = wavebed(tmp_path, text, "--trials", "2", "--json")
-    assert done.returncode == 0, done.stderr
+    assert_usable(done, tmp_path / "out")
     told = json.loads(done.stdout)
     assert told["trials"] == 4
     lines = json.loads((tmp_path / "out/run.json").read_text())["trials"]

@@ -79,11 +79,14 @@ class Core:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             socket.send_fds(self._channel, [b"C"], [theirs.fileno()])
-        except OSError:
+        except TimeoutError:
             # One that takes no more connections is killed like one that does not answer.
             ours.close()
-            if self.is_alive():
-                self.kill(f"laboratory {self.name!r} hangs: it takes no connection")
+            self.kill(f"laboratory {self.name!r} hangs: it takes no connection")
+            raise LaboratoryGoneError(self.problem) from None
+        except OSError:
+            # Its channel closes before it has ended: whoever kills it then takes its exit status.
+            ours.close()
             raise LaboratoryGoneError(self.problem or f"laboratory {self.name!r} has ended") from None
         finally:
             theirs.close()

@@ -1,0 +1,35 @@
+"""What a late machine does to a run: its trials are invalid, and what the test asks of them is left open."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+__all__ = ["assert_usable", "lateness"]
+
+LATE = {"late", "late-packets", "gaps", "suspended", "clock-step"}
+"""Codes of the checks that a late machine fails."""
+
+
+def lateness(record: Any) -> str:
+    """Return why the machine makes a trial invalid; empty where it does not, or not alone."""
+    failed = [check for check in record["checks"] if not check["holds"] and check["severity"] == "invalid"]
+    late = [check["evidence"] for check in failed if check["code"] in LATE]
+    return ", ".join(late) if len(late) == len(failed) else ""
+
+
+def assert_usable(done: subprocess.CompletedProcess[str], out: Path) -> None:
+    """Fail unless a run ended with usable trials; inconclusive if only the machine made them invalid."""
+    if done.returncode == 1:
+        records = [json.loads(file.read_text()) for file in sorted(out.glob("trials/*/trial.json"))]
+        invalid = [record for record in records if record["verdict"] == "invalid"]
+        late = [lateness(record) for record in invalid]
+        if late and all(late) and all(record["verdict"] != "failed" for record in records):
+            pytest.skip(f"inconclusive: {late[0]}")
+    assert done.returncode == 0, done.stderr
