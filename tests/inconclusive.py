@@ -3,8 +3,8 @@
 A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
 engine was late; or it runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
 marked `alone` judge rates and times, and milliseconds count; other tests marked `path` have limits of seconds, and only
-a machine that stood still leaves them open. What did not hold is shown in both cases. A run in which more than one test
-in twenty is inconclusive fails.
+a machine that stood still leaves them open. What did not hold is shown in both cases. A run fails if more than one in
+twenty of the tests that it collected is inconclusive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.machine import ALONE, BESIDE, Bounds, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from _pytest.terminal import TerminalReporter
 
@@ -35,7 +35,11 @@ class Inconclusive:
         self._new_watch = watch
         self._watch: Watch | None = None
         self._run = 0
+        self._left_out = 0
         self._open = 0
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self._left_out += len(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -78,7 +82,7 @@ class Inconclusive:
             terminalreporter.section(f"{said}: too many" if self._too_many() else said, sep="-")
 
     def _too_many(self) -> bool:
-        return self._open > max(1, MOST * self._run)
+        return self._open > max(1, MOST * (self._run + self._left_out))
 
 
 def _bounds(item: pytest.Item) -> Bounds | None:

@@ -33,7 +33,11 @@ def one_trial(cell: Cell, folder: Path) -> tuple[Run, NDArray[np.float64], NDArr
     assert span is not None, line.reasons
     pings = echoes(run, line.folder)
     at_s, rtt_ms = pings["time_s"].to_numpy(), pings["value"].to_numpy()
-    return run, rtt_ms[at_s + rtt_ms / 1e3 < span.start_s], rtt_ms[(at_s >= span.start_s) & (at_s < span.end_s)]
+    idle = at_s + rtt_ms / 1e3 < span.start_s
+    loaded = (at_s >= span.start_s) & (at_s < span.end_s)
+    assert idle.any(), "an echo was answered before the transfer"
+    assert loaded.any(), "an echo was answered during the transfer"
+    return run, rtt_ms[idle], rtt_ms[loaded]
 
 
 @pytest.mark.parametrize("direction", ["down", "up"])

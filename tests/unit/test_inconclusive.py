@@ -46,10 +46,10 @@ class FakeWatch(Watch):
         pass
 
 
-def ran(pytester: pytest.Pytester, found: Lateness, text: str = FILE) -> pytest.RunResult:
+def ran(pytester: pytest.Pytester, found: Lateness, text: str = FILE, *options: str) -> pytest.RunResult:
     pytester.makeini("[pytest]\nmarkers =\n  alone: judges times\n  path: runs in real time")
     pytester.makepyfile(text)
-    return pytester.runpytest_inprocess("-ra", plugins=[Inconclusive(lambda: FakeWatch(found))])
+    return pytester.runpytest_inprocess("-ra", *options, plugins=[Inconclusive(lambda: FakeWatch(found))])
 
 
 def test_on_a_machine_that_is_on_time_it_fails(pytester: pytest.Pytester) -> None:
@@ -70,6 +70,15 @@ def test_a_run_with_more_than_one_of_twenty_fails(pytester: pytest.Pytester, lat
     result = ran(pytester, LATE, text)
     result.assert_outcomes(passed=10 - late, skipped=late)
     assert result.ret == code
+
+
+def test_tests_that_were_collected_and_left_out_count(pytester: pytest.Pytester) -> None:
+    text = "import pytest\n" + "".join(
+        f"@pytest.mark.alone\ndef test_{number}():\n    assert {number} >= 2\n" for number in range(40)
+    )
+    result = ran(pytester, LATE, text, "-k", "test_0 or test_1")
+    result.assert_outcomes(passed=10, skipped=2, deselected=28)
+    assert result.ret == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize(("found", "failed"), [(LATE, 1), (STOOD_STILL, 0)])
