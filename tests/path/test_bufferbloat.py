@@ -35,7 +35,8 @@ def one_trial(cell: Cell, folder: Path) -> tuple[Run, NDArray[np.float64], NDArr
     at_s, rtt_ms = pings["time_s"].to_numpy(), pings["value"].to_numpy()
     idle = at_s + rtt_ms / 1e3 < span.start_s
     loaded = (at_s >= span.start_s) & (at_s < span.end_s)
-    assert idle.any() and loaded.any(), "echoes were answered before and during the transfer"
+    assert idle.any(), "an echo was answered before the transfer"
+    assert loaded.any(), "an echo was answered during the transfer"
     return run, rtt_ms[idle], rtt_ms[loaded]
 
 

@@ -24,6 +24,12 @@ sys.exit(2)
 """
 
 
+def connect_until_refused(core: Core) -> None:
+    while True:
+        with core.connect():
+            time.sleep(0.01)
+
+
 def test_one_that_closed_its_channel_keeps_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "core"
     program.write_text(REFUSES.format(python=sys.executable))
@@ -35,8 +41,6 @@ def test_one_that_closed_its_channel_keeps_its_exit_status(monkeypatch: pytest.M
     finally:
         os.close(file)
     with pytest.raises(LaboratoryGoneError, match="has ended"):
-        while True:
-            with core.connect():
-                time.sleep(0.01)
+        connect_until_refused(core)
     assert core.wait(10) == 2
     core.end(1)
