@@ -2,9 +2,9 @@
 
 A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
 engine was late; or it runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
-marked `alone` judge rates and times, and milliseconds count; other tests marked `path` have limits of seconds, and only
-a machine that stood still leaves them open. What did not hold is shown in both cases. A run fails if more than one in
-twenty of the tests that it collected is inconclusive.
+marked `alone` judge rates and times, and milliseconds count; tests marked `path` or `timed` have limits of seconds, and
+only a machine that stood still leaves them open. What did not hold is shown in both cases. A run fails if more than one
+in twenty of the tests that it collected is inconclusive.
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ class Inconclusive:
 def _bounds(item: pytest.Item) -> Bounds | None:
     if item.get_closest_marker("alone"):
         return ALONE
-    return BESIDE if item.get_closest_marker("path") else None
+    return BESIDE if item.get_closest_marker("path") or item.get_closest_marker("timed") else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import queue
 import re
 import sys
-import time
 import types
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from wavebed.channel.realisation import Realisation
 from wavebed.channel.summary import Gathering
 from wavebed.channel.table import as_text
 from wavebed.cli import main
+from wavebed.cli.progress import Progress
 from wavebed.pattern import read_trace
 from wavebed.scene import load
 from wavebed.scene.model import Interval
@@ -318,13 +319,18 @@ def test_no_word_of_progress_for_work_that_is_soon_over(folder, capsys) -> None:
     assert "left" not in capsys.readouterr().err
 
 
-def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch, capsys) -> None:
+def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch) -> None:
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+
     def slow(scene, *, mode, seeds):
         for seed in seeds:
-            time.sleep(0.6)  # longer than the display needs to be refreshed
+            while f"seed {seed} of 2" not in (words := said.get(timeout=60)):
+                pass
+            assert re.fullmatch(rf"seed {seed} of 2 \(about \d+ s left\)", words)
             yield made_up(scene, mode=mode, seed=seed)
 
-    monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 0.6)
+    monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 0.0)
+    monkeypatch.setattr(Progress, "is_due", lambda _: True)
+    monkeypatch.setattr(Progress, "say", lambda _, words, *__: said.put(words))
     monkeypatch.setattr(wavebed.channel, "ensemble", slow)
     assert command(SCENE, "--seeds", "2") == 0
-    assert re.search(r"wavebed channel: seed 2 of 2 \(about \d+ s left\)", capsys.readouterr().err)

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 HANGS = """
 import time
 from wavebed.cli import signals

@@ -16,6 +16,8 @@ from wavebed.path.core import Core
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timed
+
 REFUSES = """#!{python}
 import os, sys, time
 os.close(int(sys.argv[4]))

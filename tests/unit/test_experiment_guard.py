@@ -18,6 +18,8 @@ from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
 from wavebed.run.write import write_trial
 
+pytestmark = pytest.mark.timed
+
 _KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -29,6 +29,8 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timed
+
 BEFORE = "cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0\nbtime 1700000000\n"
 # Processor 0: 1000 ticks more, 700 idle or waiting, 200 softirq. Processor 1: 1000 more, 100 idle.
 AFTER = "cpu 1 2 3 4\ncpu0 100 0 200 1400 100 0 200 0 50 0\ncpu1 400 0 500 1100 0 0 0 0 0 0\nbtime 1700000000\n"

@@ -18,6 +18,8 @@ from wavebed.forward.model import FrameSpec, Span
 from wavebed.forward.port import Port, PortGoneError
 from wavebed.forward.transport import LocalLines
 
+pytestmark = pytest.mark.timed
+
 FRAMES = FrameSpec(
     (64, 128),
     "02:00:00:00:00:01",

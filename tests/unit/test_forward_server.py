@@ -24,6 +24,8 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.timed
+
 TOKEN = "correct horse"
 PROGRAM = """
 import json, sys, time

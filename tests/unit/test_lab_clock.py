@@ -23,6 +23,7 @@ def clock() -> VirtualClock:
     return made
 
 
+@pytest.mark.timed
 def test_a_day_passes_in_a_moment(clock: VirtualClock) -> None:
     began_s = time.monotonic()
     clock.sleep(86_400)
@@ -83,6 +84,7 @@ def test_every_clock_answers_alike(kind: type[VirtualClock | MachineClock]) -> N
     assert not clock.wait(threading.Event(), 0.01)
 
 
+@pytest.mark.timed
 def test_the_systems_clock_and_the_monotonic_one_name_the_same_moments() -> None:
     clock = MachineClock()
     clock.begin(time.monotonic_ns())

@@ -19,6 +19,8 @@ from wavebed.path.control import Connection, Running, connect_to, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.timed
+
 NAME = f"play-{os.getpid()}"
 RANDOM = "0123456789abcdef0123456789abcdef"
 

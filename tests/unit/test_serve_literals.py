@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from wavebed.workload.serve.certificate import Certificate
 
+pytestmark = pytest.mark.timed
+
 ORIGIN = "https://www.shop.example"
 TYPES = [
     "text/plain;a={env.WAVEBED_SECRET}",

@@ -279,6 +279,7 @@ def test_the_document_itself_is_no_link(tmp_path: Path) -> None:
         load_site(str(tmp_path / "page.html"), tmp_path / "cache")
 
 
+@pytest.mark.timed
 def test_a_recording_cannot_ask_for_more_than_an_import_may_be(tmp_path: Path) -> None:
     asked = [answer(f"{PAGE}{n}.js", mimeType="text/javascript", size=100_000_000) for n in range(4000)]
     began = time.monotonic()
@@ -297,6 +298,7 @@ def test_an_import_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pyt
     assert list((tmp_path / "cache" / "sites").iterdir()) == []
 
 
+@pytest.mark.timed
 def test_an_import_that_waits_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 0.2)
     monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: time.sleep(60))

@@ -62,6 +62,7 @@ def test_the_interval_of_pairs_has_the_critical_values_of_wilcoxons_table(count:
     assert found.level >= 0.95
 
 
+@pytest.mark.timed
 def test_many_pairs_have_the_interval_of_the_normal_distribution_and_take_no_minutes() -> None:
     count = 800
     generator = np.random.default_rng(1)

@@ -10,6 +10,8 @@ import pytest
 from wavebed.errors import MachineError
 from wavebed.workload import tools
 
+pytestmark = pytest.mark.timed
+
 
 def _program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> str:
     file = folder / "strange-program"

@@ -181,6 +181,7 @@ def test_our_speed_index_is_that_of_speedline(name: str, speedline: Path, server
     assert ours.complete_ms == pytest.approx(theirs["complete"], abs=1.01)
 
 
+@pytest.mark.alone
 def test_the_trace_and_the_page_itself_tell_the_same_times(server: str, tmp_path: Path) -> None:
     trace = load(server, list(PAGES).index("text first, pictures late"), tmp_path)
     page = json.loads((tmp_path / "page.json").read_text())["page"]
