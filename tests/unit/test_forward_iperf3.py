@@ -57,6 +57,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_SAID", str(tmp_path / "said"))
+    monkeypatch.setattr("wavebed.forward.iperf3._READY_S", 60.0)
     return tmp_path
 
 

@@ -347,6 +347,19 @@ fn frames_that_the_interface_does_not_take_are_refused() {
 }
 
 #[test]
+fn a_queue_that_another_socket_is_about_to_free_is_waited_for() {
+    with_pair("left", "right", || {
+        let first = AfXdp::open("left", false).expect("free");
+        let closing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(first);
+        });
+        AfXdp::open("left", false).expect("free soon");
+        closing.join().expect("closed");
+    });
+}
+
+#[test]
 fn what_a_driver_cannot_do_is_said() {
     with_pair("left", "right", || {
         let text = AfXdp::open("left", true)

@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 
@@ -25,6 +27,8 @@ use crate::shared::Shared;
 
 /// Descriptors of each ring, and chunks of memory: a power of two, as few as fit into the cache with small frames.
 const ENTRIES: u32 = 512;
+/// Until the queue of a socket that was closed is free: many times what a loaded machine needs for deferred work.
+const FREED_WITHIN: Duration = Duration::from_secs(2);
 /// The least rings that the kernel accepts: nothing is received.
 const FILL_ENTRIES: u32 = 2;
 /// Bytes of a chunk: one frame of a normal MTU, or one of a page.
@@ -352,6 +356,8 @@ fn set_up(socket: BorrowedFd<'_>, memory: &MmapMut, chunk_bytes: u32) -> io::Res
     Ok((sending, completion))
 }
 
+/// Binds to the first queue. The kernel frees the queue of a closed socket a while after `close` (`xp_put_pool` of the
+/// kernel defers it to a work queue), and until then it is busy.
 fn bind(socket: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<()> {
     let flags = match mode {
         XdpMode::ZeroCopy => {
@@ -359,5 +365,12 @@ fn bind(socket: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<()>
         }
         XdpMode::Copy => SocketAddrXdpFlags::XDP_COPY,
     };
-    Ok(net::bind(socket, &SocketAddrXdp::new(flags, interface, 0))?)
+    let address = SocketAddrXdp::new(flags, interface, 0);
+    let end = Instant::now() + FREED_WITHIN;
+    loop {
+        match net::bind(socket, &address) {
+            Err(Errno::BUSY) if Instant::now() < end => thread::sleep(Duration::from_millis(1)),
+            bound => return Ok(bound?),
+        }
+    }
 }
