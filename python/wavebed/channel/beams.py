@@ -8,13 +8,14 @@ next measurement on, so that it is late by one measurement.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, draw_clusters
-from wavebed.channel.propagation.codebook import patterns
+from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, cluster_places, draw_clusters
+from wavebed.channel.propagation.codebook import Toward, patterns
 from wavebed.channel.propagation.random_streams import generator
 from wavebed.channel.propagation.regions import self_blocking_db
 
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.propagation.place_noise import Lattice
     from wavebed.scene.model import Array
 
     Floats: TypeAlias = NDArray[np.float64]
     Singles: TypeAlias = NDArray[np.float32]
+    Beams: TypeAlias = NDArray[np.intp]
+    """Panel, column beam and row beam at each measurement, (3, p)."""
 
-__all__ = ["Gains", "Powers", "Side", "beamless", "measured_steps", "panels_seen", "track"]
+__all__ = ["Gains", "Measurements", "Powers", "Side", "beamless", "panels_seen", "track"]
 
 MOVED_M = 0.1
 """A UE that has moved less is not measured again before `REST_UPDATES` updates: its channel is the same."""
@@ -50,6 +54,42 @@ class Gains(NamedTuple):
     behind: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """When and where beams are measured, the same for all seeds.
+
+    Parameters
+    ----------
+    steps : (p,) intp
+        The steps at which beams are measured; the last step is one of them.
+    row : (n,) intp
+        The measurement before each step.
+    fraction : (n,) float64
+        How far each step is on the way to the next measurement.
+    places : tuple of Lattice
+        The places, for the clusters of LOS and for those of NLOS; none in free space.
+    """
+
+    steps: NDArray[np.intp]
+    row: NDArray[np.intp]
+    fraction: Floats
+    places: tuple[Lattice, ...]
+
+    @classmethod
+    def of(cls, budget: Budget, sight: Sight) -> Measurements:
+        """Return the measurements of a base station's beams."""
+        steps = _measured_steps(budget, sight)
+        length = np.diff(steps, append=budget.time_s.size)
+        row = np.repeat(np.arange(steps.size), length)
+        fraction = (np.arange(budget.time_s.size) - steps[row]) / length[row]
+        if sight.propagation == "free-space":
+            return cls(steps, row, fraction, ())
+        place = budget.position_m[steps]
+        return cls(
+            steps, row, fraction, tuple(cluster_places(sight.propagation, place, los=los) for los in (True, False))
+        )
+
+
 class _Arrivals(NamedTuple):
     """Waves at `p` measurements: direct first, then the clusters of LOS, then those of NLOS.
 
@@ -61,9 +101,13 @@ class _Arrivals(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Gains of one end's columns and rows, each (beams, p, waves), for each of its panels."""
+    """Gains of one end's columns and rows, each (p, waves, beams), for each of its panels."""
 
-    panels: tuple[tuple[Singles, Singles], ...]
+    panels: tuple[Toward, ...]
+
+    def highest(self) -> Singles:
+        """Return the gain of the best beam of any panel towards each wave, (p, waves)."""
+        return np.asarray(np.max([panel.highest for panel in self.panels], axis=0))
 
 
 def beamless(budget: Budget, sight: Sight) -> bool:
@@ -72,8 +116,7 @@ def beamless(budget: Budget, sight: Sight) -> bool:
     return all(array.rows * array.columns == 1 and array.element == "isotropic" for array in arrays)
 
 
-def measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
-    """Return the steps at which beams are measured; the last step is one of them."""
+def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
     update_s = max(sight.station.array.update_s, budget.scene.ue.array.update_s)
     beat = np.floor(budget.time_s / update_s + 1e-9)
     candidates = np.concatenate(([0], np.flatnonzero(np.diff(beat)) + 1))
@@ -83,17 +126,21 @@ def measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
     return np.union1d(candidates[keep], [budget.time_s.size - 1])
 
 
-def track(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seed: int, role: str) -> list[Gains]:
+def track(
+    budget: Budget, sight: Sight, measured: Measurements, powers: Powers, k_db: Floats, seed: int, role: str
+) -> list[Gains]:
     """Follow two beam pairs: the best one, and the best one for the scattered waves alone.
 
     Parameters
     ----------
     budget, sight
         The scene and the base station.
+    measured : Measurements
+        Of that base station.
     powers : Powers
-        At the steps of `measured_steps`: decides which pair is best.
+        At the measurements: decides which pair is best.
     k_db : (p,) float64
-        K factor at those steps.
+        K factor at the measurements.
     seed, role
         Key the draws.
 
@@ -102,18 +149,17 @@ def track(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seed: int,
     list of Gains
         At every step of the scene. In free space there are no scattered waves, and no second pair.
     """
-    steps = measured_steps(budget, sight)
-    arrivals, sides = _seen(budget, sight, steps, k_db, seed, role)
+    arrivals, sides = _seen(budget, sight, measured, k_db, seed, role)
     weight = np.empty_like(arrivals.share)
     for power, part in zip(powers, _parts(arrivals), strict=True):
         weight[:, part] = power[:, None] * arrivals.share[:, part]
-    errors = _errors(budget, sight, steps.size, seed, role)
-    first = _followed(budget, steps, arrivals, sides, weight, errors)
+    errors = _errors(budget, sight, measured.steps.size, seed, role)
+    first = _followed(measured, arrivals, sides, weight, errors)
     if sight.propagation == "free-space":
         return [first]
     scattered = weight.copy()
     scattered[:, 0] = 0.0
-    return [first, _followed(budget, steps, arrivals, sides, scattered, errors)]
+    return [first, _followed(measured, arrivals, sides, scattered, errors)]
 
 
 def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
@@ -134,26 +180,26 @@ def _parts(arrivals: _Arrivals) -> tuple[slice, slice, slice]:
 
 
 def _seen(
-    budget: Budget, sight: Sight, steps: NDArray[np.intp], k_db: Floats, seed: int, role: str
+    budget: Budget, sight: Sight, measured: Measurements, k_db: Floats, seed: int, role: str
 ) -> tuple[_Arrivals, tuple[Side, Side]]:
     """Return the waves, and what the panels of the base station and of the UE make of each."""
-    place = budget.position_m[steps]
-    ray = place - np.asarray(sight.station.position_m)
+    ray = budget.position_m[measured.steps] - np.asarray(sight.station.position_m)
     straight = [angle[:, None] for angle in angles_deg(ray)]
-    waves = [Clusters(np.ones((steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
+    waves = [Clusters(np.ones((measured.steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
     rays: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
     if sight.propagation != "free-space":
         scenario = CLUSTERS[sight.propagation]
-        for table, k, name in ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind")):
+        kinds = ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind"))
+        for (table, k, name), places in zip(kinds, measured.places, strict=True):
             stage = f"clusters {name} {role}"
             station_m, frequency_hz = sight.station.position_m, sight.carrier.frequency_hz
-            waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, place, frequency_hz))
+            waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, places, frequency_hz))
             rays.append((table.ray_departure, 0.0, table.ray_arrival, table.ray_zenith))
     ends = np.cumsum([part[0].shape[1] for part in waves]).tolist()
     share = np.concatenate([part[0] for part in waves], axis=1)
     arrival = np.concatenate([part[3] for part in waves], axis=1)
     zenith = 90.0 - np.concatenate([part[4] for part in waves], axis=1)
-    heading = budget.heading_deg[steps][:, None]
+    heading = budget.heading_deg[measured.steps][:, None]
     own = self_blocking_db(arrival, zenith, heading, budget.scene.ue.hold)
     own[:, 0] = 0.0  # the direct ray has it from step to step
     arrivals = _Arrivals(share * 10 ** (-own / 10), (ends[0], ends[1] if len(ends) > 1 else ends[0]))
@@ -185,14 +231,12 @@ def panels_seen(
             patterns(array, *spread).towards(azimuth - normal, elevation - above)
             for (azimuth, elevation), spread in zip(angles, rays, strict=True)
         ]
-        columns, rows = (np.concatenate(part, axis=2) for part in zip(*parts, strict=True))
-        panels.append((columns, rows))
+        panels.append(Toward(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
     return Side(tuple(panels))
 
 
 def _followed(
-    budget: Budget,
-    steps: NDArray[np.intp],
+    measured: Measurements,
     arrivals: _Arrivals,
     sides: tuple[Side, Side],
     weight: Floats,
@@ -201,78 +245,78 @@ def _followed(
     """Choose a pair at each measurement, hold it from the next one on, and return its gains at every step."""
     out, back = sides
     power = weight.astype(np.float32)
-    pairs = (_searched(out, back, power, power), _searched(out, back, power, _strongest(out, back, power)))
-    received = [(power * _held(out, pair[0]) * _held(back, pair[1])).sum(axis=1) for pair in pairs]
-    chosen_out, chosen_back = (
-        _missed(side, np.where(received[1] > received[0], two, one), error)
-        for side, one, two, error in zip(sides, *pairs, errors, strict=True)
-    )
-    late = [np.concatenate((chosen[:, :1], chosen[:, :-1]), axis=1) for chosen in (chosen_out, chosen_back)]
+    whole = _searched(out, back, power, _best(out, power)[0])
+    strongest = (power * out.highest() * back.highest()).argmax(axis=1)  # with beams towards it at both ends
+    single = _searched(out, back, power, _towards(out, strongest))
+    better = single[2] > whole[2]
+    chosen = [
+        _missed(side, np.where(better, two, one), error)
+        for side, one, two, error in zip(sides, whole[:2], single[:2], errors, strict=True)
+    ]
+    late = [np.concatenate((each[:, :1], each[:, :-1]), axis=1) for each in chosen]
     begin = _held(out, late[0]) * _held(back, late[1])
     end = _held(out, late[0], ahead=True) * _held(back, late[1], ahead=True)
     share = arrivals.share
     after = np.concatenate((share[1:], share[-1:]))
-    row = np.clip(np.searchsorted(steps, np.arange(budget.time_s.size), side="right") - 1, 0, steps.size - 1)
-    length = np.maximum(np.diff(steps, append=steps[-1] + 1), 1)
-    fraction = (np.arange(budget.time_s.size) - steps[row]) / length[row]
     found = []
     for part in _parts(arrivals):
         first = (share[:, part] * begin[:, part]).sum(axis=1)
         last = (after[:, part] * end[:, part]).sum(axis=1)
-        found.append(first[row] + (last - first)[row] * fraction)
+        gain = np.take(last - first, measured.row)
+        gain *= measured.fraction
+        gain += np.take(first, measured.row)
+        found.append(gain)
     return Gains(*found)
 
 
-def _searched(out: Side, back: Side, power: Singles, seen: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return beams of both ends: one end's for what is `seen` without beams, the other's for that one, and again."""
-    one = _best(out, seen)
-    two = _best(back, power * _held(out, one))
-    return _best(out, power * _held(back, two)), two
+def _searched(out: Side, back: Side, power: Singles, first: Beams) -> tuple[Beams, Beams, Singles]:
+    """Return beams of both ends, and what they receive: from a `first` one of the base station on, each end in turn."""
+    two = _best(back, power * _held(out, first))[0]
+    one, received = _best(out, power * _held(back, two))
+    return one, two, received
 
 
-def _strongest(out: Side, back: Side, power: Singles) -> Singles:
-    """Return the power of the wave alone that is strongest with beams towards it at both ends."""
-    gain = power.copy()
-    for side in (out, back):
-        gain *= np.max([columns.max(axis=0) * rows.max(axis=0) for columns, rows in side.panels], axis=0)
-    alone = np.zeros_like(power)
-    rows = np.arange(len(power))
-    place = gain.argmax(axis=1)
-    alone[rows, place] = power[rows, place]
-    return alone
+def _towards(side: Side, wave: NDArray[np.intp]) -> Beams:
+    """Return the best panel, column beam and row beam for one wave at each measurement, (3, p)."""
+    at = np.arange(wave.size)
+    panel = np.argmax([panel.highest[at, wave] for panel in side.panels], axis=0)
+    beams = np.array([[table[at, wave].argmax(axis=1) for table in panel[:2]] for panel in side.panels])
+    return np.stack((panel, *beams[panel, :, at].T))
 
 
-def _best(side: Side, power: Singles) -> NDArray[np.intp]:
-    """Return the best panel, column beam and row beam at each measurement, (3, p)."""
+def _best(side: Side, power: Singles) -> tuple[Beams, Singles]:
+    """Return the best panel, column beam and row beam at each measurement, (3, p), and the power they receive."""
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
     chosen = np.zeros((3, power.shape[0]), dtype=np.intp)
-    for panel, (columns, rows) in enumerate(side.panels):
-        received = np.matmul((columns * power).transpose(1, 0, 2), rows.transpose(1, 2, 0))  # (p, columns, rows)
+    for panel, (columns, rows, _) in enumerate(side.panels):
+        received = np.matmul((columns * power[:, :, None]).transpose(0, 2, 1), rows)  # (p, columns, rows)
         flat = received.reshape(len(received), -1)
         place = flat.argmax(axis=1)
         value = flat[np.arange(len(flat)), place]
         better = value > best
         best = np.where(better, value, best)
-        chosen[:, better] = np.stack((np.full_like(place, panel), *np.divmod(place, rows.shape[0])))[:, better]
-    return chosen
+        chosen[:, better] = np.stack((np.full_like(place, panel), *np.divmod(place, rows.shape[2])))[:, better]
+    return chosen, best
 
 
-def _missed(side: Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray[np.intp]:
+def _missed(side: Side, chosen: Beams, error_deg: Floats) -> Beams:
     """Return the beams chosen with a pointing error: as many beams aside as the error is wide."""
+    if not error_deg.any():
+        return chosen
     moved = chosen.copy()
-    for place, beams in enumerate(table.shape[0] for table in side.panels[0]):
+    for place, beams in enumerate(table.shape[2] for table in side.panels[0][:2]):
         spacing = 2.0 / beams  # in the sine of the angle
         shift = np.rint(np.sin(np.radians(error_deg[place])) / spacing).astype(np.intp)
         moved[1 + place] = np.clip(chosen[1 + place] + shift, 0, beams - 1)
     return moved
 
 
-def _held(side: Side, chosen: NDArray[np.intp], *, ahead: bool = False) -> Singles:
+def _held(side: Side, chosen: Beams, *, ahead: bool = False) -> Singles:
     """Return the gain of chosen beams for each wave, (p, waves); `ahead`: at the next measurement."""
     count = chosen.shape[1]
     at = np.minimum(np.arange(count) + ahead, count - 1)
-    gain = np.empty((count, side.panels[0][0].shape[2]), dtype=np.float32)
-    for panel, (columns, rows) in enumerate(side.panels):
-        mine = chosen[0] == panel
-        gain[mine] = columns[chosen[1, mine], at[mine]] * rows[chosen[2, mine], at[mine]]
+    gain = np.empty((count, side.panels[0][0].shape[1]), dtype=np.float32)
+    for panel, (columns, rows, _) in enumerate(side.panels):
+        mine = np.flatnonzero(chosen[0] == panel)
+        gain[mine] = columns[at[mine], :, chosen[1, mine]] * rows[at[mine], :, chosen[2, mine]]
     return gain

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from wavebed.channel.propagation.correlated import normal_cdf
-from wavebed.channel.propagation.place_noise import place_normals
+from wavebed.channel.propagation.place_noise import Lattice, place_normals
 from wavebed.channel.propagation.random_streams import generator
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["CLUSTERS", "RAY_OFFSETS", "ClusterTable", "Clusters", "draw_clusters"]
+__all__ = ["CLUSTERS", "RAY_OFFSETS", "ClusterTable", "Clusters", "cluster_places", "draw_clusters"]
 
 RAY_OFFSETS = (0.0447, 0.1413, 0.2492, 0.3715, 0.5129, 0.6797, 0.8844, 1.1481, 1.5195, 2.1551)
 """Angles of the 20 rays of a cluster, over its spread, each to both sides (Table 7.5-3)."""
@@ -193,13 +193,18 @@ def rise_deg(table: ClusterTable, lg_f: float, plane_m: Floats, above_m: Floats)
     return np.asarray(10 ** np.maximum(lg, rise.least))
 
 
+def cluster_places(scenario: Propagation, position_m: Floats, *, los: bool) -> Lattice:
+    """Return the places of a UE, (n, 3), with the distance over which its clusters change."""
+    return Lattice.of(position_m, CLUSTERS[scenario].consistent_m[0 if los else 1])
+
+
 def draw_clusters(
     seed: int,
     stage: str,
     scenario: Propagation,
     k_db: Floats | None,
     station_m: tuple[float, float, float],
-    position_m: Floats,
+    places: Lattice,
     frequency_hz: float,
 ) -> Clusters:
     """Draw the clusters that a UE meets at places; equal places have equal clusters.
@@ -214,16 +219,15 @@ def draw_clusters(
         Rician K factor in LOS, which makes the clusters gather around the direct path; ``None``: NLOS.
     station_m : (float, float, float)
         The base station.
-    position_m : (n, 3) float64
-        The places of the UE.
+    places : Lattice
+        The places of the UE, of `cluster_places`.
     frequency_hz : float
         Carrier frequency.
     """
     values = CLUSTERS[scenario]
     table = values.nlos if k_db is None else values.los
     lg_f = values.lg(frequency_hz)
-    spacing_m = values.consistent_m[k_db is None]
-    normals = place_normals(seed, stage, position_m, spacing_m, _SPREADS + _PER_CLUSTER * table.clusters)
+    normals = place_normals(seed, stage, places, _SPREADS + _PER_CLUSTER * table.clusters)
     spreads, own = normals[:, :_SPREADS], normals[:, _SPREADS:].reshape(-1, _PER_CLUSTER, table.clusters)
     power = normal_cdf(own[:, 0]) ** (table.delay_factor - 1) * 10 ** (-table.shadow_db / 10 * own[:, 1])
     power = np.maximum(power, 1e-12)
@@ -231,7 +235,7 @@ def draw_clusters(
     # Eq. 7.5-9, 7.5-14: how far from the middle the power says that a cluster is; of unit spread.
     azimuth, zenith = _distances(table, power, k_db)
     sides = generator(seed, f"{stage} sides").integers(0, 2, (4, table.clusters)) * 2.0 - 1.0
-    ray = position_m - np.asarray(station_m)
+    ray = places.position_m - np.asarray(station_m)
     plane_m = np.hypot(ray[:, 0], ray[:, 1])
     rise = rise_deg(table, lg_f, plane_m, -ray[:, 2]) * 10 ** (table.rise.spread * spreads[:, 3])
     widths = (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Patterns", "beams_of", "patterns"]
+__all__ = ["Patterns", "Toward", "beams_of", "patterns"]
 
 OVERSAMPLING = 2
 """Beams of a row of n elements: 2n, 1/n apart in the sine of the angle. Between two of them 0.9 dB are lost."""
@@ -30,22 +30,30 @@ SIDELOBE_FLOOR = 1e-3
 """Beams are this deep at most below their peak, 30 dB: the nulls are filled by errors of real arrays."""
 
 
+class Toward(NamedTuple):
+    """Gains of a panel towards angles: of all columns' and rows' beams, (*shape, beams), and the best product."""
+
+    columns: Floats
+    rows: Floats
+    highest: Floats
+
+
 class Patterns(NamedTuple):
-    """Power gains of a panel: `columns` (beams, azimuth bins), `rows` (beams, elevation bins).
+    """Power gains of a panel: `columns` (azimuth bins, beams), `rows` (elevation bins, beams), and the best of a bin.
 
     Bin 0 is -180 degrees from the normal of the panel, and they wrap around.
     """
 
     columns: Floats
     rows: Floats
+    best_column: Floats
+    best_row: Floats
 
-    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> tuple[Floats, Floats]:
-        """Return the gains of all columns' and of all rows' beams, each (beams, *shape of the angles)."""
-        return _read(self.columns, azimuth_deg), _read(self.rows, elevation_deg)
-
-
-def _read(table: Floats, angle_deg: NDArray[np.float64]) -> Floats:
-    return np.take(table, _bin(angle_deg), axis=1)
+    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> Toward:
+        """Return the gains towards angles of one shape."""
+        across, up = _bin(azimuth_deg), _bin(elevation_deg)
+        highest = np.take(self.best_column, across) * np.take(self.best_row, up)
+        return Toward(np.take(self.columns, across, axis=0), np.take(self.rows, up, axis=0), highest)
 
 
 def _bin(angle_deg: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -72,9 +80,10 @@ def patterns(array: Array, ray_azimuth_deg: float = 0.0, ray_elevation_deg: floa
         Spread of the rays; 0 for a direct ray.
     """
     element = ELEMENTS[array.element]
+    columns = _smeared(_row(array.columns) * element.plane(_angles()), ray_azimuth_deg) * element.peak
+    rows = _smeared(_row(array.rows) * element.plane(_angles()), ray_elevation_deg)
     return Patterns(
-        _smeared(_row(array.columns) * element.plane(_angles()), ray_azimuth_deg) * element.peak,
-        _smeared(_row(array.rows) * element.plane(_angles()), ray_elevation_deg),
+        np.ascontiguousarray(columns.T), np.ascontiguousarray(rows.T), columns.max(axis=0), rows.max(axis=0)
     )
 
 
