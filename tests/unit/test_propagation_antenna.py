@@ -16,9 +16,9 @@ from wavebed.scene.tables import Array
 STATION_M = (0.0, 0.0, 10.0)
 
 
-def gain_db(array: Array, azimuth_deg: np.ndarray, elevation_deg: np.ndarray, **rays: float) -> np.ndarray:
+def gain_db(array: Array, azimuth_deg: np.ndarray, elevation_deg: np.ndarray, *rays: tuple[float, float]) -> np.ndarray:
     """The best beam's gain towards angles from the panel's normal."""
-    columns, rows, highest = patterns(array, **rays).towards(azimuth_deg, elevation_deg)
+    columns, rows, highest = patterns(array, *((rays,) if rays else ())).towards(azimuth_deg, elevation_deg)
     assert (columns.max(axis=-1) * rows.max(axis=-1) == highest).all()
     return np.asarray(10 * np.log10(highest))
 
@@ -66,7 +66,7 @@ def test_the_pattern_is_that_of_a_row_of_elements():
 
 def test_a_wide_cluster_gets_less_of_a_narrow_beam():
     narrow = gain_db(Array(8, 8), np.zeros(1), np.zeros(1))
-    wide = gain_db(Array(8, 8), np.zeros(1), np.zeros(1), ray_azimuth_deg=22.0, ray_elevation_deg=7.0)
+    wide = gain_db(Array(8, 8), np.zeros(1), np.zeros(1), (22.0, 7.0))
     assert 4 < (narrow - wide)[0] < 9
 
 

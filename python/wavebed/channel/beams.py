@@ -186,7 +186,7 @@ def _seen(
     ray = budget.position_m[measured.steps] - np.asarray(sight.station.position_m)
     straight = [angle[:, None] for angle in angles_deg(ray)]
     waves = [Clusters(np.ones((measured.steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
-    rays: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+    rays = [(0.0, 0.0, 0.0, 0.0)]
     if sight.propagation != "free-space":
         scenario = CLUSTERS[sight.propagation]
         kinds = ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind"))
@@ -195,43 +195,52 @@ def _seen(
             station_m, frequency_hz = sight.station.position_m, sight.carrier.frequency_hz
             waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, places, frequency_hz))
             rays.append((table.ray_departure, 0.0, table.ray_arrival, table.ray_zenith))
-    ends = np.cumsum([part[0].shape[1] for part in waves]).tolist()
-    share = np.concatenate([part[0] for part in waves], axis=1)
-    arrival = np.concatenate([part[3] for part in waves], axis=1)
-    zenith = 90.0 - np.concatenate([part[4] for part in waves], axis=1)
+    sizes = [part.power.shape[1] for part in waves]
+    kind = np.repeat(np.arange(len(waves)), sizes)
+    share, *departure, azimuth, elevation = (np.concatenate(part, axis=1) for part in zip(*waves, strict=True))
     heading = budget.heading_deg[measured.steps][:, None]
-    own = self_blocking_db(arrival, zenith, heading, budget.scene.ue.hold)
+    own = self_blocking_db(azimuth, 90.0 - elevation, heading, budget.scene.ue.hold)
     own[:, 0] = 0.0  # the direct ray has it from step to step
-    arrivals = _Arrivals(share * 10 ** (-own / 10), (ends[0], ends[1] if len(ends) > 1 else ends[0]))
-    station, ue = sight.station.array, budget.scene.ue.array
-    out = panels_seen(station, [part[1:3] for part in waves], [ray[:2] for ray in rays], straight[0], straight[1], None)
-    back = panels_seen(
-        ue, [part[3:5] for part in waves], [ray[2:] for ray in rays], straight[0] + 180, -straight[1], heading
-    )
+    arrivals = _Arrivals(share * 10 ** (-own / 10), (1, sum(sizes[:2])))
+    spreads = tuple(ray[:2] for ray in rays), tuple(ray[2:] for ray in rays)
+    out = panels_seen(sight.station.array, (departure[0], departure[1]), (straight[0], straight[1]), spreads[0], kind)
+    facing = straight[0] + 180, -straight[1]
+    back = panels_seen(budget.scene.ue.array, (azimuth, elevation), facing, spreads[1], kind, heading)
     return arrivals, (out, back)
 
 
 def panels_seen(
     array: Array,
-    angles: list[tuple[Floats, ...]],
-    rays: list[tuple[float, ...]],
-    facing_azimuth: Floats,
-    facing_elevation: Floats,
-    heading: Floats | None,
+    angles: tuple[Floats, Floats],
+    facing: tuple[Floats, Floats],
+    rays_deg: tuple[tuple[float, float], ...] = ((0.0, 0.0),),
+    kind: NDArray[np.intp] | int = 0,
+    heading: Floats | None = None,
 ) -> Side:
-    """Return the gains of one end; `heading` turns the panels of a UE that has several."""
-    above = facing_elevation if array.elevation_deg is None else np.asarray(array.elevation_deg)
+    """Return the gains of one end.
+
+    Parameters
+    ----------
+    array : Array
+        Its panels.
+    angles : tuple of (p, waves) float64
+        Azimuth and elevation of the waves.
+    facing : tuple of (p, 1) float64
+        Direction of a panel whose own is not given.
+    rays_deg, kind
+        Spreads of each kind of wave, and the kind of each.
+    heading : (p, 1) float64, optional
+        Turns the panels of a UE that has several.
+    """
+    seen = patterns(array, rays_deg)
+    above = facing[1] if array.elevation_deg is None else np.asarray(array.elevation_deg)
     panels = []
     for panel in range(array.panels):
-        normal = facing_azimuth if array.azimuth_deg is None else np.asarray(array.azimuth_deg)
+        normal = facing[0] if array.azimuth_deg is None else np.asarray(array.azimuth_deg)
         if array.panels > 1:
             turn = np.zeros(1) if heading is None else heading
             normal = turn + (array.azimuth_deg or 0.0) + 360.0 / array.panels * panel
-        parts = [
-            patterns(array, *spread).towards(azimuth - normal, elevation - above)
-            for (azimuth, elevation), spread in zip(angles, rays, strict=True)
-        ]
-        panels.append(Toward(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
+        panels.append(seen.towards(angles[0] - normal, angles[1] - above, kind))
     return Side(tuple(panels))
 
 
@@ -289,7 +298,9 @@ def _best(side: Side, power: Singles) -> tuple[Beams, Singles]:
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
     chosen = np.zeros((3, power.shape[0]), dtype=np.intp)
     for panel, (columns, rows, _) in enumerate(side.panels):
-        received = np.matmul((columns * power[:, :, None]).transpose(0, 2, 1), rows)  # (p, columns, rows)
+        weighted = np.repeat(power.ravel(), columns.shape[2]).reshape(columns.shape)  # quicker than to broadcast it
+        weighted *= columns
+        received = np.matmul(weighted.transpose(0, 2, 1), rows)  # (p, columns, rows)
         flat = received.reshape(len(received), -1)
         place = flat.argmax(axis=1)
         value = flat[np.arange(len(flat)), place]

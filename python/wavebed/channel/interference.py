@@ -67,6 +67,6 @@ def _received_snr(budget: Budget, place: int, signal: Signal) -> Floats:
 def _element_gain(array: Array, azimuth_deg: Floats, elevation_deg: Floats, heading_deg: Floats | None) -> Floats:
     """Return the power gain of one element of the best panel towards angles of shape (n, 1)."""
     one = structs.replace(array, rows=1, columns=1)
-    towards: tuple[Floats, ...] = (azimuth_deg, elevation_deg)
-    side = panels_seen(one, [towards], [(0.0, 0.0)], azimuth_deg, elevation_deg, heading_deg)
+    towards = (azimuth_deg, elevation_deg)
+    side = panels_seen(one, towards, towards, heading=heading_deg)
     return np.asarray(side.highest()[:, 0], dtype=np.float64)
