@@ -15,7 +15,7 @@ import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg
 from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, cluster_places, draw_clusters
-from wavebed.channel.propagation.codebook import Toward, patterns
+from wavebed.channel.propagation.codebook import Patterns, Toward, bins, patterns
 from wavebed.channel.propagation.random_streams import generator
 from wavebed.channel.propagation.regions import self_blocking_db
 
@@ -28,14 +28,19 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
     Singles: TypeAlias = NDArray[np.float32]
+    Bins: TypeAlias = NDArray[np.intp]
     Beams: TypeAlias = NDArray[np.intp]
     """Panel, column beam and row beam at each measurement, (3, p)."""
+    Panels: TypeAlias = tuple[Toward, ...]
+    """What each panel of one end makes of each wave at some measurements."""
 
 __all__ = ["Gains", "Measurements", "Powers", "Side", "beamless", "panels_seen", "track"]
 
 MOVED_M = 0.1
 """A UE that has moved less is not measured again before `REST_UPDATES` updates: its channel is the same."""
 REST_UPDATES = 8
+CHUNK = 128
+"""Measurements whose gains are looked up at once, so that they stay in the processor's cache."""
 
 
 class Powers(NamedTuple):
@@ -101,13 +106,14 @@ class _Arrivals(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Gains of one end's columns and rows, each (p, waves, beams), for each of its panels."""
+    """The waves as the panels of one end see them: patterns, and the bins of each panel's waves, (p, waves)."""
 
-    panels: tuple[Toward, ...]
+    seen: Patterns
+    bins: tuple[tuple[Bins, Bins], ...]
 
-    def highest(self) -> Singles:
-        """Return the gain of the best beam of any panel towards each wave, (p, waves)."""
-        return np.asarray(np.max([panel.highest for panel in self.panels], axis=0))
+    def some(self, rows: slice) -> Panels:
+        """Return the gains at some measurements."""
+        return tuple(self.seen.at(across[rows], up[rows]) for across, up in self.bins)
 
 
 def beamless(budget: Budget, sight: Sight) -> bool:
@@ -150,16 +156,14 @@ def track(
         At every step of the scene. In free space there are no scattered waves, and no second pair.
     """
     arrivals, sides = _seen(budget, sight, measured, k_db, seed, role)
-    weight = np.empty_like(arrivals.share)
+    weight = np.empty(arrivals.share.shape, dtype=np.float32)
     for power, part in zip(powers, _parts(arrivals), strict=True):
         weight[:, part] = power[:, None] * arrivals.share[:, part]
     errors = _errors(budget, sight, measured.steps.size, seed, role)
-    first = _followed(measured, arrivals, sides, weight, errors)
-    if sight.propagation == "free-space":
-        return [first]
-    scattered = weight.copy()
-    scattered[:, 0] = 0.0
-    return [first, _followed(measured, arrivals, sides, scattered, errors)]
+    weights = [weight]
+    if sight.propagation != "free-space":
+        weights.append(np.concatenate((np.zeros_like(weight[:, :1]), weight[:, 1:]), axis=1))
+    return [_at_steps(measured, arrivals, *held) for held in _followed(sides, weights, errors)]
 
 
 def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
@@ -217,7 +221,7 @@ def panels_seen(
     kind: NDArray[np.intp] | int = 0,
     heading: Floats | None = None,
 ) -> Side:
-    """Return the gains of one end.
+    """Return the waves as one end sees them.
 
     Parameters
     ----------
@@ -240,31 +244,39 @@ def panels_seen(
         if array.panels > 1:
             turn = np.zeros(1) if heading is None else heading
             normal = turn + (array.azimuth_deg or 0.0) + 360.0 / array.panels * panel
-        panels.append(seen.towards(angles[0] - normal, angles[1] - above, kind))
-    return Side(tuple(panels))
+        panels.append((bins(angles[0] - normal, kind), bins(angles[1] - above, kind)))
+    return Side(seen, tuple(panels))
 
 
 def _followed(
-    measured: Measurements,
-    arrivals: _Arrivals,
-    sides: tuple[Side, Side],
-    weight: Floats,
-    errors: tuple[Floats, Floats],
-) -> Gains:
-    """Choose a pair at each measurement, hold it from the next one on, and return its gains at every step."""
-    out, back = sides
-    power = weight.astype(np.float32)
-    whole = _searched(out, back, power, _best(out, power)[0])
-    strongest = (power * out.highest() * back.highest()).argmax(axis=1)  # with beams towards it at both ends
-    single = _searched(out, back, power, _towards(out, strongest))
-    better = single[2] > whole[2]
-    chosen = [
-        _missed(side, np.where(better, two, one), error)
-        for side, one, two, error in zip(sides, whole[:2], single[:2], errors, strict=True)
-    ]
-    late = [np.concatenate((each[:, :1], each[:, :-1]), axis=1) for each in chosen]
-    begin = _held(out, late[0]) * _held(back, late[1])
-    end = _held(out, late[0], ahead=True) * _held(back, late[1], ahead=True)
+    sides: tuple[Side, Side], weights: list[Singles], errors: tuple[Floats, Floats]
+) -> list[tuple[Singles, Singles]]:
+    """Choose a pair for each weight of the waves at each measurement, and hold it from the next one on.
+
+    Returns
+    -------
+    list of (begin, end)
+        Gain of the held pair for each wave, (p, waves), at each measurement and just before the next one.
+    """
+    found = [(np.empty_like(weight), np.empty_like(weight)) for weight in weights]
+    kept: dict[int, NDArray[np.intp]] = {}  # the last two pairs of each
+    for start in range(0, len(weights[0]), CHUNK):
+        rows = slice(start, start + CHUNK)
+        out, back = (side.some(rows) for side in sides)
+        for number, (weight, (begin, end)) in enumerate(zip(weights, found, strict=True)):
+            chosen = np.stack(_chosen(out, back, weight[rows]))
+            chosen = np.stack(
+                [_missed(out, chosen[0], errors[0][:, rows]), _missed(back, chosen[1], errors[1][:, rows])]
+            )
+            late = np.concatenate((kept.get(number, np.repeat(chosen[:, :, :1], 2, axis=2)), chosen), axis=2)
+            kept[number] = late[:, :, -2:]
+            begin[rows] = _held(out, late[0, :, 1:-1]) * _held(back, late[1, :, 1:-1])
+            end[rows] = _held(out, late[0, :, :-2]) * _held(back, late[1, :, :-2])
+    return [(begin, np.concatenate((end[1:], begin[-1:]))) for begin, end in found]
+
+
+def _at_steps(measured: Measurements, arrivals: _Arrivals, begin: Singles, end: Singles) -> Gains:
+    """Return the gains of a held pair for each kind of path at every step."""
     share = arrivals.share
     after = np.concatenate((share[1:], share[-1:]))
     found = []
@@ -278,26 +290,40 @@ def _followed(
     return Gains(*found)
 
 
-def _searched(out: Side, back: Side, power: Singles, first: Beams) -> tuple[Beams, Beams, Singles]:
+def _chosen(out: Panels, back: Panels, power: Singles) -> tuple[Beams, Beams]:
+    """Return the best beams of both ends for waves of this power."""
+    whole = _searched(out, back, power, _best(out, power)[0])
+    strongest = (power * _highest(out) * _highest(back)).argmax(axis=1)  # with beams towards it at both ends
+    single = _searched(out, back, power, _towards(out, strongest))
+    better = single[2] > whole[2]
+    return np.where(better, single[0], whole[0]), np.where(better, single[1], whole[1])
+
+
+def _highest(panels: Panels) -> Singles:
+    """Return the gain of the best beam of any panel towards each wave."""
+    return np.asarray(np.max([panel.highest for panel in panels], axis=0))
+
+
+def _searched(out: Panels, back: Panels, power: Singles, first: Beams) -> tuple[Beams, Beams, Singles]:
     """Return beams of both ends, and what they receive: from a `first` one of the base station on, each end in turn."""
     two = _best(back, power * _held(out, first))[0]
     one, received = _best(out, power * _held(back, two))
     return one, two, received
 
 
-def _towards(side: Side, wave: NDArray[np.intp]) -> Beams:
-    """Return the best panel, column beam and row beam for one wave at each measurement, (3, p)."""
+def _towards(panels: Panels, wave: NDArray[np.intp]) -> Beams:
+    """Return the best panel, column beam and row beam for one wave at each measurement."""
     at = np.arange(wave.size)
-    panel = np.argmax([panel.highest[at, wave] for panel in side.panels], axis=0)
-    beams = np.array([[table[at, wave].argmax(axis=1) for table in panel[:2]] for panel in side.panels])
-    return np.stack((panel, *beams[panel, :, at].T))
+    best = np.argmax([panel.highest[at, wave] for panel in panels], axis=0)
+    beams = np.array([[table[at, wave].argmax(axis=1) for table in panel[:2]] for panel in panels])
+    return np.stack((best, *beams[best, :, at].T))
 
 
-def _best(side: Side, power: Singles) -> tuple[Beams, Singles]:
+def _best(panels: Panels, power: Singles) -> tuple[Beams, Singles]:
     """Return the best panel, column beam and row beam at each measurement, (3, p), and the power they receive."""
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
     chosen = np.zeros((3, power.shape[0]), dtype=np.intp)
-    for panel, (columns, rows, _) in enumerate(side.panels):
+    for panel, (columns, rows, _) in enumerate(panels):
         weighted = np.repeat(power.ravel(), columns.shape[2]).reshape(columns.shape)  # quicker than to broadcast it
         weighted *= columns
         received = np.matmul(weighted.transpose(0, 2, 1), rows)  # (p, columns, rows)
@@ -310,24 +336,22 @@ def _best(side: Side, power: Singles) -> tuple[Beams, Singles]:
     return chosen, best
 
 
-def _missed(side: Side, chosen: Beams, error_deg: Floats) -> Beams:
+def _missed(panels: Panels, chosen: Beams, error_deg: Floats) -> Beams:
     """Return the beams chosen with a pointing error: as many beams aside as the error is wide."""
     if not error_deg.any():
         return chosen
     moved = chosen.copy()
-    for place, beams in enumerate(table.shape[2] for table in side.panels[0][:2]):
+    for place, beams in enumerate(table.shape[2] for table in panels[0][:2]):
         spacing = 2.0 / beams  # in the sine of the angle
         shift = np.rint(np.sin(np.radians(error_deg[place])) / spacing).astype(np.intp)
         moved[1 + place] = np.clip(chosen[1 + place] + shift, 0, beams - 1)
     return moved
 
 
-def _held(side: Side, chosen: Beams, *, ahead: bool = False) -> Singles:
-    """Return the gain of chosen beams for each wave, (p, waves); `ahead`: at the next measurement."""
-    count = chosen.shape[1]
-    at = np.minimum(np.arange(count) + ahead, count - 1)
-    gain = np.empty((count, side.panels[0][0].shape[1]), dtype=np.float32)
-    for panel, (columns, rows, _) in enumerate(side.panels):
+def _held(panels: Panels, chosen: Beams) -> Singles:
+    """Return the gain of chosen beams for each wave, (p, waves)."""
+    gain = np.empty_like(panels[0].highest)
+    for panel, (columns, rows, _) in enumerate(panels):
         mine = np.flatnonzero(chosen[0] == panel)
-        gain[mine] = columns[at[mine], :, chosen[1, mine]] * rows[at[mine], :, chosen[2, mine]]
+        gain[mine] = columns[mine, :, chosen[1, mine]] * rows[mine, :, chosen[2, mine]]
     return gain

@@ -68,5 +68,5 @@ def _element_gain(array: Array, azimuth_deg: Floats, elevation_deg: Floats, head
     """Return the power gain of one element of the best panel towards angles of shape (n, 1)."""
     one = structs.replace(array, rows=1, columns=1)
     towards = (azimuth_deg, elevation_deg)
-    side = panels_seen(one, towards, towards, heading=heading_deg)
-    return np.asarray(side.highest()[:, 0], dtype=np.float64)
+    panels = panels_seen(one, towards, towards, heading=heading_deg).some(slice(None))
+    return np.asarray(np.max([panel.highest[:, 0] for panel in panels], axis=0), dtype=np.float64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Patterns", "Toward", "beams_of", "patterns"]
+__all__ = ["Patterns", "Toward", "beams_of", "bins", "patterns"]
 
 OVERSAMPLING = 2
 """Beams of a row of n elements: 2n, 1/n apart in the sine of the angle. Between two of them 0.9 dB are lost."""
@@ -51,18 +51,20 @@ class Patterns(NamedTuple):
     best_column: Floats
     best_row: Floats
 
-    def towards(
-        self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64], kind: NDArray[np.intp] | int = 0
-    ) -> Toward:
-        """Return the gains towards angles of one shape, of waves of a `kind`."""
-        first = np.asarray(kind) * BINS
-        across, up = _bin(azimuth_deg) + first, _bin(elevation_deg) + first
+    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> Toward:
+        """Return the gains towards angles of one shape, of waves of the first kind."""
+        return self.at(bins(azimuth_deg), bins(elevation_deg))
+
+    def at(self, across: NDArray[np.intp], up: NDArray[np.intp]) -> Toward:
+        """Return the gains in bins of the azimuth and of the elevation."""
         highest = np.take(self.best_column, across) * np.take(self.best_row, up)
         return Toward(np.take(self.columns, across, axis=0), np.take(self.rows, up, axis=0), highest)
 
 
-def _bin(angle_deg: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.rint((angle_deg + 180.0) * BINS_PER_DEG).astype(np.intp) % BINS
+def bins(angle_deg: NDArray[np.float64], kind: NDArray[np.intp] | int = 0) -> NDArray[np.intp]:
+    """Return the bins of angles, of waves of a `kind`."""
+    place = np.rint((angle_deg + 180.0) * BINS_PER_DEG).astype(np.intp)
+    return np.asarray(place % BINS + np.asarray(kind) * BINS)
 
 
 def beams_of(elements: int) -> NDArray[np.float64]:
