@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavebed.channel.propagation.antenna import ELEMENTS, angles_deg, turn_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, cluster_places, draw_clusters
+from wavebed.channel.propagation.clusters import CLUSTERS, cluster_places, draw_clusters, rise_deg
 from wavebed.channel.propagation.codebook import beams_of, patterns
 from wavebed.channel.propagation.place_noise import Lattice, place_normals
 from wavebed.scene.tables import Array
@@ -92,6 +92,14 @@ def test_clusters_spread_as_the_table_says(scenario: str, k_db: float | None):
     expected = [min(each.median(lg_f), 104.0) for each in (table.departure, table.arrival)]
     # The rays inside a cluster are left out, and the scale of Table 7.5-2 was fitted to many more draws: 25 %.
     assert found == pytest.approx(expected, rel=0.25)
+
+
+def test_in_nlos_only_a_ue_above_the_base_station_widens_the_departure():
+    """Table 7.5-8, UMi at 60 m: lg is 0.83 - 14.8·0.06 + 0.01·|Δh| in LOS, 0.2 - 3.1·0.06 + 0.01·max(Δh, 0) in NLOS."""
+    plane, above = np.array([60.0, 60.0]), np.array([8.5, -8.5])
+    table = CLUSTERS["umi"]
+    assert rise_deg(table.los, 0.0, plane, above) == pytest.approx([10**0.027, 10**0.027])
+    assert rise_deg(table.nlos, 0.0, plane, above) == pytest.approx([10**0.014, 10**0.099])
 
 
 def spread_deg(power: np.ndarray, angle_deg: np.ndarray, straight_deg: float, k_db: float | None) -> float:

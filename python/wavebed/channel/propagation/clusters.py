@@ -56,14 +56,18 @@ class Lg(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """Zenith spread of departure: lg of it falls with the distance, from `offset` to `least` (Tables 7.5-7 to -10)."""
+    """Zenith spread of departure: lg of it falls with the distance, from `offset` to `least` (Tables 7.5-7 to -10).
+
+    It grows with the difference of the heights; in NLOS, only with the height of a UE above the base station.
+    """
 
     offset: float
     per_km: float
-    per_m_up: float
+    per_m_apart: float
     least: float
     spread: float
     with_frequency: float = 0.0
+    per_m_above: float = 0.0
 
 
 class ClusterTable(NamedTuple):
@@ -141,7 +145,7 @@ CLUSTERS: Mapping[Propagation, _Scenario] = {
         ),
         ClusterTable(
             19, 2.1, 3.0, Lg(1.53, -0.23, 0.33, 0.11), Lg(1.81, -0.08, 0.3, 0.05), Lg(0.92, -0.04, 0.41, -0.07),
-            Departure(0.2, -3.1, 0.01, -0.5, 0.35), 10, 22, 7,
+            Departure(0.2, -3.1, 0, -0.5, 0.35, per_m_above=0.01), 10, 22, 7,
         ),
         plus_one=True, least_ghz=2.0, consistent_m=(12.0, 15.0),
     ),
@@ -189,7 +193,8 @@ class Clusters(NamedTuple):
 def rise_deg(table: ClusterTable, lg_f: float, plane_m: Floats, above_m: Floats) -> Floats:
     """Return the median zenith spread of departure at distances in the plane, the base station `above_m` the UE."""
     rise = table.rise
-    lg = rise.offset + rise.per_km * plane_m / 1000 + rise.per_m_up * np.abs(above_m) + rise.with_frequency * lg_f
+    lg = rise.offset + rise.per_km * plane_m / 1000 + rise.with_frequency * lg_f
+    lg = lg + rise.per_m_apart * np.abs(above_m) + rise.per_m_above * np.maximum(-above_m, 0)
     return np.asarray(10 ** np.maximum(lg, rise.least))
 
 
