@@ -264,10 +264,11 @@ def _followed(
         rows = slice(start, start + CHUNK)
         out, back = (side.some(rows) for side in sides)
         for number, (weight, (begin, end)) in enumerate(zip(weights, found, strict=True)):
-            chosen = np.stack(_chosen(out, back, weight[rows]))
-            chosen = np.stack(
-                [_missed(out, chosen[0], errors[0][:, rows]), _missed(back, chosen[1], errors[1][:, rows])]
-            )
+            if number == 0 or weights[0][rows, 0].any():  # without a direct ray the second pair is the first
+                pair = _chosen(out, back, weight[rows])
+                chosen = np.stack(
+                    [_missed(out, pair[0], errors[0][:, rows]), _missed(back, pair[1], errors[1][:, rows])]
+                )
             late = np.concatenate((kept.get(number, np.repeat(chosen[:, :, :1], 2, axis=2)), chosen), axis=2)
             kept[number] = late[:, :, -2:]
             begin[rows] = _held(out, late[0, :, 1:-1]) * _held(back, late[1, :, 1:-1])
@@ -350,6 +351,9 @@ def _missed(panels: Panels, chosen: Beams, error_deg: Floats) -> Beams:
 
 def _held(panels: Panels, chosen: Beams) -> Singles:
     """Return the gain of chosen beams for each wave, (p, waves)."""
+    if len(panels) == 1:
+        at = np.arange(chosen.shape[1])
+        return np.asarray(panels[0].columns[at, :, chosen[1]] * panels[0].rows[at, :, chosen[2]])
     gain = np.empty_like(panels[0].highest)
     for panel, (columns, rows, _) in enumerate(panels):
         mine = np.flatnonzero(chosen[0] == panel)

@@ -79,6 +79,8 @@ def place_normals(seed: int, stage: str, lattice: Lattice, count: int) -> Floats
         row[:] = np.random.Generator(np.random.PCG64(words)).standard_normal(count)
     total = np.zeros((len(lattice.position_m), count))
     for corner, weight in zip(lattice.corner, lattice.weight, strict=True):
-        total += weight[:, None] * drawn[corner]
+        some = np.take(drawn, corner, axis=0)
+        some *= weight[:, None]
+        total += some
     total /= lattice.scale[:, None]
     return total
