@@ -129,7 +129,15 @@ def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
     moved = np.floor(budget.walked_m[candidates] / MOVED_M)
     rest = np.floor(beat[candidates] / REST_UPDATES)
     keep = np.concatenate(([True], (np.diff(moved) > 0) | (np.diff(rest) > 0)))
-    return np.union1d(candidates[keep], [budget.time_s.size - 1])
+    steps = np.union1d(candidates[keep], [budget.time_s.size - 1])
+    if sight.station.array.tracking_error_deg > 0 or budget.scene.ue.array.tracking_error_deg > 0:
+        return steps
+    # A measurement that finds what the two before it and the two after it find changes nothing: the pair is held.
+    seen = np.column_stack((budget.position_m[steps], budget.heading_deg[steps], sight.open_part[steps]))
+    same = (seen[1:] == seen[:-1]).all(axis=1)
+    needless = np.zeros(steps.size, dtype=np.bool_)
+    needless[2:-2] = same[:-3] & same[1:-2] & same[2:-1] & same[3:]
+    return np.asarray(steps[~needless])
 
 
 def track(
