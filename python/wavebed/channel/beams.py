@@ -20,6 +20,8 @@ from wavebed.channel.propagation.random_streams import generator
 from wavebed.channel.propagation.regions import self_blocking_db
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from wavebed.channel.budget import Budget, Sight
@@ -94,6 +96,16 @@ class Measurements:
             steps, row, fraction, tuple(cluster_places(sight.propagation, place, los=los) for los in (True, False))
         )
 
+    def at_steps(self, held: Sequence[tuple[Floats, Floats]]) -> Floats:
+        """Return gains at every step, (seeds, n), of those at each measurement and just before the next one."""
+        gains = np.empty((len(held), self.row.size))
+        rest = np.empty(self.row.size)
+        for own, (first, last) in zip(gains, held, strict=True):  # one seed at a time stays in the cache
+            np.take(last - first, self.row, out=own, mode="clip")
+            np.multiply(own, self.fraction, out=own)
+            np.add(own, np.take(first, self.row, out=rest, mode="clip"), out=own)
+        return gains
+
 
 class _Arrivals(NamedTuple):
     """Waves at `p` measurements: direct first, then the clusters of LOS, then those of NLOS.
@@ -142,7 +154,7 @@ def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
 
 def track(
     budget: Budget, sight: Sight, measured: Measurements, powers: Powers, k_db: Floats, seed: int, role: str
-) -> list[Gains]:
+) -> list[list[tuple[Floats, Floats]]]:
     """Follow two beam pairs: the best one, and the best one for the scattered waves alone.
 
     Parameters
@@ -160,8 +172,9 @@ def track(
 
     Returns
     -------
-    list of Gains
-        At every step of the scene. In free space there are no scattered waves, and no second pair.
+    list of list of (first, last)
+        For each pair and each kind of path, the gain at each measurement and just before the next one, (p,). In free
+        space there are no scattered waves, and no second pair.
     """
     arrivals, sides = _seen(budget, sight, measured, k_db, seed, role)
     weight = np.empty(arrivals.share.shape, dtype=np.float32)
@@ -171,7 +184,7 @@ def track(
     weights = [weight]
     if sight.propagation != "free-space":
         weights.append(np.concatenate((np.zeros_like(weight[:, :1]), weight[:, 1:]), axis=1))
-    return [_at_steps(measured, arrivals, *held) for held in _followed(sides, weights, errors)]
+    return [_summed(arrivals, *held) for held in _followed(sides, weights, errors)]
 
 
 def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
@@ -284,19 +297,14 @@ def _followed(
     return [(begin, np.concatenate((end[1:], begin[-1:]))) for begin, end in found]
 
 
-def _at_steps(measured: Measurements, arrivals: _Arrivals, begin: Singles, end: Singles) -> Gains:
-    """Return the gains of a held pair for each kind of path at every step."""
+def _summed(arrivals: _Arrivals, begin: Singles, end: Singles) -> list[tuple[Floats, Floats]]:
+    """Return the gains of a held pair for each kind of path, at each measurement and just before the next one."""
     share = arrivals.share
     after = np.concatenate((share[1:], share[-1:]))
-    found = []
-    for part in _parts(arrivals):
-        first = (share[:, part] * begin[:, part]).sum(axis=1)
-        last = (after[:, part] * end[:, part]).sum(axis=1)
-        gain = np.take(last - first, measured.row)
-        gain *= measured.fraction
-        gain += np.take(first, measured.row)
-        found.append(gain)
-    return Gains(*found)
+    return [
+        ((share[:, part] * begin[:, part]).sum(axis=1), (after[:, part] * end[:, part]).sum(axis=1))
+        for part in _parts(arrivals)
+    ]
 
 
 def _chosen(out: Panels, back: Panels, power: Singles) -> tuple[Beams, Beams]:

@@ -150,7 +150,9 @@ def _beam(scale: Floats, powers: Powers, gains: Gains, passed: Floats) -> Beam:
     direct = powers.direct * gains.direct * passed
     scattered = powers.line * gains.line + powers.behind * gains.behind
     total = np.maximum(direct + scattered, FAINTEST)
-    return Beam(_decibels(scale * total), scattered / total)
+    scattered = scattered / total
+    total *= scale
+    return Beam(_decibels(total), scattered)
 
 
 def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Sequence[int], role: str) -> list[Gains]:
@@ -165,7 +167,9 @@ def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Se
         track(budget, sight, measured, Powers(*(values[row] for values in at[:3])), at[3][row], seed, role)
         for row, seed in enumerate(seeds)
     ]
-    return [Gains(*(np.stack(part) for part in zip(*pair, strict=True))) for pair in zip(*tracked, strict=True)]
+    return [
+        Gains(*(measured.at_steps(part) for part in zip(*pair, strict=True))) for pair in zip(*tracked, strict=True)
+    ]
 
 
 def fading(
