@@ -206,8 +206,8 @@ def _outer_loop(
     The error rate of a period is the mean at its first and third quarter, of which 1/SINR is given.
     """
     formats, floor = table.formats, table.floor
-    levels_db, noises = formats.from_db.tolist(), formats.noise.tolist()
-    odds, powers = (each.tolist() for each in _powers(formats))
+    levels_db = formats.from_db.tolist()
+    constants = list(zip(formats.noise.tolist(), *(each.tolist() for each in _powers(formats)), strict=True))
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
     top = len(levels_db) - 1
@@ -225,7 +225,7 @@ def _outer_loop(
         chosen.append(best)
         if best < 0:
             continue
-        noise, power, odd = noises[best], powers[best], odds[best]
+        noise, odd, power = constants[best]
         bler = 0.5 / (1 + odd * (one * noise + floor) ** power) + 0.5 / (1 + odd * (other * noise + floor) ** power)
         if best == (top if bler < target else 0):
             continue
