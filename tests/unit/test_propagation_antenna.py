@@ -8,18 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavebed.channel.propagation.antenna import ELEMENTS, angles_deg, turn_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, draw_clusters
+from wavebed.channel.propagation.clusters import CLUSTERS, cluster_places, draw_clusters, rise_deg
 from wavebed.channel.propagation.codebook import beams_of, patterns
-from wavebed.channel.propagation.place_noise import place_normals
+from wavebed.channel.propagation.place_noise import Lattice, place_normals
 from wavebed.scene.tables import Array
 
 STATION_M = (0.0, 0.0, 10.0)
 
 
-def gain_db(array: Array, azimuth_deg: np.ndarray, elevation_deg: np.ndarray, **rays: float) -> np.ndarray:
+def gain_db(array: Array, azimuth_deg: np.ndarray, elevation_deg: np.ndarray, *rays: tuple[float, float]) -> np.ndarray:
     """The best beam's gain towards angles from the panel's normal."""
-    columns, rows = patterns(array, **rays).towards(azimuth_deg, elevation_deg)
-    return np.asarray(10 * np.log10(columns.max(axis=0) * rows.max(axis=0)))
+    columns, rows, highest = patterns(array, *((rays,) if rays else ())).towards(azimuth_deg, elevation_deg)
+    assert (columns.max(axis=-1) * rows.max(axis=-1) == highest).all()
+    return np.asarray(10 * np.log10(highest))
 
 
 def test_directions_have_azimuth_and_elevation():
@@ -60,19 +61,19 @@ def test_the_pattern_is_that_of_a_row_of_elements():
     for beam, steered in enumerate(beams_of(8)):
         field = np.exp(1j * np.pi * np.arange(8)[:, None] * (sines - steered)).sum(axis=0)
         expected = np.maximum(np.abs(field) ** 2 / 8, 8e-3)
-        assert columns[beam][((angles + 180) * 4).astype(int)] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert columns[((angles + 180) * 4).astype(int), beam] == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 def test_a_wide_cluster_gets_less_of_a_narrow_beam():
     narrow = gain_db(Array(8, 8), np.zeros(1), np.zeros(1))
-    wide = gain_db(Array(8, 8), np.zeros(1), np.zeros(1), ray_azimuth_deg=22.0, ray_elevation_deg=7.0)
+    wide = gain_db(Array(8, 8), np.zeros(1), np.zeros(1), (22.0, 7.0))
     assert 4 < (narrow - wide)[0] < 9
 
 
 @pytest.mark.parametrize("scenario", ["umi", "uma", "inh"])
 @pytest.mark.parametrize("k_db", [None, 9.0])
 def test_clusters_spread_as_the_table_says(scenario: str, k_db: float | None):
-    place = np.array([[60.0, 0.0, 1.5]])
+    place = cluster_places(scenario, np.array([[60.0, 0.0, 1.5]]), los=k_db is not None)
     k = None if k_db is None else np.full(1, k_db)
     drawn = [draw_clusters(seed, "test", scenario, k, STATION_M, place, 28e9) for seed in range(400)]
     assert all(each.power.sum() == pytest.approx(1) for each in drawn)
@@ -93,6 +94,14 @@ def test_clusters_spread_as_the_table_says(scenario: str, k_db: float | None):
     assert found == pytest.approx(expected, rel=0.25)
 
 
+def test_in_nlos_only_a_ue_above_the_base_station_widens_the_departure():
+    """Table 7.5-8, UMi at 60 m: lg is 0.83 - 14.8·0.06 + 0.01·|Δh| in LOS, 0.2 - 3.1·0.06 + 0.01·max(Δh, 0) in NLOS."""
+    plane, above = np.array([60.0, 60.0]), np.array([8.5, -8.5])
+    table = CLUSTERS["umi"]
+    assert rise_deg(table.los, 0.0, plane, above) == pytest.approx([10**0.027, 10**0.027])
+    assert rise_deg(table.nlos, 0.0, plane, above) == pytest.approx([10**0.014, 10**0.099])
+
+
 def spread_deg(power: np.ndarray, angle_deg: np.ndarray, straight_deg: float, k_db: float | None) -> float:
     """Return the root mean square spread, angles not wrapped, the direct ray counted by its K factor."""
     ratio = 0.0 if k_db is None else 10 ** (k_db / 10)
@@ -111,8 +120,10 @@ def spread_deg(power: np.ndarray, angle_deg: np.ndarray, straight_deg: float, k_
 def test_the_same_place_has_the_same_clusters_whichever_way_one_comes(seed: int, x: float, y: float, scenario: str):
     place = np.array([[x, y, 1.5]])
     other = np.array([[x + 3.0, y - 7.0, 1.5], [x, y, 1.5], [x - 40.0, y, 1.5]])
-    alone = draw_clusters(seed, "test", scenario, None, STATION_M, place, 28e9)
-    amid = draw_clusters(seed, "test", scenario, None, STATION_M, other, 28e9)
+    alone, amid = (
+        draw_clusters(seed, "test", scenario, None, STATION_M, cluster_places(scenario, each, los=False), 28e9)
+        for each in (place, other)
+    )
     for one, many in zip(alone, amid, strict=True):
         assert one[0] == pytest.approx(many[1])
 
@@ -120,10 +131,10 @@ def test_the_same_place_has_the_same_clusters_whichever_way_one_comes(seed: int,
 def test_values_of_places_are_normal_and_change_slowly():
     rng = np.random.default_rng(3)
     place = rng.uniform(-1000, 1000, (2000, 2))
-    fields = place_normals(5, "test", place, 12.0, 20)
+    fields = place_normals(5, "test", Lattice.of(place, 12.0), 20)
     assert fields.mean() == pytest.approx(0, abs=0.05)
     assert fields.std() == pytest.approx(1, abs=0.03)
-    near = place_normals(5, "test", place + np.array((1.0, 0.0)), 12.0, 20)
-    far = place_normals(5, "test", place + np.array((30.0, 0.0)), 12.0, 20)
+    near = place_normals(5, "test", Lattice.of(place + np.array((1.0, 0.0)), 12.0), 20)
+    far = place_normals(5, "test", Lattice.of(place + np.array((30.0, 0.0)), 12.0), 20)
     assert np.corrcoef(fields.ravel(), near.ravel())[0, 1] > 0.95
     assert abs(np.corrcoef(fields.ravel(), far.ravel())[0, 1]) < 0.05

@@ -172,7 +172,7 @@ def test_the_phones_of_bbr_5g_get_the_rate_that_their_cell_was_fitted_to(operato
     scene = load(f"bbr-5g-phone-{operator}")
     assert len(scene.fitted) == 1
     rates = [got.rate_bps * (1 - got.bler) for got in ensemble(scene, seeds=range(1, 21))]
-    assert np.mean(rates) * 1448 / 1510 == pytest.approx(published_bps, rel=0.1)
+    assert np.mean(rates) * 1448 / 1510 == pytest.approx(published_bps, rel=0.02)
 
 
 def best_s(run: Callable[[], object], rounds: int = 4) -> float:

@@ -8,30 +8,41 @@ next measurement on, so that it is late by one measurement.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wavebed.channel.propagation.antenna import angles_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, draw_clusters
-from wavebed.channel.propagation.codebook import patterns
+from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, cluster_places, draw_clusters
+from wavebed.channel.propagation.codebook import Patterns, Toward, bins, patterns
 from wavebed.channel.propagation.random_streams import generator
 from wavebed.channel.propagation.regions import self_blocking_db
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.propagation.place_noise import Lattice
     from wavebed.scene.model import Array
 
     Floats: TypeAlias = NDArray[np.float64]
     Singles: TypeAlias = NDArray[np.float32]
+    Bins: TypeAlias = NDArray[np.intp]
+    Beams: TypeAlias = NDArray[np.intp]
+    """Panel, column beam and row beam at each measurement, (3, p)."""
+    Panels: TypeAlias = tuple[Toward, ...]
+    """What each panel of one end makes of each wave at some measurements."""
 
-__all__ = ["Gains", "Powers", "Side", "beamless", "measured_steps", "panels_seen", "track"]
+__all__ = ["Gains", "Measurements", "Powers", "Side", "beamless", "panels_seen", "track"]
 
 MOVED_M = 0.1
 """A UE that has moved less is not measured again before `REST_UPDATES` updates: its channel is the same."""
 REST_UPDATES = 8
+CHUNK = 128
+"""Measurements whose gains are looked up at once, so that they stay in the processor's cache."""
 
 
 class Powers(NamedTuple):
@@ -50,6 +61,52 @@ class Gains(NamedTuple):
     behind: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """When and where beams are measured, the same for all seeds.
+
+    Parameters
+    ----------
+    steps : (p,) intp
+        The steps at which beams are measured; the last step is one of them.
+    row : (n,) intp
+        The measurement before each step.
+    fraction : (n,) float64
+        How far each step is on the way to the next measurement.
+    places : tuple of Lattice
+        The places, for the clusters of LOS and for those of NLOS; none in free space.
+    """
+
+    steps: NDArray[np.intp]
+    row: NDArray[np.intp]
+    fraction: Floats
+    places: tuple[Lattice, ...]
+
+    @classmethod
+    def of(cls, budget: Budget, sight: Sight) -> Measurements:
+        """Return the measurements of a base station's beams."""
+        steps = _measured_steps(budget, sight)
+        length = np.diff(steps, append=budget.time_s.size)
+        row = np.repeat(np.arange(steps.size), length)
+        fraction = (np.arange(budget.time_s.size) - steps[row]) / length[row]
+        if sight.propagation == "free-space":
+            return cls(steps, row, fraction, ())
+        place = budget.position_m[steps]
+        return cls(
+            steps, row, fraction, tuple(cluster_places(sight.propagation, place, los=los) for los in (True, False))
+        )
+
+    def at_steps(self, held: Sequence[tuple[Floats, Floats]]) -> Floats:
+        """Return gains at every step, (seeds, n), of those at each measurement and just before the next one."""
+        gains = np.empty((len(held), self.row.size))
+        rest = np.empty(self.row.size)
+        for own, (first, last) in zip(gains, held, strict=True):  # one seed at a time stays in the cache
+            np.take(last - first, self.row, out=own, mode="clip")
+            np.multiply(own, self.fraction, out=own)
+            np.add(own, np.take(first, self.row, out=rest, mode="clip"), out=own)
+        return gains
+
+
 class _Arrivals(NamedTuple):
     """Waves at `p` measurements: direct first, then the clusters of LOS, then those of NLOS.
 
@@ -61,9 +118,14 @@ class _Arrivals(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Gains of one end's columns and rows, each (beams, p, waves), for each of its panels."""
+    """The waves as the panels of one end see them: patterns, and the bins of each panel's waves, (p, waves)."""
 
-    panels: tuple[tuple[Singles, Singles], ...]
+    seen: Patterns
+    bins: tuple[tuple[Bins, Bins], ...]
+
+    def some(self, rows: slice) -> Panels:
+        """Return the gains at some measurements."""
+        return tuple(self.seen.at(across[rows], up[rows]) for across, up in self.bins)
 
 
 def beamless(budget: Budget, sight: Sight) -> bool:
@@ -72,48 +134,57 @@ def beamless(budget: Budget, sight: Sight) -> bool:
     return all(array.rows * array.columns == 1 and array.element == "isotropic" for array in arrays)
 
 
-def measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
-    """Return the steps at which beams are measured; the last step is one of them."""
+def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
     update_s = max(sight.station.array.update_s, budget.scene.ue.array.update_s)
     beat = np.floor(budget.time_s / update_s + 1e-9)
     candidates = np.concatenate(([0], np.flatnonzero(np.diff(beat)) + 1))
     moved = np.floor(budget.walked_m[candidates] / MOVED_M)
     rest = np.floor(beat[candidates] / REST_UPDATES)
     keep = np.concatenate(([True], (np.diff(moved) > 0) | (np.diff(rest) > 0)))
-    return np.union1d(candidates[keep], [budget.time_s.size - 1])
+    steps = np.union1d(candidates[keep], [budget.time_s.size - 1])
+    if sight.station.array.tracking_error_deg > 0 or budget.scene.ue.array.tracking_error_deg > 0:
+        return steps
+    # A measurement that finds what the two before it and the two after it find changes nothing: the pair is held.
+    seen = np.column_stack((budget.position_m[steps], budget.heading_deg[steps], sight.open_part[steps]))
+    same = (seen[1:] == seen[:-1]).all(axis=1)
+    needless = np.zeros(steps.size, dtype=np.bool_)
+    needless[2:-2] = same[:-3] & same[1:-2] & same[2:-1] & same[3:]
+    return np.asarray(steps[~needless])
 
 
-def track(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seed: int, role: str) -> list[Gains]:
+def track(
+    budget: Budget, sight: Sight, measured: Measurements, powers: Powers, k_db: Floats, seed: int, role: str
+) -> list[list[tuple[Floats, Floats]]]:
     """Follow two beam pairs: the best one, and the best one for the scattered waves alone.
 
     Parameters
     ----------
     budget, sight
         The scene and the base station.
+    measured : Measurements
+        Of that base station.
     powers : Powers
-        At the steps of `measured_steps`: decides which pair is best.
+        At the measurements: decides which pair is best.
     k_db : (p,) float64
-        K factor at those steps.
+        K factor at the measurements.
     seed, role
         Key the draws.
 
     Returns
     -------
-    list of Gains
-        At every step of the scene. In free space there are no scattered waves, and no second pair.
+    list of list of (first, last)
+        For each pair and each kind of path, the gain at each measurement and just before the next one, (p,). In free
+        space there are no scattered waves, and no second pair.
     """
-    steps = measured_steps(budget, sight)
-    arrivals, sides = _seen(budget, sight, steps, k_db, seed, role)
-    weight = np.empty_like(arrivals.share)
+    arrivals, sides = _seen(budget, sight, measured, k_db, seed, role)
+    weight = np.empty(arrivals.share.shape, dtype=np.float32)
     for power, part in zip(powers, _parts(arrivals), strict=True):
         weight[:, part] = power[:, None] * arrivals.share[:, part]
-    errors = _errors(budget, sight, steps.size, seed, role)
-    first = _followed(budget, steps, arrivals, sides, weight, errors)
-    if sight.propagation == "free-space":
-        return [first]
-    scattered = weight.copy()
-    scattered[:, 0] = 0.0
-    return [first, _followed(budget, steps, arrivals, sides, scattered, errors)]
+    errors = _errors(budget, sight, measured.steps.size, seed, role)
+    weights = [weight]
+    if sight.propagation != "free-space":
+        weights.append(np.concatenate((np.zeros_like(weight[:, :1]), weight[:, 1:]), axis=1))
+    return [_summed(arrivals, *held) for held in _followed(sides, weights, errors)]
 
 
 def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
@@ -134,145 +205,173 @@ def _parts(arrivals: _Arrivals) -> tuple[slice, slice, slice]:
 
 
 def _seen(
-    budget: Budget, sight: Sight, steps: NDArray[np.intp], k_db: Floats, seed: int, role: str
+    budget: Budget, sight: Sight, measured: Measurements, k_db: Floats, seed: int, role: str
 ) -> tuple[_Arrivals, tuple[Side, Side]]:
     """Return the waves, and what the panels of the base station and of the UE make of each."""
-    place = budget.position_m[steps]
-    ray = place - np.asarray(sight.station.position_m)
+    ray = budget.position_m[measured.steps] - np.asarray(sight.station.position_m)
     straight = [angle[:, None] for angle in angles_deg(ray)]
-    waves = [Clusters(np.ones((steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
-    rays: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+    waves = [Clusters(np.ones((measured.steps.size, 1)), straight[0], straight[1], straight[0] + 180.0, -straight[1])]
+    rays = [(0.0, 0.0, 0.0, 0.0)]
     if sight.propagation != "free-space":
         scenario = CLUSTERS[sight.propagation]
-        for table, k, name in ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind")):
+        kinds = ((scenario.los, k_db, "line"), (scenario.nlos, None, "behind"))
+        for (table, k, name), places in zip(kinds, measured.places, strict=True):
             stage = f"clusters {name} {role}"
             station_m, frequency_hz = sight.station.position_m, sight.carrier.frequency_hz
-            waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, place, frequency_hz))
+            waves.append(draw_clusters(seed, stage, sight.propagation, k, station_m, places, frequency_hz))
             rays.append((table.ray_departure, 0.0, table.ray_arrival, table.ray_zenith))
-    ends = np.cumsum([part[0].shape[1] for part in waves]).tolist()
-    share = np.concatenate([part[0] for part in waves], axis=1)
-    arrival = np.concatenate([part[3] for part in waves], axis=1)
-    zenith = 90.0 - np.concatenate([part[4] for part in waves], axis=1)
-    heading = budget.heading_deg[steps][:, None]
-    own = self_blocking_db(arrival, zenith, heading, budget.scene.ue.hold)
+    sizes = [part.power.shape[1] for part in waves]
+    kind = np.repeat(np.arange(len(waves)), sizes)
+    share, *departure, azimuth, elevation = (np.concatenate(part, axis=1) for part in zip(*waves, strict=True))
+    heading = budget.heading_deg[measured.steps][:, None]
+    own = self_blocking_db(azimuth, 90.0 - elevation, heading, budget.scene.ue.hold)
     own[:, 0] = 0.0  # the direct ray has it from step to step
-    arrivals = _Arrivals(share * 10 ** (-own / 10), (ends[0], ends[1] if len(ends) > 1 else ends[0]))
-    station, ue = sight.station.array, budget.scene.ue.array
-    out = panels_seen(station, [part[1:3] for part in waves], [ray[:2] for ray in rays], straight[0], straight[1], None)
-    back = panels_seen(
-        ue, [part[3:5] for part in waves], [ray[2:] for ray in rays], straight[0] + 180, -straight[1], heading
-    )
+    arrivals = _Arrivals(share * 10 ** (-own / 10), (1, sum(sizes[:2])))
+    spreads = tuple(ray[:2] for ray in rays), tuple(ray[2:] for ray in rays)
+    out = panels_seen(sight.station.array, (departure[0], departure[1]), (straight[0], straight[1]), spreads[0], kind)
+    facing = straight[0] + 180, -straight[1]
+    back = panels_seen(budget.scene.ue.array, (azimuth, elevation), facing, spreads[1], kind, heading)
     return arrivals, (out, back)
 
 
 def panels_seen(
     array: Array,
-    angles: list[tuple[Floats, ...]],
-    rays: list[tuple[float, ...]],
-    facing_azimuth: Floats,
-    facing_elevation: Floats,
-    heading: Floats | None,
+    angles: tuple[Floats, Floats],
+    facing: tuple[Floats, Floats],
+    rays_deg: tuple[tuple[float, float], ...] = ((0.0, 0.0),),
+    kind: NDArray[np.intp] | int = 0,
+    heading: Floats | None = None,
 ) -> Side:
-    """Return the gains of one end; `heading` turns the panels of a UE that has several."""
-    above = facing_elevation if array.elevation_deg is None else np.asarray(array.elevation_deg)
+    """Return the waves as one end sees them.
+
+    Parameters
+    ----------
+    array : Array
+        Its panels.
+    angles : tuple of (p, waves) float64
+        Azimuth and elevation of the waves.
+    facing : tuple of (p, 1) float64
+        Direction of a panel whose own is not given.
+    rays_deg, kind
+        Spreads of each kind of wave, and the kind of each.
+    heading : (p, 1) float64, optional
+        Turns the panels of a UE that has several.
+    """
+    seen = patterns(array, rays_deg)
+    above = facing[1] if array.elevation_deg is None else np.asarray(array.elevation_deg)
     panels = []
     for panel in range(array.panels):
-        normal = facing_azimuth if array.azimuth_deg is None else np.asarray(array.azimuth_deg)
+        normal = facing[0] if array.azimuth_deg is None else np.asarray(array.azimuth_deg)
         if array.panels > 1:
             turn = np.zeros(1) if heading is None else heading
             normal = turn + (array.azimuth_deg or 0.0) + 360.0 / array.panels * panel
-        parts = [
-            patterns(array, *spread).towards(azimuth - normal, elevation - above)
-            for (azimuth, elevation), spread in zip(angles, rays, strict=True)
-        ]
-        columns, rows = (np.concatenate(part, axis=2) for part in zip(*parts, strict=True))
-        panels.append((columns, rows))
-    return Side(tuple(panels))
+        panels.append((bins(angles[0] - normal, kind), bins(angles[1] - above, kind)))
+    return Side(seen, tuple(panels))
 
 
 def _followed(
-    budget: Budget,
-    steps: NDArray[np.intp],
-    arrivals: _Arrivals,
-    sides: tuple[Side, Side],
-    weight: Floats,
-    errors: tuple[Floats, Floats],
-) -> Gains:
-    """Choose a pair at each measurement, hold it from the next one on, and return its gains at every step."""
-    out, back = sides
-    power = weight.astype(np.float32)
-    pairs = (_searched(out, back, power, power), _searched(out, back, power, _strongest(out, back, power)))
-    received = [(power * _held(out, pair[0]) * _held(back, pair[1])).sum(axis=1) for pair in pairs]
-    chosen_out, chosen_back = (
-        _missed(side, np.where(received[1] > received[0], two, one), error)
-        for side, one, two, error in zip(sides, *pairs, errors, strict=True)
-    )
-    late = [np.concatenate((chosen[:, :1], chosen[:, :-1]), axis=1) for chosen in (chosen_out, chosen_back)]
-    begin = _held(out, late[0]) * _held(back, late[1])
-    end = _held(out, late[0], ahead=True) * _held(back, late[1], ahead=True)
+    sides: tuple[Side, Side], weights: list[Singles], errors: tuple[Floats, Floats]
+) -> list[tuple[Singles, Singles]]:
+    """Choose a pair for each weight of the waves at each measurement, and hold it from the next one on.
+
+    Returns
+    -------
+    list of (begin, end)
+        Gain of the held pair for each wave, (p, waves), at each measurement and just before the next one.
+    """
+    found = [(np.empty_like(weight), np.empty_like(weight)) for weight in weights]
+    kept: dict[int, NDArray[np.intp]] = {}  # the last two pairs of each
+    for start in range(0, len(weights[0]), CHUNK):
+        rows = slice(start, start + CHUNK)
+        out, back = (side.some(rows) for side in sides)
+        for number, (weight, (begin, end)) in enumerate(zip(weights, found, strict=True)):
+            if number == 0 or weights[0][rows, 0].any():  # without a direct ray the second pair is the first
+                pair = _chosen(out, back, weight[rows])
+                chosen = np.stack(
+                    [_missed(out, pair[0], errors[0][:, rows]), _missed(back, pair[1], errors[1][:, rows])]
+                )
+            late = np.concatenate((kept.get(number, np.repeat(chosen[:, :, :1], 2, axis=2)), chosen), axis=2)
+            kept[number] = late[:, :, -2:]
+            begin[rows] = _held(out, late[0, :, 1:-1]) * _held(back, late[1, :, 1:-1])
+            end[rows] = _held(out, late[0, :, :-2]) * _held(back, late[1, :, :-2])
+    return [(begin, np.concatenate((end[1:], begin[-1:]))) for begin, end in found]
+
+
+def _summed(arrivals: _Arrivals, begin: Singles, end: Singles) -> list[tuple[Floats, Floats]]:
+    """Return the gains of a held pair for each kind of path, at each measurement and just before the next one."""
     share = arrivals.share
     after = np.concatenate((share[1:], share[-1:]))
-    row = np.clip(np.searchsorted(steps, np.arange(budget.time_s.size), side="right") - 1, 0, steps.size - 1)
-    length = np.maximum(np.diff(steps, append=steps[-1] + 1), 1)
-    fraction = (np.arange(budget.time_s.size) - steps[row]) / length[row]
-    found = []
-    for part in _parts(arrivals):
-        first = (share[:, part] * begin[:, part]).sum(axis=1)
-        last = (after[:, part] * end[:, part]).sum(axis=1)
-        found.append(first[row] + (last - first)[row] * fraction)
-    return Gains(*found)
+    return [
+        ((share[:, part] * begin[:, part]).sum(axis=1), (after[:, part] * end[:, part]).sum(axis=1))
+        for part in _parts(arrivals)
+    ]
 
 
-def _searched(out: Side, back: Side, power: Singles, seen: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return beams of both ends: one end's for what is `seen` without beams, the other's for that one, and again."""
-    one = _best(out, seen)
-    two = _best(back, power * _held(out, one))
-    return _best(out, power * _held(back, two)), two
+def _chosen(out: Panels, back: Panels, power: Singles) -> tuple[Beams, Beams]:
+    """Return the best beams of both ends for waves of this power."""
+    whole = _searched(out, back, power, _best(out, power)[0])
+    strongest = (power * _highest(out) * _highest(back)).argmax(axis=1)  # with beams towards it at both ends
+    single = _searched(out, back, power, _towards(out, strongest))
+    better = single[2] > whole[2]
+    return np.where(better, single[0], whole[0]), np.where(better, single[1], whole[1])
 
 
-def _strongest(out: Side, back: Side, power: Singles) -> Singles:
-    """Return the power of the wave alone that is strongest with beams towards it at both ends."""
-    gain = power.copy()
-    for side in (out, back):
-        gain *= np.max([columns.max(axis=0) * rows.max(axis=0) for columns, rows in side.panels], axis=0)
-    alone = np.zeros_like(power)
-    rows = np.arange(len(power))
-    place = gain.argmax(axis=1)
-    alone[rows, place] = power[rows, place]
-    return alone
+def _highest(panels: Panels) -> Singles:
+    """Return the gain of the best beam of any panel towards each wave."""
+    return np.asarray(np.max([panel.highest for panel in panels], axis=0))
 
 
-def _best(side: Side, power: Singles) -> NDArray[np.intp]:
-    """Return the best panel, column beam and row beam at each measurement, (3, p)."""
+def _searched(out: Panels, back: Panels, power: Singles, first: Beams) -> tuple[Beams, Beams, Singles]:
+    """Return beams of both ends, and what they receive: from a `first` one of the base station on, each end in turn."""
+    two = _best(back, power * _held(out, first))[0]
+    one, received = _best(out, power * _held(back, two))
+    return one, two, received
+
+
+def _towards(panels: Panels, wave: NDArray[np.intp]) -> Beams:
+    """Return the best panel, column beam and row beam for one wave at each measurement."""
+    at = np.arange(wave.size)
+    best = np.argmax([panel.highest[at, wave] for panel in panels], axis=0)
+    beams = np.array([[table[at, wave].argmax(axis=1) for table in panel[:2]] for panel in panels])
+    return np.stack((best, *beams[best, :, at].T))
+
+
+def _best(panels: Panels, power: Singles) -> tuple[Beams, Singles]:
+    """Return the best panel, column beam and row beam at each measurement, (3, p), and the power they receive."""
     best = np.full(power.shape[0], -1.0, dtype=np.float32)
     chosen = np.zeros((3, power.shape[0]), dtype=np.intp)
-    for panel, (columns, rows) in enumerate(side.panels):
-        received = np.matmul((columns * power).transpose(1, 0, 2), rows.transpose(1, 2, 0))  # (p, columns, rows)
+    for panel, (columns, rows, _) in enumerate(panels):
+        weighted = np.repeat(power.ravel(), columns.shape[2]).reshape(columns.shape)  # quicker than to broadcast it
+        weighted *= columns
+        received = np.matmul(weighted.transpose(0, 2, 1), rows)  # (p, columns, rows)
         flat = received.reshape(len(received), -1)
         place = flat.argmax(axis=1)
         value = flat[np.arange(len(flat)), place]
         better = value > best
         best = np.where(better, value, best)
-        chosen[:, better] = np.stack((np.full_like(place, panel), *np.divmod(place, rows.shape[0])))[:, better]
-    return chosen
+        chosen[:, better] = np.stack((np.full_like(place, panel), *np.divmod(place, rows.shape[2])))[:, better]
+    return chosen, best
 
 
-def _missed(side: Side, chosen: NDArray[np.intp], error_deg: Floats) -> NDArray[np.intp]:
+def _missed(panels: Panels, chosen: Beams, error_deg: Floats) -> Beams:
     """Return the beams chosen with a pointing error: as many beams aside as the error is wide."""
+    if not error_deg.any():
+        return chosen
     moved = chosen.copy()
-    for place, beams in enumerate(table.shape[0] for table in side.panels[0]):
+    for place, beams in enumerate(table.shape[2] for table in panels[0][:2]):
         spacing = 2.0 / beams  # in the sine of the angle
         shift = np.rint(np.sin(np.radians(error_deg[place])) / spacing).astype(np.intp)
         moved[1 + place] = np.clip(chosen[1 + place] + shift, 0, beams - 1)
     return moved
 
 
-def _held(side: Side, chosen: NDArray[np.intp], *, ahead: bool = False) -> Singles:
-    """Return the gain of chosen beams for each wave, (p, waves); `ahead`: at the next measurement."""
-    count = chosen.shape[1]
-    at = np.minimum(np.arange(count) + ahead, count - 1)
-    gain = np.empty((count, side.panels[0][0].shape[2]), dtype=np.float32)
-    for panel, (columns, rows) in enumerate(side.panels):
-        mine = chosen[0] == panel
-        gain[mine] = columns[chosen[1, mine], at[mine]] * rows[chosen[2, mine], at[mine]]
+def _held(panels: Panels, chosen: Beams) -> Singles:
+    """Return the gain of chosen beams for each wave, (p, waves)."""
+    if len(panels) == 1:
+        at = np.arange(chosen.shape[1])
+        return np.asarray(panels[0].columns[at, :, chosen[1]] * panels[0].rows[at, :, chosen[2]])
+    gain = np.empty_like(panels[0].highest)
+    for panel, (columns, rows, _) in enumerate(panels):
+        mine = np.flatnonzero(chosen[0] == panel)
+        gain[mine] = columns[mine, :, chosen[1, mine]] * rows[mine, :, chosen[2, mine]]
     return gain

@@ -61,12 +61,12 @@ def _received_snr(budget: Budget, place: int, signal: Signal) -> Floats:
     azimuth, elevation = (angle[:, None] for angle in angles_deg(budget.position_m - np.asarray(station.position_m)))
     out = _element_gain(station.array, azimuth, elevation, None)
     back = _element_gain(ue.array, azimuth + 180.0, -elevation, budget.heading_deg[:, None])
-    return np.asarray(10 ** (signal.bare_db / 10) * out * back)
+    return np.asarray(signal.bare() * out * back)
 
 
 def _element_gain(array: Array, azimuth_deg: Floats, elevation_deg: Floats, heading_deg: Floats | None) -> Floats:
     """Return the power gain of one element of the best panel towards angles of shape (n, 1)."""
     one = structs.replace(array, rows=1, columns=1)
-    towards: tuple[Floats, ...] = (azimuth_deg, elevation_deg)
-    side = panels_seen(one, [towards], [(0.0, 0.0)], azimuth_deg, elevation_deg, heading_deg)
-    return np.asarray(np.max([(columns * rows)[0, :, 0] for columns, rows in side.panels], axis=0), dtype=np.float64)
+    towards = (azimuth_deg, elevation_deg)
+    panels = panels_seen(one, towards, towards, heading=heading_deg).some(slice(None))
+    return np.asarray(np.max([panel.highest[:, 0] for panel in panels], axis=0), dtype=np.float64)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.channel.beams import Gains, Powers, beamless, measured_steps, track
+from wavebed.channel.beams import Gains, Measurements, Powers, beamless, track
 from wavebed.channel.propagation.antenna import angles_deg
 from wavebed.channel.propagation.entry import entry_db
 from wavebed.channel.propagation.fading import fading_db, k_factor_db
@@ -22,7 +22,7 @@ from wavebed.channel.propagation.regions import region_blocking_db, self_blockin
 from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,8 +57,8 @@ class Signal:
         buildings, the gain is that of both antennas over all paths.
     blockage_db : float64
         Loss of the direct ray by obstacles, the user's body and a crowd that is not described.
-    bare_db : float64
-        SNR with one isotropic element at each end.
+    bare : callable
+        Returns the power over noise with one isotropic element at each end; only interference needs it.
     beams : tuple of Beam
         The best pair of the codebook; the best one for the scattered waves alone; the described reflection.
     rise_db : float64
@@ -70,7 +70,7 @@ class Signal:
     shadowing_db: Floats
     gain_db: Floats
     blockage_db: Floats
-    bare_db: Floats
+    bare: Callable[[], Floats]
     beams: tuple[Beam, ...]
     rise_db: Floats = field(default_factory=lambda: np.zeros((1, 1)))
 
@@ -115,21 +115,26 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     passed = _ratio(-blockage)
     first = pairs[0]
     free = powers.direct * first.direct + powers.line * first.line + powers.behind * first.behind
-    before = shaded + shaded_behind
+    before_db = _decibels(shaded + shaded_behind)
+    path_loss_db = -_decibels(line + behind)
     beams = [_beam(scale, powers, gains, passed) for gains in pairs]
     if budget.scene.reflection_loss_db is not None:
         around = scale * free * _ratio(-budget.scene.reflection_loss_db)
         beams.append(Beam(_decibels(around), np.broadcast_to(scattered, around.shape)))
-    one = np.ones((1, 1))
     return Signal(
         los,
-        -_decibels(line + behind),
-        _decibels(line + behind) - _decibels(before),
-        _decibels(free) - _decibels(before),
+        path_loss_db,
+        -path_loss_db - before_db,
+        _decibels(free) - before_db,
         blockage,
-        _beam(scale, powers, Gains(one, one, one), passed).snr_db,
+        lambda: _bare(scale, powers, passed),
         tuple(beams),
     )
+
+
+def _bare(scale: Floats, powers: Powers, passed: Floats) -> Floats:
+    one = np.ones((1, 1))
+    return _ratio(_beam(scale, powers, Gains(one, one, one), passed).snr_db)
 
 
 def _ratio(decibels: Floats | float) -> Floats:
@@ -145,7 +150,9 @@ def _beam(scale: Floats, powers: Powers, gains: Gains, passed: Floats) -> Beam:
     direct = powers.direct * gains.direct * passed
     scattered = powers.line * gains.line + powers.behind * gains.behind
     total = np.maximum(direct + scattered, FAINTEST)
-    return Beam(_decibels(scale * total), scattered / total)
+    scattered = scattered / total
+    total *= scale
+    return Beam(_decibels(total), scattered)
 
 
 def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Sequence[int], role: str) -> list[Gains]:
@@ -153,14 +160,16 @@ def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Se
     if beamless(budget, sight):
         one = np.ones((1, 1))
         return [Gains(one, one, one)]
-    steps = measured_steps(budget, sight)
+    measured = Measurements.of(budget, sight)
     shape = (len(seeds), budget.time_s.size)
-    at = [np.broadcast_to(values, shape)[:, steps] for values in (*powers, k_db)]
+    at = [np.broadcast_to(values, shape)[:, measured.steps] for values in (*powers, k_db)]
     tracked = [
-        track(budget, sight, Powers(*(values[row] for values in at[:3])), at[3][row], seed, role)
+        track(budget, sight, measured, Powers(*(values[row] for values in at[:3])), at[3][row], seed, role)
         for row, seed in enumerate(seeds)
     ]
-    return [Gains(*(np.stack(part) for part in zip(*pair, strict=True))) for pair in zip(*tracked, strict=True)]
+    return [
+        Gains(*(measured.at_steps(part) for part in zip(*pair, strict=True))) for pair in zip(*tracked, strict=True)
+    ]
 
 
 def fading(

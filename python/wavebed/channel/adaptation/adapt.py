@@ -165,25 +165,49 @@ def _follow(
         reported = known[np.searchsorted(table.reports_db, reported, side="right") - 1]
     begins = np.arange(reported.size) * period + delay
     early, late = (inverse[np.minimum(begins + (period * part) // 4, row.size - 1)] for part in (1, 3))
-    chosen = _outer_loop(reported.tolist(), early.tolist(), late.tolist(), table, settings)
+    resting_db = _resting_db(reported, early, late, table, settings)
+    chosen = _outer_loop(reported.tolist(), early.tolist(), late.tolist(), resting_db.tolist(), table, settings)
     # Each report holds for a period, the first one also until it is there.
     holds = np.full(len(chosen), period)
     holds[0] += delay
     return np.repeat(np.array(chosen, dtype=np.intp), holds)[: row.size]
 
 
+def _powers(formats: Formats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what makes the odds of each format's blocks from 1/SINR: the logistic curve in decibels is a power."""
+    return ODDS * np.exp(-formats.slope_per_db * formats.need_db), formats.slope_per_db * (-10 / log(10))
+
+
+def _resting_db(
+    reported: NDArray[np.float64],
+    early: NDArray[np.float64],
+    late: NDArray[np.float64],
+    table: FormatTable,
+    settings: LoopSettings,
+) -> NDArray[np.float64]:
+    """Return the correction from which on a report chooses the fastest format, and its errors move nothing."""
+    odds, powers = (each[-1] for each in _powers(table.formats))
+    noise, floor = table.formats.noise[-1], table.floor
+    bler = sum(0.5 / (1 + odds * (part * noise + floor) ** powers) for part in (early, late))
+    # The tiny numbers leave to the loop what rounding would decide.
+    return np.where(bler < settings.target - 1e-9, table.formats.from_db[-1] - reported + 1e-9, np.inf)
+
+
 def _outer_loop(
-    reported: list[float], early: list[float], late: list[float], table: FormatTable, settings: LoopSettings
+    reported: list[float],
+    early: list[float],
+    late: list[float],
+    resting_db: list[float],
+    table: FormatTable,
+    settings: LoopSettings,
 ) -> list[int]:
     """Return the place of what is chosen after each report; -1: nothing is sent.
 
     The error rate of a period is the mean at its first and third quarter, of which 1/SINR is given.
     """
     formats, floor = table.formats, table.floor
-    levels_db, noises = formats.from_db.tolist(), formats.noise.tolist()
-    # The logistic curve in decibels is a power of the ratio.
-    odds = (ODDS * np.exp(-formats.slope_per_db * formats.need_db)).tolist()
-    powers = (formats.slope_per_db * (-10 / log(10))).tolist()
+    levels_db = formats.from_db.tolist()
+    constants = list(zip(formats.noise.tolist(), *(each.tolist() for each in _powers(formats)), strict=True))
     target, lowest, highest = settings.target, settings.lowest_db, settings.highest_db
     gain = settings.step_db / (1 - target)
     top = len(levels_db) - 1
@@ -191,14 +215,17 @@ def _outer_loop(
     least_db = levels_db[0] if table.reports_db is None else float(table.reports_db[0])
     correction = 0.0
     chosen = []
-    for report, one, other in zip(reported, early, late, strict=True):
+    for report, one, other, resting in zip(reported, early, late, resting_db, strict=True):
+        if correction >= resting:
+            chosen.append(top)
+            continue
         best = bisect_right(levels_db, report + correction) - 1
         if best < 0 and report >= least_db:
             best = 0  # what the report alone allows is tried: repetitions add up, and the correction can come back
         chosen.append(best)
         if best < 0:
             continue
-        noise, power, odd = noises[best], powers[best], odds[best]
+        noise, odd, power = constants[best]
         bler = 0.5 / (1 + odd * (one * noise + floor) ** power) + 0.5 / (1 + odd * (other * noise + floor) ** power)
         if best == (top if bler < target else 0):
             continue

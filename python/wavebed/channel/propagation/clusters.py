@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from wavebed.channel.propagation.correlated import normal_cdf
-from wavebed.channel.propagation.place_noise import place_normals
+from wavebed.channel.propagation.place_noise import Lattice, place_normals
 from wavebed.channel.propagation.random_streams import generator
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["CLUSTERS", "RAY_OFFSETS", "ClusterTable", "Clusters", "draw_clusters"]
+__all__ = ["CLUSTERS", "RAY_OFFSETS", "ClusterTable", "Clusters", "cluster_places", "draw_clusters"]
 
 RAY_OFFSETS = (0.0447, 0.1413, 0.2492, 0.3715, 0.5129, 0.6797, 0.8844, 1.1481, 1.5195, 2.1551)
 """Angles of the 20 rays of a cluster, over its spread, each to both sides (Table 7.5-3)."""
@@ -56,14 +56,18 @@ class Lg(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """Zenith spread of departure: lg of it falls with the distance, from `offset` to `least` (Tables 7.5-7 to -10)."""
+    """Zenith spread of departure: lg of it falls with the distance, from `offset` to `least` (Tables 7.5-7 to -10).
+
+    It grows with the difference of the heights; in NLOS, only with the height of a UE above the base station.
+    """
 
     offset: float
     per_km: float
-    per_m_up: float
+    per_m_apart: float
     least: float
     spread: float
     with_frequency: float = 0.0
+    per_m_above: float = 0.0
 
 
 class ClusterTable(NamedTuple):
@@ -141,7 +145,7 @@ CLUSTERS: Mapping[Propagation, _Scenario] = {
         ),
         ClusterTable(
             19, 2.1, 3.0, Lg(1.53, -0.23, 0.33, 0.11), Lg(1.81, -0.08, 0.3, 0.05), Lg(0.92, -0.04, 0.41, -0.07),
-            Departure(0.2, -3.1, 0.01, -0.5, 0.35), 10, 22, 7,
+            Departure(0.2, -3.1, 0, -0.5, 0.35, per_m_above=0.01), 10, 22, 7,
         ),
         plus_one=True, least_ghz=2.0, consistent_m=(12.0, 15.0),
     ),
@@ -189,8 +193,14 @@ class Clusters(NamedTuple):
 def rise_deg(table: ClusterTable, lg_f: float, plane_m: Floats, above_m: Floats) -> Floats:
     """Return the median zenith spread of departure at distances in the plane, the base station `above_m` the UE."""
     rise = table.rise
-    lg = rise.offset + rise.per_km * plane_m / 1000 + rise.per_m_up * np.abs(above_m) + rise.with_frequency * lg_f
+    lg = rise.offset + rise.per_km * plane_m / 1000 + rise.with_frequency * lg_f
+    lg = lg + rise.per_m_apart * np.abs(above_m) + rise.per_m_above * np.maximum(-above_m, 0)
     return np.asarray(10 ** np.maximum(lg, rise.least))
+
+
+def cluster_places(scenario: Propagation, position_m: Floats, *, los: bool) -> Lattice:
+    """Return the places of a UE, (n, 3), with the distance over which its clusters change."""
+    return Lattice.of(position_m, CLUSTERS[scenario].consistent_m[0 if los else 1])
 
 
 def draw_clusters(
@@ -199,7 +209,7 @@ def draw_clusters(
     scenario: Propagation,
     k_db: Floats | None,
     station_m: tuple[float, float, float],
-    position_m: Floats,
+    places: Lattice,
     frequency_hz: float,
 ) -> Clusters:
     """Draw the clusters that a UE meets at places; equal places have equal clusters.
@@ -214,16 +224,15 @@ def draw_clusters(
         Rician K factor in LOS, which makes the clusters gather around the direct path; ``None``: NLOS.
     station_m : (float, float, float)
         The base station.
-    position_m : (n, 3) float64
-        The places of the UE.
+    places : Lattice
+        The places of the UE, of `cluster_places`.
     frequency_hz : float
         Carrier frequency.
     """
     values = CLUSTERS[scenario]
     table = values.nlos if k_db is None else values.los
     lg_f = values.lg(frequency_hz)
-    spacing_m = values.consistent_m[k_db is None]
-    normals = place_normals(seed, stage, position_m, spacing_m, _SPREADS + _PER_CLUSTER * table.clusters)
+    normals = place_normals(seed, stage, places, _SPREADS + _PER_CLUSTER * table.clusters)
     spreads, own = normals[:, :_SPREADS], normals[:, _SPREADS:].reshape(-1, _PER_CLUSTER, table.clusters)
     power = normal_cdf(own[:, 0]) ** (table.delay_factor - 1) * 10 ** (-table.shadow_db / 10 * own[:, 1])
     power = np.maximum(power, 1e-12)
@@ -231,7 +240,7 @@ def draw_clusters(
     # Eq. 7.5-9, 7.5-14: how far from the middle the power says that a cluster is; of unit spread.
     azimuth, zenith = _distances(table, power, k_db)
     sides = generator(seed, f"{stage} sides").integers(0, 2, (4, table.clusters)) * 2.0 - 1.0
-    ray = position_m - np.asarray(station_m)
+    ray = places.position_m - np.asarray(station_m)
     plane_m = np.hypot(ray[:, 0], ray[:, 1])
     rise = rise_deg(table, lg_f, plane_m, -ray[:, 2]) * 10 ** (table.rise.spread * spreads[:, 3])
     widths = (

@@ -21,35 +21,50 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Patterns", "beams_of", "patterns"]
+__all__ = ["Patterns", "Toward", "beams_of", "bins", "patterns"]
 
 OVERSAMPLING = 2
 """Beams of a row of n elements: 2n, 1/n apart in the sine of the angle. Between two of them 0.9 dB are lost."""
 BINS_PER_DEG = 4
+BINS = 360 * BINS_PER_DEG
 SIDELOBE_FLOOR = 1e-3
 """Beams are this deep at most below their peak, 30 dB: the nulls are filled by errors of real arrays."""
 
 
-class Patterns(NamedTuple):
-    """Power gains of a panel: `columns` (beams, azimuth bins), `rows` (beams, elevation bins).
+class Toward(NamedTuple):
+    """Gains of a panel towards angles: of all columns' and rows' beams, (*shape, beams), and the best product."""
 
-    Bin 0 is -180 degrees from the normal of the panel, and they wrap around.
+    columns: Floats
+    rows: Floats
+    highest: Floats
+
+
+class Patterns(NamedTuple):
+    """Power gains of a panel: `columns` (azimuth bins, beams), `rows` (elevation bins, beams), and the best of a bin.
+
+    Bin 0 is -180 degrees from the normal of the panel, and they wrap around. The bins of each kind of wave follow those
+    of the kind before.
     """
 
     columns: Floats
     rows: Floats
+    best_column: Floats
+    best_row: Floats
 
-    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> tuple[Floats, Floats]:
-        """Return the gains of all columns' and of all rows' beams, each (beams, *shape of the angles)."""
-        return _read(self.columns, azimuth_deg), _read(self.rows, elevation_deg)
+    def towards(self, azimuth_deg: NDArray[np.float64], elevation_deg: NDArray[np.float64]) -> Toward:
+        """Return the gains towards angles of one shape, of waves of the first kind."""
+        return self.at(bins(azimuth_deg), bins(elevation_deg))
+
+    def at(self, across: NDArray[np.intp], up: NDArray[np.intp]) -> Toward:
+        """Return the gains in bins of the azimuth and of the elevation."""
+        highest = np.take(self.best_column, across) * np.take(self.best_row, up)
+        return Toward(np.take(self.columns, across, axis=0), np.take(self.rows, up, axis=0), highest)
 
 
-def _read(table: Floats, angle_deg: NDArray[np.float64]) -> Floats:
-    return np.take(table, _bin(angle_deg), axis=1)
-
-
-def _bin(angle_deg: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.rint((angle_deg + 180.0) * BINS_PER_DEG).astype(np.intp) % (360 * BINS_PER_DEG)
+def bins(angle_deg: NDArray[np.float64], kind: NDArray[np.intp] | int = 0) -> NDArray[np.intp]:
+    """Return the bins of angles, of waves of a `kind`."""
+    place = np.rint((angle_deg + 180.0) * BINS_PER_DEG).astype(np.intp)
+    return np.asarray(place % BINS + np.asarray(kind) * BINS)
 
 
 def beams_of(elements: int) -> NDArray[np.float64]:
@@ -61,25 +76,27 @@ def beams_of(elements: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=64)
-def patterns(array: Array, ray_azimuth_deg: float = 0.0, ray_elevation_deg: float = 0.0) -> Patterns:
-    """Return the gains of a panel's beams, the mean over the rays of a cluster of these spreads.
+def patterns(array: Array, rays_deg: tuple[tuple[float, float], ...] = ((0.0, 0.0),)) -> Patterns:
+    """Return the gains of a panel's beams, the mean over the rays of a cluster.
 
     Parameters
     ----------
     array : Array
         Rows, columns and element.
-    ray_azimuth_deg, ray_elevation_deg : float
-        Spread of the rays; 0 for a direct ray.
+    rays_deg : tuple of (float, float)
+        Spread of the rays in azimuth and elevation for each kind of wave; 0 for a direct ray.
     """
     element = ELEMENTS[array.element]
+    across, up = (_row(count) * element.plane(_angles()) for count in (array.columns, array.rows))
+    columns = np.concatenate([_smeared(across, azimuth) for azimuth, _ in rays_deg], axis=1) * element.peak
+    rows = np.concatenate([_smeared(up, elevation) for _, elevation in rays_deg], axis=1)
     return Patterns(
-        _smeared(_row(array.columns) * element.plane(_angles()), ray_azimuth_deg) * element.peak,
-        _smeared(_row(array.rows) * element.plane(_angles()), ray_elevation_deg),
+        np.ascontiguousarray(columns.T), np.ascontiguousarray(rows.T), columns.max(axis=0), rows.max(axis=0)
     )
 
 
 def _angles() -> NDArray[np.float64]:
-    return np.arange(360 * BINS_PER_DEG) / BINS_PER_DEG - 180.0
+    return np.arange(BINS) / BINS_PER_DEG - 180.0
 
 
 def _row(elements: int) -> NDArray[np.float64]:

@@ -210,7 +210,7 @@ def _effective(
     """Return the effective power of one seed, (rows, 1, `ROW`); `fraction` is what the scattered waves have."""
     small, large = (np.sqrt(part).astype(np.float32) for part in (fraction, 1 - fraction))
     powers = [
-        _average(_power(scattered[:, :count] * small + direct * large), mean_sinr)
+        _average(_power(scattered[:, :count], small, direct * large), mean_sinr)
         for count, there in zip(counts, (not los.all(), los.any()), strict=True)
         if there
     ]
@@ -232,9 +232,14 @@ def _rows(steps: NDArray[Number]) -> NDArray[Number]:
     return np.pad(steps, (0, -steps.size % ROW), mode="edge").reshape(-1, 1, ROW)
 
 
-def _power(amplitude: NDArray[np.complex64]) -> NDArray[np.float32]:
-    """Return |h|²."""
-    return amplitude.real**2 + amplitude.imag**2
+def _power(
+    scattered: NDArray[np.complex64], small: NDArray[np.float32], direct: NDArray[np.complex64]
+) -> NDArray[np.float32]:
+    """Return |h|², h = `scattered` times the real `small`, and `direct`; in place, real and imaginary parts alike."""
+    parts = scattered.view(np.float32) * np.repeat(small, 2, axis=2)
+    parts += direct.view(np.float32)
+    np.square(parts, out=parts)
+    return np.asarray(parts[..., ::2] + parts[..., 1::2])
 
 
 def _weights(rng: np.random.Generator, count: int) -> NDArray[np.complex64]:

@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["place_normals"]
+    Floats = NDArray[np.float64]
+
+__all__ = ["Lattice", "place_normals"]
 
 _ORIGIN = 1 << 31
 """Added to the index of a node of the lattice, so that the key of its generator is not negative."""
+_CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
-def place_normals(
-    seed: int, stage: str, position_m: NDArray[np.float64], spacing_m: float, count: int
-) -> NDArray[np.float64]:
+class Lattice(NamedTuple):
+    """Places between the nodes of a square lattice: what all draws for the same places have in common.
+
+    Parameters
+    ----------
+    position_m : (n, 2) or (n, 3) float64
+        The places; the height does not count.
+    nodes : (m, 2) int64
+        The nodes around them, each once.
+    corner : (4, n) intp
+        Which of them each place lies between.
+    weight : (4, n) float64
+        How much each of these counts.
+    scale : (n,) float64
+        Standard deviation of the sum.
+    """
+
+    position_m: Floats
+    nodes: NDArray[np.int64]
+    corner: NDArray[np.intp]
+    weight: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, position_m: Floats, spacing_m: float) -> Lattice:
+        """Return the lattice of places; `spacing_m`, the distance of the nodes, is the correlation distance."""
+        place = position_m[:, :2] / spacing_m
+        low = np.floor(place).astype(np.int64)
+        x, y = (place - low).T
+        around = np.concatenate([low + np.array(corner) for corner in _CORNERS])
+        nodes, which = np.unique(around, axis=0, return_inverse=True)
+        weight = np.stack([(x if right else 1 - x) * (y if up else 1 - y) for right, up in _CORNERS])
+        scale = np.sqrt((weight**2).sum(axis=0))
+        return cls(position_m, nodes, which.reshape(len(_CORNERS), -1), weight, scale)
+
+
+def place_normals(seed: int, stage: str, lattice: Lattice, count: int) -> Floats:
     """Return `count` independent normal fields at each place, of shape (n, count).
 
-    The values are drawn at the nodes of a square lattice and interpolated in the plane, with the variance that
+    The values are drawn at the nodes of the lattice and interpolated in the plane, with the variance that
     interpolation takes away given back. Places further apart than the spacing are almost independent (TR 38.901 7.6.3.1
     leaves the method of consistency open).
 
@@ -30,31 +67,20 @@ def place_normals(
         Not negative.
     stage : str
         What is drawn, such as ``clusters 0``.
-    position_m : (n, 2) or (n, 3) float64
-        The places; the height does not count.
-    spacing_m : float
-        Distance of the nodes: the correlation distance.
+    lattice : Lattice
+        The places.
     count : int
         Number of fields.
     """
-    place = position_m[:, :2] / spacing_m
-    corner = np.floor(place).astype(np.int64)
-    x, y = (place - corner).T
-    total = np.zeros((len(position_m), count))
-    power = np.zeros(len(position_m))
-    for right in (0, 1):
-        for up in (0, 1):
-            weight = (x if right else 1 - x) * (y if up else 1 - y)
-            total += weight[:, None] * _at_nodes(seed, stage, corner + np.array((right, up)), count)
-            power += weight**2
-    return np.asarray(total / np.sqrt(power)[:, None])
-
-
-def _at_nodes(seed: int, stage: str, node: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     key = int.from_bytes(stage.encode(), "little")
-    nodes, which = np.unique(node, axis=0, return_inverse=True)
-    drawn = np.empty((len(nodes), count))
-    for row, (x, y) in zip(drawn, (nodes + _ORIGIN).tolist(), strict=True):
+    drawn = np.empty((len(lattice.nodes), count))
+    for row, (x, y) in zip(drawn, (lattice.nodes + _ORIGIN).tolist(), strict=True):
         words = np.random.SeedSequence(seed, spawn_key=(key, x, y))
         row[:] = np.random.Generator(np.random.PCG64(words)).standard_normal(count)
-    return drawn[which.ravel()]
+    total = np.zeros((len(lattice.position_m), count))
+    for corner, weight in zip(lattice.corner, lattice.weight, strict=True):
+        some = np.take(drawn, corner, axis=0)
+        some *= weight[:, None]
+        total += some
+    total /= lattice.scale[:, None]
+    return total
