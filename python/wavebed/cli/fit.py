@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.laps import Lap, Split
     from wavebed.fit.learn import Learned
+    from wavebed.fit.predict import Prediction
 
 __all__ = ["register", "run"]
 
@@ -27,9 +28,11 @@ DRAWN_WALKS = 200
 MOST_FITTED_PREDICTED = 10
 """Fitted walks whose seconds are predicted, for comparison: the forecast takes about a second for each."""
 
-_DESCRIPTION = "Learn a channel from measured walks, draw new walks from it, and judge them by walks that were held out."
+_DESCRIPTION = (
+    "Learn a channel from measured walks, draw new walks from it, and judge them by walks that were held out."
+)
 _EPILOG = (
-    "wavebed channel OUT.json --seed N draws a walk; scene = \"OUT.json\" in a scenario drives a downlink with one."
+    'wavebed channel OUT.json --seed N draws a walk; scene = "OUT.json" in a scenario drives a downlink with one.'
     " docs/models/fit.md describes the method, the metrics and their limits."
 )
 
@@ -55,7 +58,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         " last:FRACTION; quarter:N, the N-th quarter of the lap time of all walks; none (default: every:4)",
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="write the map, a file whose name ends in .json")
-    parser.add_argument("--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric")
+    parser.add_argument(
+        "--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
 
 
@@ -108,7 +113,11 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: is a trace itself: write to another file")
     if args.output is not None and not is_map(args.output):
         raise UserError(f"-o {args.output}: the name of a map must end in .json")
-    if args.output is not None and args.report is not None and Path(args.output).resolve() == Path(args.report).resolve():
+    if (
+        args.output is not None
+        and args.report is not None
+        and Path(args.output).resolve() == Path(args.report).resolve()
+    ):
         raise UserError("-o and --report: name one file: write to different ones")
 
 
@@ -129,7 +138,9 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
         Path(args.output or "map.json").name.removesuffix(".json"),
         f"walks like {fitted[0].name}",
         _source(chosen),
-        lambda left: progress.go_on(f"aligning walks, round {ROUNDS + 1 - left} of {ROUNDS}", work.left_s(left / ROUNDS)),
+        lambda left: progress.go_on(
+            f"aligning walks, round {ROUNDS + 1 - left} of {ROUNDS}", work.left_s(left / ROUNDS)
+        ),
     )
     if args.output is not None:
         write_output(args.output, encode_map(learned.places), "-o")
@@ -164,7 +175,9 @@ class _Work:
         return self._align_s * fraction + self._judge_s
 
 
-def _predictions(learned: Learned, pool: Floats, fitted: Sequence[Lap], held_out: Sequence[Lap]) -> list[object]:
+def _predictions(
+    learned: Learned, pool: Floats, fitted: Sequence[Lap], held_out: Sequence[Lap]
+) -> list[tuple[Prediction | None, Prediction | None]]:
     from itertools import zip_longest
 
     from wavebed.fit.predict import predictions
@@ -173,5 +186,3 @@ def _predictions(learned: Learned, pool: Floats, fitted: Sequence[Lap], held_out
     known = predictions(learned, pool, fitted[::step])
     unseen = predictions(learned, pool, held_out) if held_out else []
     return list(zip_longest(known, unseen))
-
-

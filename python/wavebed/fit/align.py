@@ -1,9 +1,9 @@
 """Find the places that each walk passes, from its rates alone: walks of one course are warped onto each other.
 
-Walks without positions pass the same places at a varying speed, in one of a few orders (*courses*: the two directions of
-a loop, or other sides of a street). A course is a template: mean and spread of the smoothed log rate at each place.
-Templates, and the path of each walk through its template, are found in turn (Viterbi training: Rabiner 1989, "A tutorial
-on hidden Markov models", III.B; dynamic time warping: Sakoe and Chiba 1978).
+Walks without positions pass the same places at a varying speed, in one of a few orders (*courses*: the two directions
+of a loop, or other sides of a street). A course is a template: mean and spread of the smoothed log rate at each place.
+Templates, and the path of each walk through its template, are found in turn (Viterbi training: Rabiner 1989, "A
+tutorial on hidden Markov models", III.B; dynamic time warping: Sakoe and Chiba 1978).
 """
 
 from __future__ import annotations

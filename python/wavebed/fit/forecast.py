@@ -1,8 +1,8 @@
 """Forecast the rate some seconds ahead, knowing the map and the measurements up to now.
 
 The course and the place of the walk follow from its rates so far: a particle filter (Gordon, Salmond and Smith 1993,
-"Novel approach to nonlinear/non-Gaussian Bayesian state estimation"). It uses no second later than the present one, so a
-forecast cannot be fitted to what it forecasts.
+"Novel approach to nonlinear/non-Gaussian Bayesian state estimation"). It uses no second later than the present one, so
+that a forecast cannot be fitted to what it forecasts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["PARTICLES", "forecast"]
 
 PARTICLES = 200
-_LEAST_WEIGHT = 1e-12
 LATEST_START = 15
 """Places; a walk begins anywhere among the first."""
+_LEAST_WEIGHT = 1e-12
+"""Keeps the weights of a walk above zero when no particle explains what was measured."""
 
 
 class _Walkers:
@@ -82,7 +83,10 @@ def forecast(learned: PlaceMap, laps: Sequence[Lap], ahead_s: int, random: np.ra
 
 def _contexts(learned: PlaceMap, laps: Sequence[Lap], seconds: int) -> Context:
     """Return the contexts of all seconds of all walks, (seconds, walks); unknown after the end of a walk."""
-    each = [contexts(level_of(np.append(lap.rates, [np.nan] * (seconds - len(lap.rates))), learned.edges_mbps)) for lap in laps]
+    each = [
+        contexts(level_of(np.append(lap.rates, [np.nan] * (seconds - len(lap.rates))), learned.edges_mbps))
+        for lap in laps
+    ]
     return Context(*(np.stack([getattr(one, name) for one in each], axis=1) for name in ("level", "age", "side")))
 
 
@@ -107,7 +111,7 @@ def _resampled(weight: Floats, random: np.random.Generator) -> Integers:
     # One search for all rows: each row has its own unit of length.
     rows = np.arange(walks)[:, None]
     found = np.searchsorted((total / total[:, -1:] + rows).ravel(), (at + rows).ravel()).reshape(walks, count)
-    return np.clip(found - rows * count, 0, count - 1)
+    return np.asarray(np.clip(found - rows * count, 0, count - 1), dtype=np.int64)
 
 
 def _unmeasured(learned: PlaceMap, walkers: _Walkers, random: np.random.Generator) -> Floats:

@@ -93,38 +93,35 @@ def distances(drawn: Walks, fitted: Walks, held_out: Walks, network: Network, *,
     quarter : bool
         Whether a quarter of the loop is held out. Then `drawn` are the same part of drawn walks.
     """
-    model, pool = pooled(drawn), pooled(fitted)
+    pairs = ((fitted, drawn), (held_out, drawn), (held_out, fitted))
 
-    def of_walks(walks: Walks, other: Floats, percentile: float) -> float:
-        found = [metrics.ks_distance(pooled([walk]), other) for walk in walks]
+    def row(key: str, name: str, of: Callable[[Walks, Walks], float]) -> Distance:
+        target = network.targets.get(key) if not quarter or key == "ks_quarter" else None
+        to_fitted, to_held_out, floor = (of(*pair) for pair in pairs)
+        return Distance(key, name, to_fitted, to_held_out, floor, target)
+
+    def of_walks(walks: Walks, others: Walks, percentile: float) -> float:
+        pool = pooled(others)
+        found = [metrics.ks_distance(pooled([walk]), pool) for walk in walks]
         return float(np.percentile(found, percentile)) if found else float("nan")
 
-    def of_dips(first: Walks, other: Walks) -> float:
-        return metrics.ks_distance(_dips(first, network.low_mbps), _dips(other, network.low_mbps))
+    def of_dips(walks: Walks, others: Walks) -> float:
+        return metrics.ks_distance(_dips(walks, network.low_mbps), _dips(others, network.low_mbps))
 
-    median = "ks_quarter" if quarter else "ks_median"
-    rows = [
-        (median, "KS of 1 s rates, median of walks", *(of_walks(*pair, 50) for pair in _pairs(fitted, held_out, model, pool))),
-        ("ks_p90", "KS of 1 s rates, 90th percentile", *(of_walks(*pair, 90) for pair in _pairs(fitted, held_out, model, pool))),
-        (
+    return [
+        row(
+            "ks_quarter" if quarter else "ks_median",
+            "KS of 1 s rates, median of walks",
+            lambda walks, others: of_walks(walks, others, 50),
+        ),
+        row("ks_p90", "KS of 1 s rates, 90th percentile", lambda walks, others: of_walks(walks, others, 90)),
+        row(
             "ks_pooled",
             "KS of 1 s rates, all walks pooled",
-            *(metrics.ks_distance(pooled(walks), other) for walks, other in _pairs(fitted, held_out, model, pool)),
+            lambda walks, others: metrics.ks_distance(pooled(walks), pooled(others)),
         ),
-        (
-            "ks_dips",
-            f"KS of durations below {network.low_mbps:g} Mbit/s",
-            of_dips(fitted, drawn),
-            of_dips(held_out, drawn),
-            of_dips(held_out, fitted),
-        ),
+        row("ks_dips", f"KS of durations below {network.low_mbps:g} Mbit/s", of_dips),
     ]
-    bound = network.targets if not quarter else {"ks_quarter": network.targets.get("ks_quarter")}
-    return [Distance(*row, bound.get(row[0])) for row in rows]
-
-
-def _pairs(fitted: Walks, held_out: Walks, model: Floats, pool: Floats) -> list[tuple[Walks, Floats]]:
-    return [(fitted, model), (held_out, model), (held_out, pool)]
 
 
 def _dips(walks: Walks, threshold: float) -> Floats:
@@ -132,7 +129,9 @@ def _dips(walks: Walks, threshold: float) -> Floats:
     return np.concatenate(found) if found else np.empty(0)
 
 
-def traits(drawn: Sequence[Floats], fitted: Sequence[Floats], held_out: Sequence[Floats], network: Network) -> list[Trait]:
+def traits(
+    drawn: Sequence[Floats], fitted: Sequence[Floats], held_out: Sequence[Floats], network: Network
+) -> list[Trait]:
     """Return the figures of whole walks."""
     low, high, none = network.low_mbps, network.high_mbps, network.none_mbps
 

@@ -111,7 +111,8 @@ def judge(
 def _quarter(walk: Floats, quarter: int | None) -> Floats:
     if quarter is None:
         return walk
-    return walk[np.arange(len(walk)) * QUARTERS // len(walk) + 1 == quarter]
+    place = np.arange(len(walk)) * QUARTERS // len(walk) + 1
+    return np.asarray(walk[place == quarter], dtype=np.float64)
 
 
 def as_json(judgement: Judgement) -> dict[str, Json]:

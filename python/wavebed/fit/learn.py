@@ -118,13 +118,18 @@ def learn(
 
 def _edges(rates: Floats) -> Floats:
     """Return the edges of the levels: those of the states, and between them quantiles of the rates."""
-    inner = [edge for edge in STATE_EDGES_MBPS if rates.min() < edge < rates.max()]
-    edges = np.array(inner)
-    for edge in np.quantile(rates, np.arange(1, LEVELS) / LEVELS):
-        wide = (np.abs(np.log(edge / edges)) > np.log(NARROWEST)).all() if edge > STATE_EDGES_MBPS[0] else False
-        if wide and rates.min() < edge < rates.max():
-            edges = np.sort(np.append(edges, edge))
-    return edges
+    ordered = np.sort(rates)
+    edges: list[float] = []
+    for edge in (*STATE_EDGES_MBPS, *np.quantile(rates, np.arange(1, LEVELS) / LEVELS).tolist()):
+        state = edge in STATE_EDGES_MBPS
+        wide = state or (
+            edge > STATE_EDGES_MBPS[0] and all(abs(np.log(edge / other)) > np.log(NARROWEST) for other in edges)
+        )
+        if wide and ordered[0] < edge <= ordered[-1]:
+            edges = sorted([*edges, edge])
+    # A level without any rate would have no quantiles.
+    ends = np.searchsorted(ordered, edges)
+    return np.array(edges)[np.diff(ends, prepend=0) > 0]
 
 
 def _near(walk: _Walk, shape: tuple[int, int]) -> Floats:
@@ -182,7 +187,16 @@ def _within(walks: Sequence[_Walk], levels: int) -> tuple[Floats, float]:
         held = (walk.contexts.level[1:] == walk.contexts.level[:-1]) & (walk.contexts.level[1:] != UNKNOWN)
         pairs.append(np.stack([score[:-1][held], score[1:][held]]))
     both = np.concatenate(pairs, axis=1)
-    return quantiles, float(np.clip(np.corrcoef(both)[0, 1], 0, 0.99)) if both.shape[1] > 2 else 0.0
+    return quantiles, _correlation(both)
+
+
+def _correlation(both: Floats) -> float:
+    first, second = both
+    if both.shape[1] < 3 or first.std() == 0 or second.std() == 0:
+        return 0.0
+    return float(
+        np.clip(((first - first.mean()) * (second - second.mean())).mean() / (first.std() * second.std()), 0, 0.99)
+    )
 
 
 def _moves(found: Sequence[Alignment]) -> Floats:

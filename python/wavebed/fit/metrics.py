@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap.levels import Floats, Integers
 
 __all__ = [
     "autocorrelation",
@@ -43,10 +41,10 @@ def dips(rates: Floats, threshold: float) -> Floats:
     return _runs(rates, threshold)[1].astype(np.float64)
 
 
-def _runs(rates: Floats, threshold: float) -> tuple[Floats, Floats]:
+def _runs(rates: Floats, threshold: float) -> tuple[Integers, Integers]:
     """Return the starts and the durations of the times below a threshold."""
     below = np.concatenate(([False], rates < threshold, [False]))
-    edges = np.flatnonzero(below[1:] != below[:-1])
+    edges = np.flatnonzero(below[1:] != below[:-1]).astype(np.int64)
     return edges[::2], edges[1::2] - edges[::2]
 
 

@@ -46,7 +46,15 @@ MMWAVE = Network(
     5.0,
     100.0,
     400.0,
-    {"ks_median": 0.20, "ks_p90": 0.30, "ks_dips": 0.20, "ks_quarter": 0.30, "correlation": 0.6, "mae": 300.0, "gain": 0.20},
+    {
+        "ks_median": 0.20,
+        "ks_p90": 0.30,
+        "ks_dips": 0.20,
+        "ks_quarter": 0.30,
+        "correlation": 0.6,
+        "mae": 300.0,
+        "gain": 0.20,
+    },
 )
 LTE = Network("LTE", 1.0, 5.0, 20.0, {"ks_median": 0.35})
 

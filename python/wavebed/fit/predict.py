@@ -79,8 +79,20 @@ def predictions(learned: Learned, pool: Floats, laps: Sequence[Lap]) -> list[Pre
     surrogates = _shifted(laps)
     rows = (
         ("pooling", "pooled rates", "nothing of the walk", pooling, pooling),
-        ("lap_time", "map by lap time", "the time since the start", _score(_by_lap_time(learned.places, laps), laps), pooling),
-        ("aligned", "map by place", "all rates of the walk, to find its places", _score(_by_place(learned, laps), laps), pooling),
+        (
+            "lap_time",
+            "map by lap time",
+            "the time since the start",
+            _score(_by_lap_time(learned.places, laps), laps),
+            pooling,
+        ),
+        (
+            "aligned",
+            "map by place",
+            "all rates of the walk, to find its places",
+            _score(_by_place(learned, laps), laps),
+            pooling,
+        ),
         (
             "surrogate",
             "the same for shifted walks",
@@ -88,7 +100,13 @@ def predictions(learned: Learned, pool: Floats, laps: Sequence[Lap]) -> list[Pre
             _score(_by_place(learned, surrogates), surrogates),
             pooling,
         ),
-        ("persistence", f"rate {AHEAD_S} s ago", f"rates until {AHEAD_S} s before", _score(_persistence(laps), laps), pooling),
+        (
+            "persistence",
+            f"rate {AHEAD_S} s ago",
+            f"rates until {AHEAD_S} s before",
+            _score(_persistence(laps), laps),
+            pooling,
+        ),
         (
             "forecast",
             f"map, {AHEAD_S} s ahead",

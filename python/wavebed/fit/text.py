@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["as_text", "band_text", "distance_rows", "prediction_rows", "split_text", "trait_rows"]
 
 Rows = list[tuple[str, ...]]
+_TARGETS = ("≤ {:.0f}", "≥ {:.0%}", "≥ {:.1f}")
 
 
 def as_text(judgement: Judgement) -> str:
@@ -63,7 +64,16 @@ def prediction_rows(judgement: Judgement) -> Rows:
     """Return the table of predictions; its last columns are for the held-out walks, or the fitted if none is."""
     held = any(held is not None for _, held in judgement.predictions)
     rows: Rows = [
-        ("each second", "uses", "error, Mbit/s", "CRPS gain", "60 s correlation", "fitted: error", "gain", "correlation")
+        (
+            "each second",
+            "uses",
+            "error, Mbit/s",
+            "CRPS gain",
+            "60 s correlation",
+            "fitted: error",
+            "gain",
+            "correlation",
+        )
     ]
     if not held:
         rows = [("each second of fitted walks", "uses", "error, Mbit/s", "CRPS gain", "60 s correlation")]
@@ -81,10 +91,12 @@ def _scores(judgement: Judgement | None, each: Prediction) -> list[str]:
     if judgement is None:
         return shown
     marks = [target_of(judgement.network, each, key) for key in ("mae", "gain", "correlation")]
-    write = (lambda target: f"≤ {target:.0f}", lambda target: f"≥ {100 * target:.0f} %", lambda target: f"≥ {target:.1f}")
+    written = [
+        None if target is None else write.format(target) for (target, _), write in zip(marks, _TARGETS, strict=True)
+    ]
     return [
-        text if target is None else f"{text} ({say(target)}{'' if met else ' missed'})"
-        for text, (target, met), say in zip(shown, marks, write, strict=True)
+        text if target is None else f"{text} ({target}{'' if met else ' missed'})"
+        for text, target, (_, met) in zip(shown, written, marks, strict=True)
     ]
 
 
@@ -101,4 +113,3 @@ def _two(value: float) -> str:
 
 def _met(met: bool | None) -> str:
     return "" if met is None else "yes" if met else "no"
-

@@ -32,7 +32,9 @@ def draw_walks(learned: PlaceMap, seeds: Sequence[int]) -> Floats:
         return np.array([draw(generator) for generator in generators(seeds, f"map {stage}")])
 
     seconds = learned.seconds
-    course = chosen(np.broadcast_to(learned.weights, (len(seeds), len(learned.weights))), drawn("course", _uniform(1))[:, 0])
+    course = chosen(
+        np.broadcast_to(learned.weights, (len(seeds), len(learned.weights))), drawn("course", _uniform(1))[:, 0]
+    )
     places = _places(learned, drawn("moves", _uniform(int(np.ceil(seconds / learned.step_s)))))
     level = _levels(learned, course, places, drawn("levels", _uniform(seconds)))
     scores = drawn("rates", lambda generator: generator.standard_normal(seconds))
@@ -66,7 +68,7 @@ def chosen(weights: Floats, drawn: Floats) -> Integers:
     """Return a place in each row of weights, by a uniform number of each row."""
     total = np.cumsum(weights, axis=-1)
     places = (total <= drawn[..., None] * total[..., -1:]).sum(axis=-1)
-    return np.minimum(places, weights.shape[-1] - 1)
+    return np.asarray(np.minimum(places, weights.shape[-1] - 1), dtype=np.int64)
 
 
 def moved(learned: PlaceMap, place: Integers, move: Integers, drawn: Floats) -> tuple[Integers, Integers]:

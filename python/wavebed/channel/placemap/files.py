@@ -121,13 +121,13 @@ def _check(found: _File) -> None:
     places = len(found.courses[0].shares)
     for number, course in enumerate(found.courses):
         _check_shape(f"courses[{number}].shares", course.shares, (places, levels))
-    for key, values in (("edges_mbps", [found.edges_mbps]), ("quantiles_mbps", found.quantiles_mbps)):
-        if any((np.diff(row) < 0).any() for row in values):
+    for key, rows in (("edges_mbps", [found.edges_mbps]), ("quantiles_mbps", found.quantiles_mbps)):
+        if any((np.diff(row) < 0).any() for row in rows):
             raise Problem("is not ascending: sort it", key)
     sums: list[tuple[str, object]] = [
         ("moves", found.moves),
         ("transitions", found.transitions),
-        ("courses: weight", [course.weight for course in found.courses]),
+        ("courses.weight", [course.weight for course in found.courses]),
         *((f"courses[{number}].shares", course.shares) for number, course in enumerate(found.courses)),
     ]
     for key, values in sums:
@@ -138,8 +138,8 @@ def _check(found: _File) -> None:
 
 def _check_reached(found: _File) -> None:
     """Refuse a level that the map has nowhere: factors of its place would divide by zero."""
-    overall = sum(course.weight * _array(course.shares).sum(axis=0) for course in found.courses)
-    if np.min(overall) <= 0:
+    overall = np.sum([course.weight * _array(course.shares).sum(axis=0) for course in found.courses], axis=0)
+    if overall.min() <= 0:
         raise Problem(f"level {int(np.argmin(overall))} is at no place: remove it, or give it a share", "courses")
 
 
@@ -149,7 +149,7 @@ def _check_shape(key: str, values: object, shape: tuple[int, ...]) -> None:
     except ValueError:
         given = ()
     if given != shape:
-        raise Problem(f"is not an array of {' × '.join(map(str, shape))} numbers: write as many as edges_mbps asks", key)
+        raise Problem(f"is not an array of {' × '.join(map(str, shape))} numbers: {_REMEDY}", key)
 
 
 def encode_map(learned: PlaceMap) -> bytes:

@@ -1,4 +1,4 @@
-"""Rates as levels, and the context in which a level is left: the time since it was entered, and the side it was entered from.
+"""Rates as levels, and the context in which a level is left: its age, and the side from which it was entered.
 
 A walk is a semi-Markov chain over the levels: the probability to leave depends on the time since the level was entered
 (Howard 1964, "System analysis of semi-Markov processes").
@@ -40,9 +40,9 @@ class Context:
         """The class of each age."""
         return np.searchsorted(AGES, self.age, side="right")
 
-    def at(self, chosen: object) -> Context:
+    def at(self, chosen: Integers | int) -> Context:
         """Return the contexts at some places of the arrays."""
-        return Context(self.level[chosen], self.age[chosen], self.side[chosen])  # type: ignore[index]
+        return Context(*(np.asarray(each[chosen]) for each in (self.level, self.age, self.side)))
 
 
 def level_of(rates: Floats, edges: Floats) -> Integers:
@@ -55,7 +55,9 @@ def advanced(before: Context, level: Integers) -> Context:
     change = level - before.level
     held = change == 0
     return Context(
-        level, np.where(held, before.age + 1, 1), np.where(held, before.side, np.where(change > 0, 1, 2)).astype(np.int64)
+        level,
+        np.where(held, before.age + 1, 1),
+        np.where(held, before.side, np.where(change > 0, 1, 2)).astype(np.int64),
     )
 
 

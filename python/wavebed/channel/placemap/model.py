@@ -70,7 +70,7 @@ class PlaceMap:
     @property
     def places(self) -> int:
         """Number of places of a course."""
-        return self.shares.shape[1]
+        return int(self.shares.shape[1])
 
     @property
     def overall(self) -> Floats:
