@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.extras import require
+from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -131,7 +133,8 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
     from wavebed.fit.network import network_of
     from wavebed.output import write_output
 
-    fitted = chosen.fitted_laps()
+    notes: list[str] = []
+    fitted = chosen.fitted_laps(notes)
     work = _Work(chosen, sum(len(lap.rates) for lap in fitted))
     learned = learn(
         fitted,
@@ -147,7 +150,9 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
     drawn = list(draw_walks(learned.places, range(1, DRAWN_WALKS + 1)))
 
     progress.go_on("judging", work.left_s(0))
-    held_out = chosen.held_out_laps()
+    held_out = chosen.held_out_laps(notes)
+    for note in notes:
+        print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
     pool = pooled([lap.parts for lap in fitted])
     judgement = judge("map", network_of(pool), chosen, drawn, fitted, held_out)
     if chosen.quarter is None:

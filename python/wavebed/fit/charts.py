@@ -93,7 +93,7 @@ def chart(title: str, unit: str, axis: str, curves: Sequence[Curve], *, height: 
         f'<span style="left:{100 * (tick - left) / (right - left):.2f}%">{_number(tick)}</span>'
         for tick in ticks_between(left, right)
     )
-    legend = "".join(f'<span class="item">{_key(each)}{escape(each.name)}</span>' for each in curves)
+    legend = "".join(f'<span class="item">{_key(each)}{escape(each.name)}</span>' for each in curves if each.name)
     return (
         f'<figure class="chart still"><div class="plot"><div class="panel"><div class="title"><b>{escape(title)}'
         f"{f', <span class=unit>{escape(unit)}</span>' if unit else ''}</b>{legend}</div>"

@@ -75,13 +75,13 @@ class Split:
     held_out: tuple[Path, ...]
     quarter: int | None = None
 
-    def fitted_laps(self) -> list[Lap]:
-        """Read what may be learned from."""
-        return [self._only(lap, quarter=False) for lap in read_laps(self.fitted)]
+    def fitted_laps(self, notes: list[str]) -> list[Lap]:
+        """Read what may be learned from; see `read_laps`."""
+        return [self._only(lap, quarter=False) for lap in read_laps(self.fitted, notes)]
 
-    def held_out_laps(self) -> list[Lap]:
-        """Read what the predictions are judged by."""
-        return [self._only(lap, quarter=True) for lap in read_laps(self.held_out)]
+    def held_out_laps(self, notes: list[str]) -> list[Lap]:
+        """Read what the predictions are judged by; see `read_laps`."""
+        return [self._only(lap, quarter=True) for lap in read_laps(self.held_out, notes)]
 
     def _only(self, lap: Lap, *, quarter: bool) -> Lap:
         if self.quarter is None:
@@ -114,15 +114,26 @@ def _natural(file: Path) -> tuple[list[tuple[int, str]], str]:
     return parts, str(file)
 
 
-def read_laps(files: Sequence[Path]) -> list[Lap]:
+def read_laps(files: Sequence[Path], notes: list[str]) -> list[Lap]:
     """Read walks in any format of traces.
+
+    Files that are no trace of a rate, too short or too long are left out, and `notes` gets a line for each.
 
     Raises
     ------
     UserError
-        If a file is no trace of a rate, too short or too long.
+        If there are files, and none can be used: the line of the first.
     """
-    return [_lap(file) for file in files]
+    laps, problems = [], []
+    for file in files:
+        try:
+            laps.append(_lap(file))
+        except UserError as error:
+            problems.append(str(error))
+    if problems and not laps:
+        raise UserError(problems[0])
+    notes.extend(f"{problem}: left out" for problem in problems)
+    return laps
 
 
 def _lap(file: Path) -> Lap:

@@ -25,8 +25,8 @@ __all__ = ["page"]
 
 LAGS_S = range(61)
 _STYLE = """
-table.fit { width: 100%; } table.fit td, table.fit th { white-space: normal; }
-table.fit td:nth-child(2).text { text-align: left; color: var(--soft); }
+table.fit th { white-space: normal; }
+td.text { color: var(--soft); } td.text, th.text { text-align: left; }
 td.yes { color: var(--good); font-weight: 600; } td.no { color: var(--bad); font-weight: 600; }
 """
 _DISTANCES = (
@@ -81,7 +81,10 @@ def _soft(text: str) -> str:
 
 def _table(rows: Sequence[Sequence[str]], texts: int = 0) -> str:
     """Return a table; after the first column, `texts` columns hold text."""
-    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in rows[0])
+    head = "".join(
+        f"<th scope=col{' class=text' if 0 < place <= texts else ''}>{escape(cell)}</th>"
+        for place, cell in enumerate(rows[0])
+    )
     body = []
     for name, *cells in rows[1:]:
         written = "".join(

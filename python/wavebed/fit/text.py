@@ -104,7 +104,12 @@ def band_text(band: Band) -> str:
     """Write a median and its band."""
     if band.median != band.median:
         return MISSING
-    return f"{figure(band.median)} ({figure(band.low)} to {figure(band.high)})"
+    return f"{_short(band.median)} ({_short(band.low)} to {_short(band.high)})"
+
+
+def _short(value: float) -> str:
+    """Write at most two decimals: more say nothing of a few walks."""
+    return figure(round(value, 2))
 
 
 def _two(value: float) -> str:

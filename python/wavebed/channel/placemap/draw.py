@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.channel.placemap.model import PlaceMap
     from wavebed.pattern.model import Pattern
 
-__all__ = ["chosen", "draw_walks", "moved", "next_contexts", "rates_within", "to_pattern"]
+__all__ = ["chosen", "draw_walks", "moved", "next_contexts", "pattern_of", "rates_within", "to_pattern"]
 
 _NS_PER_S = 10**9
 
@@ -45,7 +45,11 @@ def draw_walks(learned: PlaceMap, seeds: Sequence[int]) -> Floats:
 
 def to_pattern(learned: PlaceMap, seed: int) -> Pattern:
     """Return the downlink's pattern of the walk of a seed, in steps of a second."""
-    rates_mbps = draw_walks(learned, [seed])[0]
+    return pattern_of(learned, seed, draw_walks(learned, [seed])[0])
+
+
+def pattern_of(learned: PlaceMap, seed: int, rates_mbps: Floats) -> Pattern:
+    """Return the pattern of a walk that was drawn with a seed."""
     pattern = steps(
         np.arange(len(rates_mbps), dtype=np.int64) * _NS_PER_S,
         len(rates_mbps) * _NS_PER_S,
