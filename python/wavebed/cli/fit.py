@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wavebed.channel.placemap.levels import Floats
     from wavebed.cli.progress import Progress
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["register", "run"]
 
 METHODS = ("map",)
+"""The methods of `_FITS`."""
 #: Work that is over sooner needs no word.
 PATIENCE_S = 1.0
 DRAWN_WALKS = 200
 MOST_FITTED_PREDICTED = 10
 """Fitted walks whose seconds are predicted, for comparison: the forecast takes about a second for each."""
+
+_READ_COST_S = 0.02
+_ALIGN_COST_S = 2.5e-7
+"""For each second of a walk at each second of the others."""
+_PREDICT_COST_S = 1.5e-3
 
 _DESCRIPTION = (
     "Learn a channel from measured walks, draw new walks from it, and judge them by walks that were held out."
@@ -81,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
 
     chosen = split(find_files([Path(name) for name in args.traces]), args.held_out)
     with Progress("wavebed fit", PATIENCE_S) as progress:
-        judgement, learned = _fit_map(args, chosen, progress)
+        progress.go_on("reading walks", _READ_COST_S * len(chosen.fitted))
+        judgement, learned = _FITS[args.method](args, chosen, progress)
         if args.report is not None:
             from wavebed.fit.page import page
             from wavebed.output import write_output
@@ -123,7 +131,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("-o and --report: name one file: write to different ones")
 
 
-def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, Learned]:
+def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, Learned | None]:
     """Learn a map; the held-out walks are read when it is written and its walks are drawn."""
     from wavebed.channel.placemap import draw_walks, encode_map
     from wavebed.fit.align import ROUNDS
@@ -135,29 +143,29 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
 
     notes: list[str] = []
     fitted = chosen.fitted_laps(notes)
-    work = _Work(chosen, sum(len(lap.rates) for lap in fitted))
+    work = _Work(progress, chosen, sum(len(lap.rates) for lap in fitted))
     learned = learn(
         fitted,
         Path(args.output or "map.json").name.removesuffix(".json"),
-        f"walks like {fitted[0].name}",
+        f"map of {len(fitted)} walks",
         _source(chosen),
-        lambda left: progress.go_on(
-            f"aligning walks, round {ROUNDS + 1 - left} of {ROUNDS}", work.left_s(left / ROUNDS)
-        ),
+        lambda left: work.align(ROUNDS - left, ROUNDS),
     )
     if args.output is not None:
         write_output(args.output, encode_map(learned.places), "-o")
     drawn = list(draw_walks(learned.places, range(1, DRAWN_WALKS + 1)))
 
-    progress.go_on("judging", work.left_s(0))
     held_out = chosen.held_out_laps(notes)
-    for note in notes:
+    for note in dict.fromkeys(notes):
         print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
     pool = pooled([lap.parts for lap in fitted])
-    judgement = judge("map", network_of(pool), chosen, drawn, fitted, held_out)
+    judgement = judge(args.method, network_of(pool), chosen, drawn, fitted, held_out)
     if chosen.quarter is None:
-        judgement.predictions.extend(_predictions(learned, pool, fitted, held_out))
+        judgement.predictions.extend(_predictions(work, learned, pool, fitted, held_out))
     return judgement, learned
+
+
+_FITS: dict[str, Callable[[argparse.Namespace, Split, Progress], tuple[Judgement, Learned | None]]] = {"map": _fit_map}
 
 
 def _source(chosen: Split) -> str:
@@ -166,28 +174,41 @@ def _source(chosen: Split) -> str:
     return f"{len(names)} walks ({listed}), held out by rule {chosen.rule}"
 
 
-class _Work:
-    """Expected times, from measurements on one core: alignment, and forecasts."""
-
-    def __init__(self, chosen: Split, fitted_s: int) -> None:
-        walks = len(chosen.held_out) + min(len(chosen.fitted), MOST_FITTED_PREDICTED)
-        mean_s = fitted_s / len(chosen.fitted)
-        self._align_s = 2.5e-7 * fitted_s * mean_s
-        self._judge_s = 0.0 if chosen.quarter is not None else 1.5e-3 * mean_s * walks
-
-    def left_s(self, fraction: float) -> float:
-        """Return the time left while this fraction of the alignment is."""
-        return self._align_s * fraction + self._judge_s
-
-
 def _predictions(
-    learned: Learned, pool: Floats, fitted: Sequence[Lap], held_out: Sequence[Lap]
+    work: _Work, learned: Learned, pool: Floats, fitted: Sequence[Lap], held_out: Sequence[Lap]
 ) -> list[tuple[Prediction | None, Prediction | None]]:
     from itertools import zip_longest
 
     from wavebed.fit.predict import predictions
 
-    step = -(-len(fitted) // MOST_FITTED_PREDICTED)
-    known = predictions(learned, pool, fitted[::step])
+    some = fitted[:: -(-len(fitted) // MOST_FITTED_PREDICTED)]
+    work.predict(0, "predicting seconds of fitted walks")
+    known = predictions(learned, pool, some)
+    work.predict(len(some), "predicting seconds of held-out walks")
     unseen = predictions(learned, pool, held_out) if held_out else []
     return list(zip_longest(known, unseen))
+
+
+class _Work:
+    """Tells the progress, and the time left: measured costs on one core, scaled by the speed of what is done."""
+
+    def __init__(self, progress: Progress, chosen: Split, fitted_s: int) -> None:
+        self._progress = progress
+        self._begin_s = time.monotonic()
+        mean_s = fitted_s / len(chosen.fitted)
+        walks = min(len(chosen.fitted), MOST_FITTED_PREDICTED) + len(chosen.held_out)
+        self._align_s = _ALIGN_COST_S * fitted_s * mean_s
+        self._walk_s = 0.0 if chosen.quarter is not None else _PREDICT_COST_S * mean_s
+        self._all_s = self._align_s + walks * self._walk_s
+
+    def align(self, done: int, rounds: int) -> None:
+        """Say that so many rounds of the alignment are done."""
+        self._say(f"aligning walks, round {done + 1} of {rounds}", self._align_s * done / rounds)
+
+    def predict(self, done: int, text: str) -> None:
+        """Say that the alignment is done, and the seconds of so many walks are predicted."""
+        self._say(text, self._align_s + done * self._walk_s)
+
+    def _say(self, text: str, done_s: float) -> None:
+        slower = (time.monotonic() - self._begin_s) / done_s if done_s else 1.0
+        self._progress.go_on(text, slower * max(0.0, self._all_s - done_s))
