@@ -52,13 +52,17 @@ def test_a_rule_holds_walks_out_by_their_names_alone(rule, held_out):
     assert names(found.fitted) == [name for name in names(FILES) if name not in held_out]
 
 
-@pytest.mark.parametrize("rule", ["every:0", "every", "every:x", "last:1.5", "last:2", "quarter:5", "quarter:0", "some"])
+@pytest.mark.parametrize(
+    "rule", ["every:0", "every", "every:x", "last:1.5", "last:2", "quarter:5", "quarter:0", "some"]
+)
 def test_an_unknown_rule_names_the_rules(rule):
     with pytest.raises(UserError, match=r"is no rule: write every:N, last:FRACTION, quarter:N or none, as every:4"):
         split(FILES, rule)
 
 
-@pytest.mark.parametrize(("rule", "what"), [("every:11", "no walk"), ("last:0.01", "no walk"), ("every:1", "all walks")])
+@pytest.mark.parametrize(
+    ("rule", "what"), [("every:11", "no walk"), ("last:0.01", "no walk"), ("every:1", "all walks")]
+)
 def test_a_rule_must_leave_walks_on_both_sides(rule, what):
     with pytest.raises(UserError, match=f"--held-out {rule}: holds out {what} of 10"):
         split(FILES, rule)

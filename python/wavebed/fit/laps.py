@@ -96,11 +96,13 @@ def find_files(names: Sequence[Path]) -> list[Path]:
     Raises
     ------
     UserError
-        If a folder has none.
+        If one does not exist, or a folder has none.
     """
     found: dict[Path, None] = {}
     for name in names:
         inner = [name]
+        if not name.exists():
+            raise UserError(f"{name}: no such file or directory: name a trace, or a folder of traces")
         if name.is_dir():
             inner = [file for file in name.iterdir() if file.is_file() and not file.name.startswith(".")]
             if not inner:

@@ -9,6 +9,8 @@ from wavebed.report.numbers import MISSING, figure
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wavebed.fit.judge import Band, Distance
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.predict import Prediction
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["as_text", "band_text", "distance_rows", "prediction_rows", "split_text", "trait_rows"]
 
 Rows = list[tuple[str, ...]]
-_TARGETS = ("≤ {:.0f}", "≥ {:.0%}", "≥ {:.1f}")
+_TARGETS: tuple[Callable[[float], str], ...] = (
+    lambda target: f"≤ {target:.0f}",
+    lambda target: f"≥ {100 * target:.0f} %",
+    lambda target: f"≥ {target:.1f}",
+)
 
 
 def as_text(judgement: Judgement) -> str:
@@ -86,18 +92,19 @@ def prediction_rows(judgement: Judgement) -> Rows:
 
 
 def _scores(judgement: Judgement | None, each: Prediction) -> list[str]:
-    shown = [f"{each.mae_mbps:.0f}" if each.mae_mbps >= 100 else figure(each.mae_mbps), f"{100 * each.gain:.0f} %"]
+    shown = [f"{each.mae_mbps:.0f}" if each.mae_mbps >= 100 else figure(each.mae_mbps), _percent(each.gain)]
     shown.append(_two(each.correlation))
     if judgement is None:
         return shown
     marks = [target_of(judgement.network, each, key) for key in ("mae", "gain", "correlation")]
-    written = [
-        None if target is None else write.format(target) for (target, _), write in zip(marks, _TARGETS, strict=True)
-    ]
     return [
-        text if target is None else f"{text} ({target}{'' if met else ' missed'})"
-        for text, target, (_, met) in zip(shown, written, marks, strict=True)
+        text if target is None else f"{text} ({write(target)}{'' if met else ' missed'})"
+        for text, (target, met), write in zip(shown, marks, _TARGETS, strict=True)
     ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %".replace("-", "−")
 
 
 def band_text(band: Band) -> str:
@@ -109,7 +116,7 @@ def band_text(band: Band) -> str:
 
 def _short(value: float) -> str:
     """Write at most two decimals: more say nothing of a few walks."""
-    return figure(round(value, 2))
+    return _two(value) if abs(value) < 10 else figure(value)
 
 
 def _two(value: float) -> str:
