@@ -32,7 +32,7 @@ DRAWN_WALKS = 200
 MOST_FITTED_PREDICTED = 10
 """Fitted walks whose seconds are predicted, for comparison: the forecast takes about a second for each."""
 _READ_COST_S = 0.02
-_ALIGN_COST_S = 2.5e-7
+_ALIGN_COST_S = 5e-7
 """For each second of a walk at each second of the others."""
 _PREDICT_COST_S = 1.5e-3
 

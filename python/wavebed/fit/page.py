@@ -26,11 +26,11 @@ __all__ = ["page"]
 LAGS_S = range(61)
 _STYLE = """
 table.fit th { white-space: normal; }
-td.text { color: var(--soft); } td.text, th.text { text-align: left; }
+td.text { color: var(--soft); min-width: 9rem; } td.text, th.text { text-align: left; }
 td.yes { color: var(--good); font-weight: 600; } td.no { color: var(--bad); font-weight: 600; }
 """
 _DISTANCES = (
-    "Kolmogorov-Smirnov distances of drawn walks to measured ones; 0 is the same distribution. The column {floor} has"
+    "Kolmogorov-Smirnov distances of drawn walks to measured ones; 0 is the same distribution. The column “{floor}” has"
     " the distance of the held-out walks to all fitted walks together: no model of the fitted walks can be expected to"
     " do better. The walks were drawn before the held-out walks were read."
 )

@@ -48,7 +48,7 @@ def split_text(judgement: Judgement) -> str:
 def distance_rows(judgement: Judgement) -> Rows:
     """Return the table of distances; the first row is its head."""
     floor = "pooling" if judgement.split.quarter is not None else "real walks"
-    rows: Rows = [("new walks", "fitted", "held out", floor, "target", "")]
+    rows: Rows = [("new walks", "fitted", "held out", floor, "target", "met")]
     return rows + [_distance(each) for each in judgement.distances]
 
 
@@ -120,7 +120,7 @@ def _short(value: float) -> str:
 
 
 def _two(value: float) -> str:
-    return MISSING if value != value else f"{value:.2f}".replace("-", "−")
+    return MISSING if value != value else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def _met(met: bool | None) -> str:
