@@ -86,6 +86,7 @@ bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interle
 
 validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
+	$(BIN)/python docs/validation/fit_walks.py
 
 bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)

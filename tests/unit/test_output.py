@@ -14,6 +14,7 @@ import pytest
 from forward_example import device, record
 from report_example import write_example
 from tests.forked import forked
+from tests.made_up_walks import write_walks
 
 from wavebed import output
 from wavebed.cli import COMMANDS, build_parser, main
@@ -35,7 +36,7 @@ class Option:
     Parameters
     ----------
     command : tuple of str
-        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE`` and ``SCENE`` stand for it.
+        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE``, ``WALKS`` and ``SCENE`` stand for it.
     name : str
         As typed.
     file : str
@@ -64,6 +65,8 @@ OPTIONS = [
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--plot", "plot.svg", b"<?xml"),
+    Option(("fit", "WALKS", "--held-out", "quarter:1"), "-o", "place.json", b'{\n "wavebed-map": 1,'),
+    Option(("fit", "WALKS", "--held-out", "quarter:1"), "--report", "fit.html", b"<!doctype html>"),
     Option(("trace", "convert", "TRACE"), "-o", "out.csv", b"# wavebed pattern"),
     Option(("trace", "cut", "TRACE", "--to", "2s"), "-o", "out.csv", b"# wavebed pattern"),
     Option(("trace", "scale", "TRACE", "--time", "2"), "-o", "out.csv", b"# wavebed pattern"),
@@ -110,11 +113,15 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         write_forward(base / name, record(device(name, rate)))
     (base / "trace.txt").write_text("0.5\t20\n1.0\t0\n2.5\t30\n3.0\t5\n")
     (base / "scenario.toml").write_text('[path]\nrate = "1mbit"\n[[workload]]\nkind = "download"\n')
+    walks = base / "walks"
+    walks.mkdir()
+    write_walks(walks, 3)
     return {
         "RUN": str(base / "run"),
         "TEST": str(base / "slow"),
         "OTHER": str(base / "fast"),
         "TRACE": str(base / "trace.txt"),
+        "WALKS": str(walks),
         "SCENE": "kau-e5g-1",
         "SCENARIO": str(base / "scenario.toml"),
     }

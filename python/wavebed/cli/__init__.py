@@ -38,6 +38,7 @@ COMMANDS = {
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
+    "fit": "learn a channel from measured walks, and judge it on walks that were held out",
     "trace": "read, convert, plot, cut and scale traces and patterns",
     "site": "show the objects of a web site for the workload `web`",
     "forward": "the small-packet forwarding test of a router",

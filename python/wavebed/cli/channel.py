@@ -38,7 +38,11 @@ _EPILOG = (
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("channel", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("scene", metavar="SCENE", help="a scene file, or the name of a shipped one, as kau-e5g-1")
+    parser.add_argument(
+        "scene",
+        metavar="SCENE",
+        help="a scene file, or the name of a shipped one, as kau-e5g-1; or a map that wavebed fit wrote, a .json file",
+    )
     parser.add_argument(
         "--mode",
         choices=MODES,
@@ -77,6 +81,12 @@ def run(args: argparse.Namespace) -> int:
     """
     seeds = _seeds(args)
     _check(args)
+    from wavebed.channel.placemap.files import is_map
+
+    if is_map(args.scene):
+        from wavebed.cli.channel_map import run_map
+
+        return run_map(args, seeds, _file)
     from wavebed.channel.plot_data import Album
     from wavebed.scene import load
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.channel.placemap import PlaceMap
     from wavebed.config.queue import Queue
     from wavebed.path.model import Link
     from wavebed.path.traces import Traces
@@ -35,9 +36,10 @@ _OFF_REMEDY = 'or write radio = "off"'
 
 
 class SceneChoice(Struct, frozen=True):
-    """A scene that was named, and where."""
+    """A scene or a map that was named, and where."""
 
-    scene: Scene
+    scene: Scene | None
+    learned: PlaceMap | None
     name: str
     place: str
 
@@ -66,11 +68,13 @@ class Air(Struct):
             self.ue_limit, self.limit_given = read.ue_limit, True
 
     def pattern(self, direction: str) -> ScenePattern | None:
-        """Return the pattern of a link of the scene; ``None`` without a scene."""
-        if self.scene is None:
+        """Return the pattern of a link of the scene; ``None`` without a scene, and for the uplink of a map."""
+        if self.scene is None or self.scene.scene is None:
             if self.mode is not None:
-                raise Problem("requires scene: add it", self.mode[1])
-            return None
+                rule = "requires scene: add it" if self.scene is None else "a map has no modes: remove it"
+                raise Problem(rule, self.mode[1])
+            learned = None if self.scene is None else self.scene.learned
+            return None if learned is None or direction == "up" else ScenePattern(learned, "map", "down")
         mode = self.mode[0] if self.mode is not None else "3gpp"
         if mode == "reference" and self.scene.scene.reference is None:
             raise Problem(
@@ -82,7 +86,8 @@ class Air(Struct):
 
     def of_ue(self) -> UeLimit | None:
         """Return the packet-rate limit of the UE."""
-        return self.ue_limit if self.limit_given or self.scene is None else self.scene.scene.ue_limit
+        scene = None if self.scene is None else self.scene.scene
+        return self.ue_limit if self.limit_given or scene is None else scene.ue_limit
 
     def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
         """Return the radio of the hop; ``None``: it has none.
@@ -128,7 +133,7 @@ class Air(Struct):
             if choice.preset is not None:
                 return at(place, preset, choice.preset)
         if self.scene is not None:
-            return self.scene.scene.radio
+            return None if self.scene.scene is None else self.scene.scene.radio
         named: dict[str, str] = {}
         for direction, link in links.items():
             if isinstance(link.rate, PatternFile):
@@ -156,10 +161,15 @@ def _note_block_errors(links: Mapping[str, Link], traces: Traces) -> None:
 
 
 def _scene(name: str, place: str, base: FilePath | None) -> SceneChoice:
+    file = None if base is None else base / name
+    found = file if file is not None and file.exists() else name
+    from wavebed.channel.placemap import is_map, load_map
+
+    if is_map(found):
+        return SceneChoice(None, load_map(found), name, place)
     from wavebed.scene.files import load
 
-    file = None if base is None else base / name
-    return SceneChoice(load(file if file is not None and file.exists() else name), name, place)
+    return SceneChoice(load(found), None, name, place)
 
 
 def check_link(link: Link, traces: Traces, place: str) -> None:

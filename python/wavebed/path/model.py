@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.channel.placemap import PlaceMap
     from wavebed.config.queue import Queue
     from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Mode, Scene
@@ -59,22 +60,22 @@ class PatternFile(Struct, frozen=True):
 
 
 class ScenePattern(Struct, frozen=True):
-    """One direction of a scene, realised with the path's seed when the laboratory file is made.
+    """One direction of a scene or a map, realised with the path's seed when the laboratory file is made.
 
     Parameters
     ----------
-    scene : Scene
-        The scene.
+    scene : Scene or PlaceMap
+        The scene, or the map, which has a downlink only.
     mode : str
-        ``3gpp`` or ``reference``.
+        ``3gpp`` or ``reference``; ``map`` for a map.
     direction : str
         ``down`` or ``up``.
     end, start_ns
         As those of `PatternFile`.
     """
 
-    scene: Scene
-    mode: Mode
+    scene: Scene | PlaceMap
+    mode: Mode | Literal["map"]
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
     start_ns: int = 0

@@ -21,6 +21,7 @@ from wavebed.foreign import open_foreign
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wavebed.channel.placemap import PlaceMap
     from wavebed.channel.realisation import Realisation
     from wavebed.path.model import PatternFile, ScenePattern
     from wavebed.pattern.model import Pattern
@@ -42,14 +43,14 @@ class _Source(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """Where a pattern comes from: a file as it was named, or one direction of a scene.
+    """Where a pattern comes from: a file as it was named, or one direction of a scene or a map.
 
     Parameters
     ----------
     name : str
-        The file, or the scene.
+        The file, the scene, or the map.
     title, mode, direction : str
-        Of a scene; empty for a file.
+        Of a scene; of a map, whose mode is ``map``; empty for a file.
     """
 
     name: str
@@ -155,7 +156,11 @@ class Traces:
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
         from wavebed.channel import realise, to_pattern
+        from wavebed.channel.placemap import PlaceMap
 
+        if isinstance(pattern.scene, PlaceMap):
+            return self._draw(pattern.scene, seed)
+        assert pattern.mode != "map", "only a map has this mode"
         realisation_key = (id(pattern.scene), pattern.mode, seed)
         if realisation_key not in self._realisations:
             realisation = realise(pattern.scene, mode=pattern.mode, seed=seed)
@@ -167,6 +172,15 @@ class Traces:
             made = to_pattern(self._realisations[realisation_key], pattern.direction)
             origin = Origin(scene.name, scene.title, pattern.mode, pattern.direction)
             self._realised[key] = self._in_memory(made, Path(f"{scene.name}.{pattern.direction}.csv"), origin)
+        return self._realised[key]
+
+    def _draw(self, learned: PlaceMap, seed: int) -> _Source:
+        from wavebed.channel.placemap import to_pattern
+
+        key = (id(learned), "map", seed, "down")
+        if key not in self._realised:
+            origin = Origin(learned.name, learned.title, "map", "down")
+            self._realised[key] = self._in_memory(to_pattern(learned, seed), Path(f"{learned.name}.down.csv"), origin)
         return self._realised[key]
 
     def _in_memory(self, pattern: Pattern, file: Path, origin: Origin) -> _Source:

@@ -32,13 +32,13 @@ class PatternOrigin(Part, frozen=True, omit_defaults=True):
     Parameters
     ----------
     source : str
-        ``trace`` or ``scene``.
+        ``trace`` or ``scene``, which may be a map.
     name : str
         The file as the scenario names it, or the scene.
     bytes : int
         Size of the pattern in the native format.
     title, mode, direction : str
-        Of a scene: its title, ``3gpp`` or ``reference``, ``down`` or ``up``.
+        Of a scene: its title; ``3gpp``, ``reference`` or ``map``; ``down`` or ``up``.
     """
 
     source: Literal["trace", "scene"]

@@ -1,0 +1,140 @@
+"""``wavebed fit``: learn a channel from measured walks, and judge it on walks that were held out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.extras import require
+from wavebed.printable import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from wavebed.channel.placemap import PlaceMap
+    from wavebed.cli.progress import Progress
+    from wavebed.fit.judgement import Judgement
+    from wavebed.fit.laps import Split
+    from wavebed.fit.learn import Learned
+
+__all__ = ["register", "run"]
+
+METHODS = ("map",)
+"""The methods of `_FITS`."""
+#: Work that is over sooner needs no word.
+PATIENCE_S = 1.0
+
+_DESCRIPTION = (
+    "Learn a channel from measured walks, draw new walks from it, and judge them by walks that were held out."
+)
+_EPILOG = (
+    'wavebed channel OUT.json --seed N draws a walk; scene = "OUT.json" in a scenario drives a downlink with one.'
+    " docs/models/fit.md describes the method, the metrics and their limits."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("fit", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument(
+        "traces", metavar="TRACES", nargs="+", help="traces of walks on one loop or route, or folders of them"
+    )
+    parser.add_argument(
+        "--as",
+        dest="method",
+        choices=METHODS,
+        default="map",
+        help="map: rates by place, course and level (default: map)",
+    )
+    parser.add_argument(
+        "--held-out",
+        metavar="RULE",
+        default="every:4",
+        help="walks that only the judge reads, by the natural order of the files' names: every:N, each N-th;"
+        " last:FRACTION; quarter:N, the N-th quarter of the lap time of all walks; none (default: every:4)",
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="write the map, a file whose name ends in .json")
+    parser.add_argument(
+        "--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, write what was learned, then read the held-out walks and judge.
+
+    Raises
+    ------
+    UserError
+        If an argument or a trace is wrong, or a file cannot be written.
+    """
+    _check(args)
+    require("report", "wavebed fit", ("scipy",))
+    from wavebed.cli.progress import Progress
+    from wavebed.fit.laps import find_files, split
+
+    chosen = split(find_files([Path(name) for name in args.traces]), args.held_out)
+    with Progress("wavebed fit", PATIENCE_S) as progress:
+        judgement, learned = _FITS[args.method](args, chosen, progress)
+        if args.report is not None:
+            from wavebed.fit.page import page
+            from wavebed.output import write_output
+
+            write_output(args.report, page(judgement, learned), "--report")
+    if args.json:
+        import json
+
+        from wavebed.fit.judgement import as_json
+
+        print(json.dumps(as_json(judgement), indent=2, allow_nan=False))
+    else:
+        from wavebed.fit.text import as_text
+
+        print(as_text(judgement))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse arguments that would fail after the work."""
+    from wavebed.channel.placemap import is_map
+
+    for option, name in (("-o", args.output), ("--report", args.report)):
+        if name is None:
+            continue
+        if Path(name).is_dir():
+            raise UserError(f"{option} {name}: is a folder: write the name of a file")
+        if not Path(name).resolve().parent.is_dir():
+            raise UserError(f"{option} {name}: its folder does not exist: make it, or choose another")
+        if any(Path(trace).resolve() == Path(name).resolve() for trace in args.traces):
+            raise UserError(f"{option} {name}: is a trace itself: write to another file")
+    if args.output is not None and not is_map(args.output):
+        raise UserError(f"-o {args.output}: the name of a map must end in .json")
+    if (
+        args.output is not None
+        and args.report is not None
+        and Path(args.output).resolve() == Path(args.report).resolve()
+    ):
+        raise UserError("-o and --report: name one file: write to different ones")
+
+
+def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, Learned | None]:
+    from wavebed.channel.placemap import encode_map
+    from wavebed.fit.map_fit import fit_map
+    from wavebed.output import write_output
+
+    def keep(places: PlaceMap) -> None:
+        if args.output is not None:
+            write_output(args.output, encode_map(places), "-o")
+
+    notes: list[str] = []
+    name = Path(args.output or "map.json").name.removesuffix(".json")
+    fitted = fit_map(chosen, name, progress.go_on, keep, notes)
+    for note in dict.fromkeys(notes):
+        print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
+    return fitted
+
+
+_FITS: dict[str, Callable[[argparse.Namespace, Split, Progress], tuple[Judgement, Learned | None]]] = {"map": _fit_map}

@@ -1,0 +1,212 @@
+"""The report of a fit: one HTML page that needs no network."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.fit import metrics
+from wavebed.fit.align import align
+from wavebed.fit.charts import Curve, chart, cumulative
+from wavebed.fit.judge import pooled
+from wavebed.fit.text import distance_rows, prediction_rows, split_text, trait_rows
+from wavebed.report.document import document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.channel.placemap.levels import Floats
+    from wavebed.fit.judgement import Judgement
+    from wavebed.fit.learn import Learned
+
+__all__ = ["page"]
+
+LAGS_S = range(61)
+_STYLE = """
+table.fit th { white-space: normal; }
+td.text { color: var(--soft); min-width: 9rem; } td.text, th.text { text-align: left; }
+td.yes { color: var(--good); font-weight: 600; } td.no { color: var(--bad); font-weight: 600; }
+"""
+_DISTANCES = (
+    "Kolmogorov-Smirnov distances of drawn walks to measured ones; 0 is the same distribution. The column “{floor}” has"
+    " the distance of the held-out walks to all fitted walks together: no model of the fitted walks can be expected to"
+    " do better. The walks were drawn before the held-out walks were read."
+)
+_TRAITS = (
+    "Each figure is taken of each walk alone. In band: the median of the drawn walks lies between the percentiles 10"
+    " and 90 of the fitted walks."
+)
+_PREDICTIONS = (
+    "The rate of each second of a held-out walk, by the median and the distribution of the prediction. The ways differ"
+    " in what they use. The control finds places in walks that begin elsewhere: what it gains over pooling is no place,"
+    " but the walk's own rates. CRPS gain: reduction of the continuous ranked probability score against pooled rates."
+)
+
+
+def page(judgement: Judgement, learned: Learned | None) -> str:
+    """Return the page; `learned` is the map, for a method that has one."""
+    title = f"Fit of {len(judgement.fitted)} walks as {judgement.method}"
+    parts = [
+        f"<header><h1>{escape(title)}</h1>",
+        f'<p class="soft">{escape(split_text(judgement))}</p></header>',
+        f'<p class="lead">{escape(judgement.verdict())}</p>',
+        _tables(judgement),
+        _distributions(judgement),
+    ]
+    if judgement.split.quarter is None:
+        parts.append(_memory(judgement))
+        if learned is not None:
+            parts.append(_places(judgement, learned))
+        parts.append(_example(judgement))
+    parts.append(_walks(judgement))
+    return document(title, "\n".join(parts), "", _STYLE)
+
+
+def _tables(judgement: Judgement) -> str:
+    floor = "pooling" if judgement.split.quarter is not None else "real walks"
+    parts = ['<section id="results"><h2>New walks</h2>', _soft(_DISTANCES.format(floor=floor))]
+    parts.append(_table(distance_rows(judgement)))
+    if judgement.traits:
+        parts += ["<h3>Traits of walks</h3>", _soft(_TRAITS), _table(trait_rows(judgement))]
+    if judgement.predictions:
+        parts += ["<h3>Each second</h3>", _soft(_PREDICTIONS), _table(prediction_rows(judgement), texts=1)]
+    return "".join(parts) + "</section>"
+
+
+def _soft(text: str) -> str:
+    return f'<p class="soft">{escape(text)}</p>'
+
+
+def _table(rows: Sequence[Sequence[str]], texts: int = 0) -> str:
+    """Return a table; after the first column, `texts` columns hold text."""
+    head = "".join(
+        f"<th scope=col{' class=text' if 0 < place <= texts else ''}>{escape(cell)}</th>"
+        for place, cell in enumerate(rows[0])
+    )
+    body = []
+    for name, *cells in rows[1:]:
+        written = "".join(
+            f"<td{_class(cell, text=place < texts)}>{escape(cell)}</td>" for place, cell in enumerate(cells)
+        )
+        body.append(f"<tr><th scope=row>{escape(name)}</th>{written}</tr>")
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
+    return f'<div class="scroll"><table class="fit">{table}</table></div>'
+
+
+def _class(cell: str, *, text: bool) -> str:
+    if text:
+        return ' class="text"'
+    if cell in ("yes", "no"):
+        return f' class="{cell}"'
+    return ' class="no"' if cell.endswith("missed)") else ""
+
+
+def _distributions(judgement: Judgement) -> str:
+    quarter = judgement.split.quarter
+    fitted, held = (pooled([lap.parts for lap in laps]) for laps in (judgement.fitted, judgement.held_out))
+    curves = [cumulative("fitted walks", "ink", fitted)]
+    if len(held):
+        curves.append(cumulative("held-out walks", "t1", held))
+    curves.append(cumulative("drawn walks", "t0", np.concatenate(list(judgement.drawn))))
+    said = (
+        "" if quarter is None else _soft("Drawn walks are shown whole; the table compares the held-out quarter alone.")
+    )
+    figure = chart("Seconds with at most this rate", "%", "rate, Mbit/s", curves)
+    return f'<section id="distribution"><h2>Distribution of the rate</h2>{said}{figure}</section>'
+
+
+def _memory(judgement: Judgement) -> str:
+    lags = np.array(LAGS_S, dtype=np.float64)
+    fitted = _autocorrelations([lap.rates for lap in judgement.fitted])
+    curves = [Curve("fitted walks, p10 to p90", "ink", lags, *_percentiles(fitted, 10, 90))]
+    if judgement.held_out:
+        held = _autocorrelations([lap.rates for lap in judgement.held_out])
+        curves.append(Curve("held-out walks, median", "t1", lags, *_percentiles(held, 50)))
+    curves.append(Curve("drawn walks, median", "t0", lags, *_percentiles(_autocorrelations(judgement.drawn), 50)))
+    return f'<section id="memory"><h2>Memory</h2>{chart("Autocorrelation of the rate", "", "lag, s", curves)}</section>'
+
+
+def _autocorrelations(walks: Sequence[Floats]) -> Floats:
+    known = [walk for walk in walks if walk.std() > 0]
+    return np.array([[1.0, *(metrics.autocorrelation(walk, lag) for lag in LAGS_S[1:])] for walk in known])
+
+
+def _percentiles(values: Floats, *percentiles: int) -> list[Floats]:
+    return [np.asarray(np.percentile(values, each, axis=0), dtype=np.float64) for each in percentiles]
+
+
+def _places(judgement: Judgement, learned: Learned) -> str:
+    """Draw the mean rate by place of each course, and that of the held-out walks which were aligned to it."""
+    places = learned.places
+    middle = places.quantiles_mbps.mean(axis=1)
+    time_s = np.asarray(np.arange(places.places) * places.step_s, dtype=np.float64)
+    aligned = align(learned.courses, judgement.held_out) if judgement.held_out else []
+    charts = []
+    top = float((places.shares @ middle).max())
+    for course, shares in enumerate(places.shares):
+        curves = [Curve("map", "t0", time_s, np.asarray(shares @ middle))]
+        mine = [
+            (each.places, lap.rates)
+            for each, lap in zip(aligned, judgement.held_out, strict=True)
+            if each.course == course
+        ]
+        if mine:
+            mean = _mean_by_place(mine, places.places, places.step_s)
+            known = ~np.isnan(mean)
+            curves.append(
+                Curve(f"{len(mine)} held-out walks, aligned by their own rates", "t1", time_s[known], mean[known])
+            )
+        title = f"Course {course + 1}: {100 * places.weights[course]:.0f} % of fitted walks, mean rate"
+        charts.append(chart(title, "Mbit/s", "lap time at the mean speed, s", curves, height=120, top=top))
+    text = (
+        "A course is an order in which places are passed, such as a direction of a loop. Courses and places are found"
+        " from the rates alone. Held-out walks are smoothed over 20 s."
+    )
+    return f'<section id="places"><h2>Places</h2>{_soft(text)}{"".join(charts)}</section>'
+
+
+def _mean_by_place(walks: Sequence[tuple[object, Floats]], count: int, step_s: float) -> Floats:
+    """Return the mean rate at each place in a window of 20 s; NaN where no walk passes."""
+    from scipy.ndimage import gaussian_filter1d
+
+    sums = np.zeros((2, count))
+    for places, rates in walks:
+        place = np.asarray(places)[np.minimum(np.arange(len(rates)) // round(step_s), len(np.asarray(places)) - 1)]
+        np.add.at(sums[0], place, rates)
+        np.add.at(sums[1], place, 1.0)
+    total, weight = gaussian_filter1d(sums, 10 / step_s / 2, axis=1, mode="constant")
+    return np.asarray(np.where(weight > 0.05, total / np.maximum(weight, 1e-9), np.nan), dtype=np.float64)
+
+
+def _example(judgement: Judgement) -> str:
+    """Draw a measured walk above a drawn one."""
+    real = (judgement.held_out or judgement.fitted)[0]
+    drawn = judgement.drawn[0]
+    top = float(max(real.rates.max(), drawn.max()))
+    kind = "held out" if judgement.held_out else "fitted"
+    charts = "".join(
+        chart(
+            title,
+            "Mbit/s",
+            "time, s",
+            [Curve("", style, np.arange(len(rates), dtype=np.float64), rates)],
+            height=130,
+            top=top,
+        )
+        for title, style, rates in (
+            (f"Measured: {real.name}, {kind}", "t1 thin", real.rates),
+            ("Drawn: seed 1", "t0 thin", drawn),
+        )
+    )
+    return f'<section id="example"><h2>A measured and a drawn walk</h2>{charts}</section>'
+
+
+def _walks(judgement: Judgement) -> str:
+    lists = []
+    for name, laps in (("Fitted", judgement.fitted), ("Held out", judgement.held_out)):
+        if laps:
+            listed = escape(", ".join(lap.name for lap in laps))
+            lists.append(f"<details><summary>{name}: {len(laps)} walks</summary><p class=soft>{listed}</p></details>")
+    return f'<section id="walks"><h2>Walks</h2>{"".join(lists)}</section>'

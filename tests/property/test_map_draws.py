@@ -1,0 +1,52 @@
+"""Any map that the reader takes can be drawn from, and is written as it was read."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wavebed.channel.placemap import PlaceMap, decode_map, draw_walks, encode_map
+from wavebed.channel.placemap.levels import AGES, SIDES
+
+
+@st.composite
+def maps(draw) -> PlaceMap:
+    levels, courses, places = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    edges = np.sort(rng.uniform(0, 2000, levels - 1))
+    ends = np.concatenate(([0.0], edges, [3000.0]))
+    inner = np.linspace(0, 1, 5) * draw(st.sampled_from([0.0, 0.5, 1.0]))
+
+    def rows(*shape: int) -> np.ndarray:
+        weights = rng.uniform(0.01, 1, shape)
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+    return PlaceMap(
+        name="any",
+        title="any map",
+        source="made up",
+        duration_s=float(draw(st.integers(1, 40))),
+        step_s=float(draw(st.sampled_from([0.5, 1.0, 2.0, 7.0]))),
+        edges_mbps=edges,
+        quantiles_mbps=ends[:-1, None] + inner * np.diff(ends)[:, None],
+        stay=draw(st.sampled_from([0.0, 0.3, 0.99])),
+        transitions=rows(levels, len(AGES) + 1, SIDES, levels),
+        tilt=draw(st.floats(0, 1)),
+        weights=rows(courses),
+        shares=rows(courses, places, levels),
+        moves=rows(3, 3),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(maps(), st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True))
+def test_drawn_rates_are_within_the_quantiles_and_a_seed_repeats_them(learned, seeds):
+    again = decode_map(encode_map(learned), "any.json")
+    assert encode_map(again) == encode_map(learned)
+    drawn = draw_walks(again, seeds)
+    assert drawn.shape == (len(seeds), round(learned.duration_s))
+    assert np.isfinite(drawn).all()
+    assert drawn.min() >= again.quantiles_mbps.min() - 1e-6
+    assert drawn.max() <= again.quantiles_mbps.max() + 1e-6
+    assert np.array_equal(draw_walks(again, seeds[-1:])[0], drawn[-1])

@@ -1,0 +1,86 @@
+"""Maps of measured walks predict walks that they have not seen; the figures of docs/models/fit.md are what is found."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import fit_walks
+import pytest
+from tests.traces import FOLDER, WORD
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+TOLERANCE = 0.03
+"""Of a figure: libraries of mathematics differ in the last bit, and a drawn level may turn on it."""
+NUMBER = re.compile(r"−?[0-9]+(?:\.[0-9]+)?")
+
+
+@cache
+def found(kind: str) -> dict[str, str]:
+    if not (FOLDER / "lumos-5g").is_dir():
+        pytest.skip(WORD)
+    return fit_walks.tables(FOLDER, kind)
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {" ".join(line[:2]) if line[0].isdigit() else line[0]: line[1:] for line in lines}
+
+
+def on_the_page(name: str) -> dict[str, list[str]]:
+    page = fit_walks.PAGE.read_text(encoding="utf-8")
+    return rows(page.split(f"<!-- table {name} -->\n")[1].split(fit_walks.END)[0])
+
+
+def numbers(cells: list[str]) -> list[float]:
+    return [float(number.replace("−", "-")) for cell in cells for number in NUMBER.findall(cell)]
+
+
+@pytest.mark.parametrize("kind", fit_walks.KINDS)
+def test_the_page_has_the_figures_that_are_found(kind):
+    for name, table in found(kind).items():
+        new, old = rows(table), on_the_page(name)
+        assert list(new) == list(old)
+        for row, cells in new.items():
+            assert numbers(cells) == pytest.approx(numbers(old[row]), abs=TOLERANCE, rel=TOLERANCE), (name, row)
+
+
+def test_unseen_walks_of_a_known_loop_are_predicted():
+    distances = rows(found("mmwave")["mmwave distances"])
+    assert distances["KS of 1 s rates, median of walks"][4] == "yes"
+    assert distances["KS of durations below 100 Mbit/s"][4] == "yes"
+    median, ninetieth = (
+        numbers(distances[f"KS of 1 s rates, {what}"]) for what in ("median of walks", "90th percentile")
+    )
+    # Drawn walks are as near to the held-out walks as the measured ones are, within a tenth of the target.
+    assert median[1] <= median[2] + 0.02
+    assert ninetieth[1] <= ninetieth[2] + 0.03
+    traits = rows(found("mmwave")["mmwave traits"])
+    assert len(traits) == 13
+    assert all(cells[3] == "yes" for name, cells in traits.items() if "autocorrelation" in name)
+    assert [cells[3] for cells in traits.values()].count("yes") == 11
+
+
+def test_the_second_ten_seconds_ahead_is_predicted_from_the_past():
+    cells = rows(found("mmwave")["mmwave seconds"])["map, 10 s ahead"]
+    assert "missed" not in " ".join(cells)
+    error, gain, correlation = (numbers([cell])[0] for cell in cells[1:4])
+    assert error <= 300
+    assert gain >= 20
+    assert correlation >= 0.6
+
+
+def test_unseen_lte_walks_are_predicted():
+    assert rows(found("lte")["lte distances"])["KS of 1 s rates, median of walks"][4] == "yes"
+
+
+def test_an_unseen_quarter_is_as_near_as_pooling():
+    quarters = {
+        name: numbers(cells) for name, cells in rows(found("quarters")["quarters"]).items() if name[0].isdigit()
+    }
+    medians = [values for name, values in quarters.items() if "median" in name]
+    assert len(medians) == 4
+    for values in medians:
+        _, _, held_out, pooling = [0, *values][-4:]
+        assert held_out <= pooling + 0.05
