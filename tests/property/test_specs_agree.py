@@ -92,7 +92,14 @@ class Author:
     def codel(self) -> Json:
         target = self.integer(1, 10**9)
         interval = target * 20 if self.random.random() > 0.05 else self.positive_time()
-        return {"limit": self.limit(), "target_ns": target, "interval_ns": interval, "ecn": self.random.random() < 0.5}
+        ecn = self.random.random() < 0.5
+        return {
+            "limit": self.limit(),
+            "target_ns": target,
+            "interval_ns": interval,
+            "ecn": ecn,
+            "ce_threshold_ns": self.time() if self.random.random() < (0.5 if ecn else WRONG) else None,
+        }
 
     def queue(self) -> Json:
         return self.one(
@@ -105,6 +112,16 @@ class Author:
                 **self.codel(),
                 "flows": self.integer(1, 65_536),
                 "quantum_bytes": self.integer(1, 2**32 - 1),
+            },
+            lambda: {
+                "kind": "dualpi2",
+                "limit": self.limit(),
+                **self.optional("target_ns", self.positive_time),
+                **self.optional("rtt_max_ns", self.positive_time),
+                **self.optional("coupling", lambda: self.integer(1, 16)),
+                **self.optional("threshold_ns", self.time),
+                **self.optional("range_ns", self.time),
+                "predict_ns": self.maybe(self.positive_time),
             },
         )
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load, probability_of, queue_of, rate, time};
+use super::build::{Loader, fail, load, positive_time, probability_of, rate, time};
+use super::queue::queue_of;
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
@@ -196,13 +197,6 @@ pub(super) fn build(
         .transpose()?;
     let air = air(&keys.rate, bler, loader)?;
     Ok(Radio::new(config, air, queue, connection, random))
-}
-
-fn positive_time(key: &str, value: u64) -> Result<u64, ConfigError> {
-    if value == 0 {
-        return fail(key, "is 0: use at least 1");
-    }
-    time(key, value)
 }
 
 fn count(key: &str, value: u64, least: u64) -> Result<u64, ConfigError> {

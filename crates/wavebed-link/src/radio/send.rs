@@ -216,7 +216,7 @@ impl Radio {
                 let Some(run) = self.queue.dequeue(at_ns, out) else {
                     break;
                 };
-                out.sojourn(at_ns, at_ns.saturating_sub(run.at_ns));
+                out.sojourn(at_ns, &run);
                 self.take_off(run);
             }
             let source = if again {

@@ -69,6 +69,12 @@ fn queues() -> impl Strategy<Value = String> {
         Just(String::from(r#""kind":"droptail""#)),
         Just(String::from(r#""kind":"drophead""#)),
         any::<bool>().prop_map(move |ecn| format!(r#""kind":"codel",{codel},"ecn":{ecn}"#)),
+        (0u32..2000).prop_map(move |threshold| format!(
+            r#""kind":"codel",{codel},"ecn":true,"ce_threshold_ns":{threshold}"#
+        )),
+        prop_oneof![Just("null"), Just("1000"), Just("20000")].prop_map(|predict| format!(
+            r#""kind":"dualpi2","target_ns":1500,"rtt_max_ns":10000,"threshold_ns":80,"range_ns":40,"predict_ns":{predict}"#
+        )),
         any::<bool>().prop_map(move |ecn| format!(
             r#""kind":"fq_codel",{codel},"ecn":{ecn},"flows":4,"quantum_bytes":300"#
         )),
