@@ -71,6 +71,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         grants=side.grants,
         connection=settings.connection,
         handover=side.handover,
+        load=side.load,
     )
 
 
@@ -97,4 +98,12 @@ def ue_limit_stage(settings: UeLimit, direction: Literal["down", "up"]) -> link.
 def _rlc(rlc: Rlc) -> radio.RlcAm | radio.RlcUm:
     if rlc.mode == "um":
         return radio.RlcUm()
-    return radio.RlcAm(rlc.reassembly_ns, rlc.poll_ns, rlc.status_ns, rlc.retransmissions, rlc.reestablish_ns)
+    return radio.RlcAm(
+        reassembly_ns=rlc.reassembly_ns,
+        poll_ns=rlc.poll_ns,
+        status_ns=rlc.status_ns,
+        retransmissions=rlc.retransmissions,
+        reestablish_ns=rlc.reestablish_ns,
+        status_loss=rlc.status_loss,
+        sn_bits=rlc.sn_bits,
+    )

@@ -37,6 +37,8 @@ fn config() -> RadioConfig {
         status_ns: 5 * MS,
         retransmissions: 8,
         reestablish_ns: 100 * MS,
+        status_loss: 0.0,
+        window: None,
     });
     RadioConfig {
         carriers: Carriers {

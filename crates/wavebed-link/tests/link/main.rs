@@ -35,6 +35,8 @@ mod pattern_playback;
 mod radio_changes;
 mod radio_decode;
 mod radio_harq;
+mod radio_load;
+mod radio_losses;
 mod radio_rlc;
 mod radio_slots;
 mod radio_support;
