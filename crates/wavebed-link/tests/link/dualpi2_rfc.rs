@@ -82,24 +82,24 @@ impl Rfc9332 {
     fn dequeue(&mut self, now_ns: u64, dropped: &mut Vec<u32>) -> Option<(u32, Ecn)> {
         self.update_to(now_ns);
         let now = now_ns as f64 / 1e9;
-        let p_cl = 2.0 * self.p;
+        let coupled = 2.0 * self.p;
         let p_c = self.p * self.p;
         loop {
             let both = !self.lq.is_empty() && !self.cq.is_empty();
             if self.lq.is_empty() && self.cq.is_empty() {
                 return None;
             }
-            if !self.lq.is_empty() && !(both && self.owed >= 15.0) {
+            if !(self.lq.is_empty() || both && self.owed >= 15.0) {
                 let (id, ecn, from) = self.lq.pop_front()?;
                 if both {
                     self.owed += 1.0;
                 }
                 let mut mark = false;
-                if p_cl < 1.0 {
+                if coupled < 1.0 {
                     let qdelay = now - from;
                     let ramp = ((qdelay - 0.0008) / 0.0004).clamp(0.0, 1.0);
-                    let p_l = if self.lq.is_empty() { 0.0 } else { ramp };
-                    mark |= Self::recur(&mut self.l_count, p_l.max(p_cl));
+                    let l_prob = if self.lq.is_empty() { 0.0 } else { ramp };
+                    mark |= Self::recur(&mut self.l_count, l_prob.max(coupled));
                 } else {
                     if Self::recur(&mut self.l_count, p_c) {
                         dropped.push(id);
