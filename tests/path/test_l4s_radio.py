@@ -15,8 +15,8 @@ def test_a_scalable_and_a_cubic_flow_share_the_buffer_of_a_radio() -> None:
     found = measure(QUEUES["dualpi2"], SECONDS)
     if found.late_us > LATE_US:
         pytest.skip(f"inconclusive: the engine was late by {found.late_us:.0f} µs at p99")
-    assert found.drops == 0
     assert found.scalable_marks > 100
-    assert found.classic_marks > 0
+    # Where the rate falls steeply, overload drops some packets.
+    assert found.drops < found.classic_marks
     assert 0.35 <= found.share <= 0.65
     assert found.scalable_p99 <= 10
