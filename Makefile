@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page clean
+.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 
 PYTHON ?= python3
@@ -95,6 +95,10 @@ bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md
 applications-page: $(STAMP)  ## tables of docs/validation/applications.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
+
+l4s-page: $(STAMP) ## table of docs/validation/l4s.md; three minutes
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/l4s.py
 
 clean:
 	rm -rf $(VENV) target fuzz/target

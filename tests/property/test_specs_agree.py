@@ -92,7 +92,14 @@ class Author:
     def codel(self) -> Json:
         target = self.integer(1, 10**9)
         interval = target * 20 if self.random.random() > 0.05 else self.positive_time()
-        return {"limit": self.limit(), "target_ns": target, "interval_ns": interval, "ecn": self.random.random() < 0.5}
+        ecn = self.random.random() < 0.5
+        return {
+            "limit": self.limit(),
+            "target_ns": target,
+            "interval_ns": interval,
+            "ecn": ecn,
+            "ce_threshold_ns": self.time() if self.random.random() < (0.5 if ecn else WRONG) else None,
+        }
 
     def queue(self) -> Json:
         return self.one(
@@ -105,6 +112,16 @@ class Author:
                 **self.codel(),
                 "flows": self.integer(1, 65_536),
                 "quantum_bytes": self.integer(1, 2**32 - 1),
+            },
+            lambda: {
+                "kind": "dualpi2",
+                "limit": self.limit(),
+                **self.optional("target_ns", self.positive_time),
+                **self.optional("rtt_max_ns", self.positive_time),
+                **self.optional("coupling", lambda: self.integer(1, 16)),
+                **self.optional("threshold_ns", self.time),
+                **self.optional("range_ns", self.time),
+                "predict_ns": self.maybe(self.positive_time),
             },
         )
 
@@ -179,6 +196,8 @@ class Author:
                     "limit": self.integer(1, 64),
                     "combining_gain_db": self.integer(0, 100),
                     "slope_per_db": self.integer(0, 100),
+                    **self.optional("ack_loss", self.probability),
+                    **self.optional("nack_loss", self.probability),
                 }
             ),
         }
@@ -222,6 +241,8 @@ class Author:
                     **{name: self.time() for name in ("reassembly_ns", "poll_ns", "status_ns")},
                     "retransmissions": self.integer(0, 255),
                     **self.optional("reestablish_ns", self.positive_time),
+                    **self.optional("status_loss", self.probability),
+                    "sn_bits": self.maybe(lambda: self.random.choice([12, 18] * 20 + [11])),
                 },
             ),
             "reordering": self.maybe(lambda: {"timer_ns": self.maybe(self.time)}),
@@ -234,10 +255,26 @@ class Author:
                     "configured": self.maybe(
                         lambda: {"slots": self.integer(1, 10**6), "bytes": self.integer(1, 10**6)}
                     ),
+                    "losses": self.maybe(
+                        lambda: {
+                            "request": self.probability(),
+                            "report": self.probability(),
+                            "prohibit_ns": self.time(),
+                            "most_requests": self.integer(1, 64),
+                            "access_ns": self.time(),
+                            "retry_ns": self.positive_time(),
+                        }
+                    ),
                 }
             ),
             "connection": connection if self.random.random() > 0.05 else self.connection(),
             "handover": self.word("forward", "lose"),
+            "load": self.maybe(
+                lambda: {
+                    "mean": self.random.choice([0.01, 0.5, 0.99] * 20 + [0.0, 1.0]),
+                    "burst_ns": self.integer(100_000, 10**18),
+                }
+            ),
         }
 
     def wifi(self) -> Json:

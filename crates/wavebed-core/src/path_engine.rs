@@ -123,6 +123,8 @@ impl Engine for PathEngine {
                     "delivered_bytes": counts.delivered.bytes,
                     "dropped_segments": dropped,
                     "marked_segments": counts.marked.segments,
+                    "l4s_marked_segments": counts.l4s_marked.segments,
+                    "l4s_dropped_segments": counts.l4s_dropped.segments,
                     "corrupted_segments": counts.corrupted.segments,
                     "blocks_sent": counts.blocks_sent,
                     "blocks_failed": counts.blocks_failed,

@@ -193,7 +193,7 @@ impl<Q: Queue> Bottleneck<Q> {
         let bytes = run.bytes() + u64::from(run.count) * u64::from(self.config.overhead_bytes);
         self.finish_ns = self.server.serve(start_ns, bytes).unwrap_or(NEVER);
         self.in_service = Some(run);
-        out.sojourn(start_ns, start_ns.saturating_sub(run.at_ns));
+        out.sojourn(start_ns, &run);
         out.queue_level(start_ns, self.queue.backlog());
     }
 

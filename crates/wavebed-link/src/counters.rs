@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::run::Run;
+use crate::run::{Ecn, Run};
 use crate::stage::Backlog;
 
 /// Drop reason of a segment.
@@ -105,6 +105,10 @@ pub struct Counts {
     pub dropped: [Counter; Reason::COUNT],
     /// Segments marked CE.
     pub marked: Counter,
+    /// Those of them that were ECT(1).
+    pub l4s_marked: Counter,
+    /// Dropped segments with ECT(1) or CE, for any reason.
+    pub l4s_dropped: Counter,
     /// Segments corrupted, whether dropped or not.
     pub corrupted: Counter,
     /// Transmissions of radio blocks, repetitions included.
@@ -126,12 +130,36 @@ pub struct MillisecondRow {
     pub queue_bytes: u64,
     /// Largest queue during the millisecond, bytes.
     pub queue_peak_bytes: u64,
-    /// Sum of the sojourn times of the segments that left the queue, nanoseconds.
-    pub sojourn_sum_ns: u64,
-    /// Number of segments that left the queue.
-    pub sojourn_count: u64,
-    /// Longest of those sojourn times, nanoseconds.
-    pub sojourn_max_ns: u64,
+    /// Sojourn times of the segments that left the queue.
+    pub sojourn: Sojourn,
+    /// Those of them with ECT(1) or CE.
+    pub l4s_sojourn: Sojourn,
+}
+
+/// Times in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sojourn {
+    /// Their sum, nanoseconds.
+    pub sum_ns: u64,
+    /// How many.
+    pub count: u64,
+    /// The longest, nanoseconds.
+    pub max_ns: u64,
+}
+
+impl Sojourn {
+    fn add(&mut self, time_ns: u64) {
+        self.sum_ns += time_ns;
+        self.count += 1;
+        self.max_ns = self.max_ns.max(time_ns);
+    }
+
+    /// Mean and longest, nanoseconds; `None` without segments.
+    #[must_use]
+    pub fn mean_and_max_ns(&self) -> Option<(u64, u64)> {
+        let mean_ns = self.sum_ns.checked_div(self.count)?;
+        Some((mean_ns, self.max_ns))
+    }
 }
 
 /// Totals and optionally the series of one link.
@@ -216,11 +244,17 @@ impl LinkCounters {
     /// `run` was dropped.
     pub fn dropped(&mut self, run: &Run, reason: Reason) {
         self.note(run, |counts| &mut counts.dropped[reason as usize]);
+        if run.ecn.is_l4s() {
+            self.note(run, |counts| &mut counts.l4s_dropped);
+        }
     }
 
-    /// `run` now carries CE.
-    pub fn marked(&mut self, run: &Run) {
+    /// `run` now carries CE in place of `before`.
+    pub fn marked(&mut self, run: &Run, before: Ecn) {
         self.note(run, |counts| &mut counts.marked);
+        if before == Ecn::Ect1 {
+            self.note(run, |counts| &mut counts.l4s_marked);
+        }
     }
 
     /// `run` now has a flipped bit.
@@ -262,13 +296,15 @@ impl LinkCounters {
         }
     }
 
-    /// A segment left the queue.
-    pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
+    /// `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
+    pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
         if let Some(series) = &mut self.series {
+            let time_ns = at_ns.saturating_sub(run.at_ns);
             let row = series.row(at_ns);
-            row.sojourn_sum_ns += sojourn_ns;
-            row.sojourn_count += 1;
-            row.sojourn_max_ns = row.sojourn_max_ns.max(sojourn_ns);
+            row.sojourn.add(time_ns);
+            if run.ecn.is_l4s() {
+                row.l4s_sojourn.add(time_ns);
+            }
         }
     }
 

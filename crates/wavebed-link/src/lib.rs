@@ -27,7 +27,7 @@ pub mod stage;
 pub mod unit;
 pub mod wifi;
 
-pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason};
+pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason, Sojourn};
 pub use link::Link;
 pub use random_stream::RandomStream;
 pub use run::{Ecn, Run, RunFlags};

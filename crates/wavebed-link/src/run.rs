@@ -44,6 +44,12 @@ pub enum Ecn {
 }
 
 impl Ecn {
+    /// Whether this is the identifier of L4S, ECT(1), or CE, which it may have become (RFC 9331, section 5.1).
+    #[must_use]
+    pub const fn is_l4s(self) -> bool {
+        self as u8 & 1 == 1
+    }
+
     /// The field from the low two bits of the traffic class.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {

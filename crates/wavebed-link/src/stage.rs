@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::counters::{LinkCounters, Reason};
-use crate::run::Run;
+use crate::run::{Ecn, Run};
 
 /// One impairment of a link. Each stage forwards to the next.
 ///
@@ -131,9 +131,15 @@ impl<'a> Outlet<'a> {
         self.copied.push(*run);
     }
 
-    /// Records that `run` was marked CE.
-    pub fn marked(&mut self, run: &Run) {
-        self.counters.marked(run);
+    /// Marks `run` CE at `at_ns` if it is ECN-capable; returns whether it is. A mark that it carried is not counted.
+    pub fn mark(&mut self, run: &mut Run, at_ns: u64) -> bool {
+        let before = std::mem::replace(&mut run.ecn, Ecn::Ce);
+        match before {
+            Ecn::NotEct => run.ecn = Ecn::NotEct,
+            Ecn::Ce => {}
+            Ecn::Ect0 | Ecn::Ect1 => self.counters.marked(&Run { at_ns, ..*run }, before),
+        }
+        before != Ecn::NotEct
     }
 
     /// Records that `run` was corrupted.
@@ -156,8 +162,8 @@ impl<'a> Outlet<'a> {
         self.counters.queue_level(at_ns, self.stage, backlog);
     }
 
-    /// Records that a segment left the queue at `at_ns` after `sojourn_ns` in it.
-    pub fn sojourn(&mut self, at_ns: u64, sojourn_ns: u64) {
-        self.counters.sojourn(at_ns, sojourn_ns);
+    /// Records that `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
+    pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
+        self.counters.sojourn(at_ns, run);
     }
 }

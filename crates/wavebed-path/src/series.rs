@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use wavebed_link::{MillisecondRow, Reason};
+use wavebed_link::{MillisecondRow, Reason, Sojourn};
 use wavebed_os::output::create_regular;
 
 /// One millisecond of packets written to a device.
@@ -170,7 +170,8 @@ fn link_header() -> String {
         header.push_str("_segments");
     }
     header.push_str(
-        ",blocks_sent,blocks_failed,link_failures,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns\n",
+        ",blocks_sent,blocks_failed,link_failures,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns,\
+         l4s_marked_segments,l4s_dropped_segments,l4s_sojourn_mean_ns,l4s_sojourn_max_ns\n",
     );
     header
 }
@@ -195,10 +196,18 @@ fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> 
     let (sent, failed) = (counts.blocks_sent, counts.blocks_failed);
     write!(out, ",{sent},{failed},{}", counts.link_failures)?;
     write!(out, ",{},{}", row.queue_bytes, row.queue_peak_bytes)?;
-    match row.sojourn_sum_ns.checked_div(row.sojourn_count) {
+    write_sojourn(out, &row.sojourn)?;
+    let (marked, dropped) = (counts.l4s_marked.segments, counts.l4s_dropped.segments);
+    write!(out, ",{marked},{dropped}")?;
+    write_sojourn(out, &row.l4s_sojourn)?;
+    writeln!(out)
+}
+
+fn write_sojourn(out: &mut impl Write, sojourn: &Sojourn) -> io::Result<()> {
+    match sojourn.mean_and_max_ns() {
         // Without packets that left the queue the sojourn time is missing, not zero.
-        None => writeln!(out, ",,"),
-        Some(mean_ns) => writeln!(out, ",{mean_ns},{}", row.sojourn_max_ns),
+        None => write!(out, ",,"),
+        Some((mean_ns, max_ns)) => write!(out, ",{mean_ns},{max_ns}"),
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
             link_header().matches(',').count()
         );
         assert!(
-            line.ends_with(",,\n"),
+            line.ends_with(",,,0,0,,\n"),
             "no sojourn time where nothing left the queue: {line}"
         );
     }

@@ -67,6 +67,10 @@ pub struct LinkSummary {
     pub dropped_segments: std::collections::BTreeMap<&'static str, u64>,
     /// Marked CE.
     pub marked_segments: u64,
+    /// Those of them that were ECT(1).
+    pub l4s_marked_segments: u64,
+    /// Dropped with ECT(1) or CE.
+    pub l4s_dropped_segments: u64,
     /// With a flipped bit.
     pub corrupted_segments: u64,
     /// Transmissions of blocks of a radio, or of frames of Wi-Fi, repetitions included.
@@ -308,6 +312,8 @@ impl Summary {
                 .map(|&reason| (reason.name(), total.dropped[reason as usize].segments))
                 .collect(),
             marked_segments: total.marked.segments,
+            l4s_marked_segments: total.l4s_marked.segments,
+            l4s_dropped_segments: total.l4s_dropped.segments,
             corrupted_segments: total.corrupted.segments,
             blocks_sent: total.blocks_sent,
             blocks_failed: total.blocks_failed,
@@ -373,6 +379,13 @@ impl Summary {
             );
             if link.marked_segments > 0 {
                 let _ = write!(out, "; marked {}", link.marked_segments);
+            }
+            if link.l4s_marked_segments + link.l4s_dropped_segments > 0 {
+                let _ = write!(
+                    out,
+                    " (L4S: marked {}, dropped {})",
+                    link.l4s_marked_segments, link.l4s_dropped_segments
+                );
             }
             if link.corrupted_segments > 0 {
                 let _ = write!(out, "; corrupted {}", link.corrupted_segments);

@@ -13,8 +13,10 @@ from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, 
 from wavebed.radio.tables import (
     ConfiguredTable,
     DrxTable,
+    GrantLossesTable,
     GrantsTable,
     HarqTable,
+    LoadTable,
     RadioTable,
     RlcTable,
     RrcTable,
@@ -35,8 +37,10 @@ _RADIO_PARTS: dict[str, type[Struct]] = {
     "rlc": RlcTable,
     "grants": GrantsTable,
     "grants.configured": ConfiguredTable,
+    "grants.losses": GrantLossesTable,
     "drx": DrxTable,
     "rrc": RrcTable,
+    "load": LoadTable,
 }
 
 

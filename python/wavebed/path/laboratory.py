@@ -40,8 +40,8 @@ Direction: TypeAlias = Literal["down", "up"]
 VERSION = 1
 SAMPLE_FLOWS_NS = 10_000_000
 SAMPLE_CPU_NS = 100_000_000
-LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_codel": 10_240}
-"""The smallest default limits: those of Linux (netem and pfifo, codel, fq_codel)."""
+LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_codel": 10_240, "dualpi2": 10_000}
+"""The smallest default limits: those of Linux (netem and pfifo, codel, fq_codel, dualpi2)."""
 
 
 class LabPlan(Struct, frozen=True):

@@ -206,7 +206,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         Key(
             QUEUE,
             "queue discipline of the bottleneck, or with a radio of this user's buffer: droptail, drophead, codel,"
-            " fq_codel, infinite; the limit is in bytes, packets or time",
+            " fq_codel, dualpi2, infinite; the limit is in bytes, packets or time",
             absent="droptail, with the limit below",
             needs="rate",
         ),

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from wavebed.config.queue import Queue
-    from wavebed.spec.radio import Connection, Grants, Reordering, Slots
+    from wavebed.spec.radio import Connection, Grants, Load, Reordering, Slots
 
 __all__ = ["DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "UeLimit", "WifiSettings"]
 
@@ -22,6 +22,8 @@ class Rlc(Struct, frozen=True):
     status_ns: int = 0
     retransmissions: int = 0
     reestablish_ns: int = 0
+    status_loss: float = 0.0
+    sn_bits: Literal[12, 18] | None = None
 
 
 class DirectionSettings(Struct, frozen=True):
@@ -34,6 +36,7 @@ class DirectionSettings(Struct, frozen=True):
     reordering: Reordering | None
     grants: Grants | None
     handover: Literal["forward", "lose"]
+    load: Load | None = None
 
 
 class RadioSettings(Struct, frozen=True):

@@ -20,9 +20,10 @@ from typing import Final
 from wavebed.config.queue import Queue
 from wavebed.config.units import Limit
 from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, Technology, WifiSettings
-from wavebed.spec.radio import Drx, Grants, Harq, Reordering, Rrc, Slots
+from wavebed.spec.radio import Drx, GrantLosses, Grants, Harq, Reordering, Rrc, Slots
 
 __all__ = [
+    "GRANT_LOSSES",
     "PRESETS",
     "SLEEP",
     "UE_QUEUE",
@@ -56,6 +57,16 @@ SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
     ),
 }
 """The values of ``drx = "on"`` and ``rrc = "on"``."""
+
+GRANT_LOSSES: Final = GrantLosses(
+    request=0.01,  # TS 38.104 8.3: a base station misses at most 1 % of what PUCCH carries
+    report=0.01,  # assumption, as for requests: the error rate that link adaptation leaves after a retransmission
+    prohibit_ns=0,  # TS 38.331 SchedulingRequestConfig: 0 without the field
+    most_requests=64,  # the largest of TS 38.331
+    access_ns=20 * _MS,  # assumption: four steps, each some slots, and a wait for the occasion
+    retry_ns=80 * _MS,  # OAI: sf80
+)
+"""The values of ``losses = "on"`` of grants."""
 
 
 def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:

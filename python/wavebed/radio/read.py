@@ -15,16 +15,16 @@ from wavebed.config.problems import Problem, at, choose
 from wavebed.config.table import read_table
 from wavebed.config.units import Limit
 from wavebed.radio.model import MacSettings, RadioSettings, UeLimit, WifiSettings
-from wavebed.radio.presets import PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
+from wavebed.radio.presets import GRANT_LOSSES, PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
-from wavebed.spec.radio import Configured, Connection, Reordering, Slots
+from wavebed.spec.radio import Configured, Connection, Load, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavebed.config.queue import Queue
     from wavebed.radio.model import DirectionSettings, Technology
-    from wavebed.radio.tables import DrxTable, FallbackTable, GrantsTable, SlotKeys
+    from wavebed.radio.tables import DrxTable, FallbackTable, GrantsTable, LoadTable, SlotKeys
     from wavebed.spec.radio import Drx, Grants
 
 __all__ = [
@@ -222,6 +222,11 @@ def _slots(base: Slots, origin: RadioSettings, given: SlotKeys) -> Slots:
 
 def _grants(given: GrantsTable, usual: Grants) -> Grants:
     changed = _with(usual, given, "request_slots", "schedule_slots", "prepare_slots", "first_bytes")
+    if given.losses == "off":
+        changed = replace(changed, losses=None)
+    elif given.losses is not None:
+        losses = changed.losses or GRANT_LOSSES
+        changed = replace(changed, losses=losses if isinstance(given.losses, str) else _with(losses, given.losses))
     if given.configured is None:
         return changed
     if given.configured == "off":
@@ -248,6 +253,8 @@ def _both_directions(base: RadioSettings, given: RadioTable) -> RadioSettings:
         down = replace(down, queue=_buffer(given.down_buffer, down.queue))
     if given.up_buffer is not None:
         up = replace(up, queue=_buffer(given.up_buffer, up.queue))
+    down = _loaded(down, given.load if given.down_load is None else given.down_load)
+    up = _loaded(up, given.load if given.up_load is None else given.up_load)
     return replace(base, down=down, up=up)
 
 
@@ -262,6 +269,12 @@ def _direction(base: DirectionSettings, given: RadioTable) -> DirectionSettings:
     if given.reordering is not None:
         base = replace(base, reordering=None if given.reordering == "off" else given.reordering)
     return base
+
+
+def _loaded(base: DirectionSettings, given: LoadTable | str | None) -> DirectionSettings:
+    if given is None:
+        return base
+    return replace(base, load=None if isinstance(given, str) else Load(given.mean, given.burst_ns))
 
 
 def _buffer(given: int | Queue, base: Queue) -> Queue:

@@ -12,18 +12,35 @@ if TYPE_CHECKING:
 
 __all__ = ["queue_of", "radio_stage", "ue_limit_stage", "wifi_stage"]
 
-_DEFAULTS = ("target_ns", "interval_ns", "ecn", "flows", "quantum_bytes")
+_KEYS = {
+    "codel": ("target_ns", "interval_ns", "ecn", "ce_threshold_ns"),
+    "fq_codel": ("target_ns", "interval_ns", "ecn", "flows", "quantum_bytes", "ce_threshold_ns"),
+    "dualpi2": ("target_ns", "rtt_max_ns", "coupling", "threshold_ns", "range_ns"),
+}
+PREDICT_NS = 12_500_000
+"""An assumption: at least the frames of every preset, and less than the round trip of a sender."""
 
 
-def queue_of(queue: Queue) -> link.Queue:
-    """Return a queue, which has a limit if its kind needs one, as the engine takes it."""
+def queue_of(queue: Queue, *, predict_ns: int = 0) -> link.Queue:
+    """Return a queue, which has a limit if its kind needs one, as the engine takes it.
+
+    Parameters
+    ----------
+    queue : Queue
+        The queue.
+    predict_ns : int
+        The window of a dual queue that was given none; 0: delays are measured.
+    """
     if queue.kind == "infinite":
         return link.Infinite()
     limit = queue.limit
     assert limit is not None, "whoever resolves a path gives a limit"
     if queue.kind in ("droptail", "drophead"):
         return link.DropTail(limit) if queue.kind == "droptail" else link.DropHead(limit)
-    given = {key: getattr(queue, key) for key in _DEFAULTS if getattr(queue, key) is not None}
+    given = {key: getattr(queue, key) for key in _KEYS[queue.kind] if getattr(queue, key) is not None}
+    if queue.kind == "dualpi2":
+        window_ns = predict_ns if queue.predict_ns is None else queue.predict_ns
+        return link.DualPi2(limit, **given, predict_ns=window_ns or None)
     return link.Codel(limit, **given) if queue.kind == "codel" else link.FqCodel(limit, **given)
 
 
@@ -46,7 +63,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         bler=settings.bler,
         slots=settings.slots,
         fallback=settings.fallback,
-        queue=queue_of(side.queue),
+        queue=queue_of(side.queue, predict_ns=PREDICT_NS),
         discard_ns=side.discard_ns,
         overhead_bytes=side.overhead_bytes,
         rlc=_rlc(side.rlc),
@@ -54,6 +71,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         grants=side.grants,
         connection=settings.connection,
         handover=side.handover,
+        load=side.load,
     )
 
 
@@ -80,4 +98,12 @@ def ue_limit_stage(settings: UeLimit, direction: Literal["down", "up"]) -> link.
 def _rlc(rlc: Rlc) -> radio.RlcAm | radio.RlcUm:
     if rlc.mode == "um":
         return radio.RlcUm()
-    return radio.RlcAm(rlc.reassembly_ns, rlc.poll_ns, rlc.status_ns, rlc.retransmissions, rlc.reestablish_ns)
+    return radio.RlcAm(
+        reassembly_ns=rlc.reassembly_ns,
+        poll_ns=rlc.poll_ns,
+        status_ns=rlc.status_ns,
+        retransmissions=rlc.retransmissions,
+        reestablish_ns=rlc.reestablish_ns,
+        status_loss=rlc.status_loss,
+        sn_bits=rlc.sn_bits,
+    )

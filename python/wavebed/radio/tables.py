@@ -18,11 +18,14 @@ from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, percentage, 
 from wavebed.radio.presets import PRESETS
 from wavebed.spec.link import MOST_OVERHEAD_BYTES
 from wavebed.spec.radio import (
+    LEAST_BURST_NS,
     MOST_AGGREGATE_BYTES,
     MOST_AGGREGATE_FRAMES,
     MOST_DECIBELS,
     MOST_FRAME_SLOTS,
+    MOST_LOAD,
     MOST_PROCESSES,
+    MOST_REQUESTS,
     MOST_RETRANSMISSIONS,
     MOST_SLOTS,
     MOST_TRANSMISSIONS,
@@ -36,8 +39,10 @@ __all__ = [
     "ConfiguredTable",
     "DrxTable",
     "FallbackTable",
+    "GrantLossesTable",
     "GrantsTable",
     "HarqTable",
+    "LoadTable",
     "Off",
     "RadioTable",
     "RlcTable",
@@ -175,6 +180,31 @@ def _aggregate(value: object) -> int:
     return read
 
 
+@reader("12|18", {"enum": [12, 18]})
+def _sn_bits(value: object) -> Literal[12, 18]:
+    if isinstance(value, bool) or value not in (12, 18):
+        raise Problem(f"{described(value)} is not a choice: write 12 or 18 without quotes")
+    return 12 if value == 12 else 18
+
+
+@reader("PERCENT", dict(percentage.schema()))
+def _load(value: object) -> float:
+    mean = percentage(value)
+    if not 0 < mean <= MOST_LOAD:
+        raise Problem(f"{described(value)} is out of range: write more than 0% and at most {MOST_LOAD:.0%}")
+    return mean
+
+
+@reader("TIME", TIME_SCHEMA)
+def _burst(value: object) -> int:
+    burst_ns = time_ns(value)
+    if burst_ns < LEAST_BURST_NS:
+        raise Problem(f"{described(value)} is too short: write at least {LEAST_BURST_NS // 1000}us")
+    return burst_ns
+
+
+BURST_NS = 5_000_000
+"""An assumption: some objects of a web page at the rate of a cell."""
 _SLOTS = number(0, MOST_SLOTS)
 _LATER = number(1, MOST_SLOTS)
 
@@ -196,6 +226,13 @@ class HarqTable(Struct, frozen=True, kw_only=True):
         float | None,
         Key(_decibels, "logit slope of the error rate per decibel, where the trace has no SINR", name="slope-per-db"),
     ] = None
+    ack_loss: Annotated[
+        float | None, Key(percentage, "lost acknowledgements: a received block is sent again", absent="`0%`")
+    ] = None
+    nack_loss: Annotated[
+        float | None,
+        Key(percentage, "negative acknowledgements taken for positive ones: the block is left to RLC", absent="`0%`"),
+    ] = None
 
 
 class RlcTable(Struct, frozen=True, kw_only=True):
@@ -212,6 +249,12 @@ class RlcTable(Struct, frozen=True, kw_only=True):
     reestablish_ns: Annotated[
         int | None, Key(_positive, "from that failure until the link is re-established; nothing is sent meanwhile")
     ] = None
+    status_loss: Annotated[float | None, Key(percentage, "lost status reports: each costs a poll", absent="`0%`")] = (
+        None
+    )
+    sn_bits: Annotated[
+        Literal[12, 18] | None, Key(_sn_bits, "bits of the sequence number: AM_Window_Size is half of its range")
+    ] = None
 
 
 class ConfiguredTable(Struct, frozen=True, kw_only=True):
@@ -219,6 +262,19 @@ class ConfiguredTable(Struct, frozen=True, kw_only=True):
 
     slots: Annotated[int | None, Key(_LATER, "its period in slots")] = None
     bytes: Annotated[int | None, Key(_bytes, "bytes of each", name="size")] = None
+
+
+class GrantLossesTable(Struct, frozen=True, kw_only=True):
+    """``losses`` of ``grants``: loss of requests and reports."""
+
+    request: Annotated[float | None, Key(percentage, "lost scheduling requests")] = None
+    report: Annotated[float | None, Key(percentage, "lost buffer status reports")] = None
+    prohibit_ns: Annotated[int | None, Key(time_ns, "sr-ProhibitTimer")] = None
+    most_requests: Annotated[
+        int | None, Key(number(1, MOST_REQUESTS), "sr-TransMax: requests before random access")
+    ] = None
+    access_ns: Annotated[int | None, Key(time_ns, "time of random access")] = None
+    retry_ns: Annotated[int | None, Key(_positive, "retxBSR-Timer: from a lost report to the next request")] = None
 
 
 class GrantsTable(Struct, frozen=True, kw_only=True):
@@ -231,6 +287,10 @@ class GrantsTable(Struct, frozen=True, kw_only=True):
     configured: Annotated[ConfiguredTable | Off | None, Key(_switch(ConfiguredTable, "off"), "a configured grant")] = (
         None
     )
+    losses: Annotated[
+        GrantLossesTable | Literal["on", "off"] | None,
+        Key(_switch(GrantLossesTable, "on", "off"), "lost requests and reports"),
+    ] = None
 
 
 class DrxTable(Struct, frozen=True, kw_only=True):
@@ -260,6 +320,16 @@ _RLC_TABLE = _switch(RlcTable, "am", "um")
 def _rlc(value: object) -> RlcTable:
     value = table_of(value)
     return read_table(RlcTable, {"mode": value} if isinstance(value, str) else value, "{mode = …}")
+
+
+class LoadTable(Struct, frozen=True, kw_only=True):
+    """``load``: bursts of other users."""
+
+    mean: Annotated[float, Key(_load, "mean fraction of the slots that other users need", write='"50%"')]
+    burst_ns: Annotated[int, Key(_burst, "mean time that a burst takes with all slots")] = BURST_NS
+
+
+_LOAD_TABLE = _switch(LoadTable, "off")
 
 
 class SlotKeys(Struct, frozen=True, kw_only=True):
@@ -336,6 +406,12 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
         ),
     ] = None
     bler: Annotated[float | None, Key(percentage, "block errors, instead of those of the trace")] = None
+    load: Annotated[
+        LoadTable | Off | None,
+        Key(_LOAD_TABLE, "other users, whose bursts take slots by proportional fair: keys below"),
+    ] = None
+    down_load: Annotated[LoadTable | Off | None, Key(_LOAD_TABLE, "those of the downlink")] = None
+    up_load: Annotated[LoadTable | Off | None, Key(_LOAD_TABLE, "those of the uplink")] = None
 
 
 class WifiTable(Struct, frozen=True, kw_only=True):

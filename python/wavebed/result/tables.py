@@ -52,6 +52,10 @@ _LINKS = (
     "queue_peak_bytes",
     "sojourn_mean_ns",
     "sojourn_max_ns",
+    "l4s_marked_segments",
+    "l4s_dropped_segments",
+    "l4s_sojourn_mean_ns",
+    "l4s_sojourn_max_ns",
 )
 _DEPARTURES = ("time_ms", "packets", "segments", "bytes", "late_max_ns", "refused_segments")
 _FLOW_TEXTS = ("host", "local", "remote", "state", "congestion", "ca_state")

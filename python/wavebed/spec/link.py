@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, json
 
-from wavebed.config.queue import CODEL_INTERVAL_NS, CODEL_TARGET_NS, FQ_CODEL_FLOWS, FQ_CODEL_QUANTUM_BYTES
+from wavebed.config.queue import (
+    CODEL_INTERVAL_NS,
+    CODEL_TARGET_NS,
+    DUALPI2_COUPLING,
+    DUALPI2_RANGE_NS,
+    DUALPI2_RTT_MAX_NS,
+    DUALPI2_TARGET_NS,
+    DUALPI2_THRESHOLD_NS,
+    FQ_CODEL_FLOWS,
+    FQ_CODEL_QUANTUM_BYTES,
+    LEAST_COUPLING,
+    MOST_COUPLING,
+)
 from wavebed.config.units import MAX_RATE_BPS, MAX_TIME_NS, Limit
 
 if TYPE_CHECKING:
@@ -28,6 +40,7 @@ __all__ = [
     "Distribution",
     "DropHead",
     "DropTail",
+    "DualPi2",
     "Duplicate",
     "End",
     "FourState",
@@ -113,9 +126,10 @@ class Codel(Kind, frozen=True, tag="codel"):
     target_ns: PositiveTimeNs = CODEL_TARGET_NS
     interval_ns: PositiveTimeNs = CODEL_INTERVAL_NS
     ecn: bool = False
+    ce_threshold_ns: TimeNs | None = None
 
     def __post_init__(self) -> None:
-        _check_interval(self.target_ns, self.interval_ns)
+        _check_codel(self)
 
 
 class FqCodel(Kind, frozen=True, tag="fq_codel"):
@@ -127,17 +141,32 @@ class FqCodel(Kind, frozen=True, tag="fq_codel"):
     ecn: bool = True
     flows: Annotated[int, Meta(ge=1, le=65_536)] = FQ_CODEL_FLOWS
     quantum_bytes: Annotated[int, Meta(ge=1, le=2**32 - 1)] = FQ_CODEL_QUANTUM_BYTES
+    ce_threshold_ns: TimeNs | None = None
 
     def __post_init__(self) -> None:
-        _check_interval(self.target_ns, self.interval_ns)
+        _check_codel(self)
 
 
-def _check_interval(target_ns: int, interval_ns: int) -> None:
-    if interval_ns < target_ns:
+def _check_codel(queue: Codel | FqCodel) -> None:
+    if queue.interval_ns < queue.target_ns:
         raise RuleError("interval_ns must be at least target_ns (RFC 8289, section 4.2)")
+    if queue.ce_threshold_ns is not None and not queue.ecn:
+        raise RuleError("ce_threshold_ns requires ecn")
 
 
-Queue: TypeAlias = DropTail | DropHead | Infinite | Codel | FqCodel
+class DualPi2(Kind, frozen=True, tag="dualpi2"):
+    """RFC 9332. `predict_ns`: delays are predicted from the rate during this time; ``None``: measured."""
+
+    limit: Limit
+    target_ns: PositiveTimeNs = DUALPI2_TARGET_NS
+    rtt_max_ns: PositiveTimeNs = DUALPI2_RTT_MAX_NS
+    coupling: Annotated[float, Meta(ge=LEAST_COUPLING, le=MOST_COUPLING)] = DUALPI2_COUPLING
+    threshold_ns: TimeNs = DUALPI2_THRESHOLD_NS
+    range_ns: TimeNs = DUALPI2_RANGE_NS
+    predict_ns: PositiveTimeNs | None = None
+
+
+Queue: TypeAlias = DropTail | DropHead | Infinite | Codel | FqCodel | DualPi2
 
 
 class Constant(Kind, frozen=True, tag="constant"):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from wavebed.config.units import MAX_TIME_NS
 from wavebed.spec.link import (
     Constant,
     FqCodel,
@@ -23,8 +24,8 @@ from wavebed.spec.link import (
     TimeNs,
 )
 
-__all__ = ["AirRate", "Configured", "Connection", "Drx", "Grants", "Harq", "Radio", "Reordering", "RlcAm", "RlcUm"]
-__all__ += ["Rrc", "Slots", "Wifi"]
+__all__ = ["AirRate", "Configured", "Connection", "Drx", "GrantLosses", "Grants", "Harq", "Load", "Radio"]
+__all__ += ["Reordering", "RlcAm", "RlcUm", "Rrc", "Slots", "Wifi"]
 
 AirRate: TypeAlias = Constant | PatternRate
 """Bits of transport blocks per second that are the user's, averaged over the duplex frame."""
@@ -35,6 +36,10 @@ MOST_PROCESSES = 32
 MOST_TRANSMISSIONS = 64
 MOST_DECIBELS = 100
 MOST_RETRANSMISSIONS = 255
+MOST_REQUESTS = 64
+"""sr-TransMax (TS 38.331)."""
+MOST_LOAD = 0.99
+LEAST_BURST_NS = 100_000
 MOST_FRAME_SLOTS = 160
 """20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213 11.1)."""
 MOST_AGGREGATE_BYTES = (1 << 22) - 1
@@ -49,7 +54,8 @@ PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
 class Harq(Part, frozen=True):
     """Hybrid ARQ of one carrier; times in slots of that carrier.
 
-    `limit` counts all transmissions of a block. `combining_gain_db` and `slope_per_db` count where there is no SINR.
+    `limit` counts all transmissions of a block. `ack_loss`: a received block is sent again; `nack_loss`: one that was
+    not received is left to RLC. `combining_gain_db` and `slope_per_db` count where there is no SINR.
     """
 
     processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)]
@@ -58,6 +64,8 @@ class Harq(Part, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_TRANSMISSIONS)]
     combining_gain_db: Annotated[float, Meta(ge=0, le=MOST_DECIBELS)]
     slope_per_db: Annotated[float, Meta(ge=0, le=MOST_DECIBELS)]
+    ack_loss: Probability = 0.0
+    nack_loss: Probability = 0.0
 
 
 class Slots(Part, frozen=True):
@@ -91,6 +99,8 @@ class RlcAm(Part, frozen=True, tag_field="mode", tag="am"):
     status_ns: TimeNs
     retransmissions: Annotated[int, Meta(ge=0, le=MOST_RETRANSMISSIONS)]
     reestablish_ns: PositiveTimeNs = REESTABLISH_NS
+    status_loss: Probability = 0.0
+    sn_bits: Literal[12, 18] | None = None
 
 
 class RlcUm(Part, frozen=True, tag_field="mode", tag="um"):
@@ -110,6 +120,17 @@ class Configured(Part, frozen=True):
     bytes: PositiveCount
 
 
+class GrantLosses(Part, frozen=True):
+    """Loss of requests and reports, and what the UE does then (TS 38.321, 5.4.4 and 5.4.5)."""
+
+    request: Probability
+    report: Probability
+    prohibit_ns: TimeNs
+    most_requests: Annotated[int, Meta(ge=1, le=MOST_REQUESTS)]
+    access_ns: TimeNs
+    retry_ns: PositiveTimeNs
+
+
 class Grants(Part, frozen=True):
     """How the uplink is scheduled."""
 
@@ -118,6 +139,7 @@ class Grants(Part, frozen=True):
     prepare_slots: PositiveCount
     first_bytes: PositiveCount
     configured: Configured | None = None
+    losses: GrantLosses | None = None
 
 
 class Drx(Part, frozen=True):
@@ -149,6 +171,13 @@ class Connection(Part, frozen=True):
     rrc: Rrc | None
 
 
+class Load(Part, frozen=True):
+    """Other users: Poisson bursts that need this mean fraction of the slots, each so long a time with all slots."""
+
+    mean: Annotated[float, Meta(gt=0, le=MOST_LOAD)]
+    burst_ns: Annotated[int, Meta(ge=LEAST_BURST_NS, le=MAX_TIME_NS)]
+
+
 class Radio(LinkStage, frozen=True, tag="radio"):
     """Radio layer 2 of one direction. `bler` ``None``: the pattern's SINR or its column `bler`, or 0 without both."""
 
@@ -165,6 +194,7 @@ class Radio(LinkStage, frozen=True, tag="radio"):
     grants: Grants | None
     connection: Connection | None
     handover: Literal["forward", "lose"]
+    load: Load | None = None
 
     def __post_init__(self) -> None:
         if self.discard_ns is not None and isinstance(self.queue, FqCodel):

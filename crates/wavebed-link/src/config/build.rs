@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::queue::{checked_limit, queue_of};
 use super::radio::{self, Shared};
 use super::{ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig, wifi};
 use crate::bottleneck::{Bottleneck, BottleneckConfig, Outage};
@@ -11,9 +12,7 @@ use crate::delay::{Delay, Distribution};
 use crate::duplicate::Duplicate;
 use crate::loss::{FourState, GilbertElliott, Loss};
 use crate::pattern::{End, Kind, Pattern};
-use crate::queue::{
-    Codel, CodelSettings, DropHead, DropTail, FqCodel, FqCodelSettings, Infinite, Limit, Queue,
-};
+use crate::queue::DropTail;
 use crate::random_stream::RandomStream;
 use crate::rate::{
     Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket,
@@ -32,7 +31,6 @@ const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 const MAX_PACKETS_PER_S: u64 = 1_000_000_000;
 const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
-const MAX_FLOWS: u32 = 65_536;
 
 /// Builds a stage with the random stream `random`; `loader` reads pattern files.
 ///
@@ -158,6 +156,13 @@ pub(super) fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
     }
 }
 
+pub(super) fn positive_time(key: &str, value: u64) -> Result<u64, ConfigError> {
+    if value == 0 {
+        return fail(key, "is 0: use at least 1");
+    }
+    time(key, value)
+}
+
 pub(super) fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
     if (1..=MAX_RATE_BPS).contains(&value) {
         Ok(value)
@@ -166,19 +171,6 @@ pub(super) fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
             key,
             format!("is {value}: use more than 0 and at most {MAX_RATE_BPS} bits per second"),
         )
-    }
-}
-
-fn checked_limit(limit: Limit) -> Result<Limit, ConfigError> {
-    match limit {
-        Limit::Bytes(0) => fail(
-            "queue.limit.bytes",
-            "is 0: use at least 1, or more than the MTU to let packets through",
-        ),
-        Limit::Packets(0) => fail("queue.limit.packets", "is 0: use at least 1"),
-        Limit::TimeNs(0) => fail("queue.limit.time_ns", "is 0: use at least 1"),
-        Limit::TimeNs(value) => time("queue.limit.time_ns", value).map(|_| limit),
-        Limit::Bytes(_) | Limit::Packets(_) => Ok(limit),
     }
 }
 
@@ -314,79 +306,6 @@ fn server(
             Box::new(Packets::new(*packets_per_s))
         }
         RateConfig::Sampled { .. } => return fail("rate.kind", "sampled is not a server"),
-    })
-}
-
-pub(super) fn queue_of(
-    config: &QueueConfig,
-    unit: Unit,
-    mtu_bytes: u32,
-    random: RandomStream,
-) -> Result<Box<dyn Queue>, ConfigError> {
-    Ok(match config {
-        QueueConfig::Droptail { limit } => Box::new(DropTail::new(checked_limit(*limit)?, unit)),
-        QueueConfig::Drophead { limit } => Box::new(DropHead::new(checked_limit(*limit)?, unit)),
-        QueueConfig::Infinite {} => Box::new(Infinite::new(unit)),
-        QueueConfig::Codel {
-            limit,
-            target_ns,
-            interval_ns,
-            ecn,
-        } => {
-            let settings = codel(*target_ns, *interval_ns, *ecn, mtu_bytes)?;
-            Box::new(Codel::new(settings, checked_limit(*limit)?, unit))
-        }
-        QueueConfig::FqCodel {
-            limit,
-            target_ns,
-            interval_ns,
-            ecn,
-            flows,
-            quantum_bytes,
-        } => {
-            if !(1..=MAX_FLOWS).contains(flows) {
-                return fail("queue.flows", format!("is {flows}: use 1 to {MAX_FLOWS}"));
-            }
-            if *quantum_bytes == 0 {
-                return fail(
-                    "queue.quantum_bytes",
-                    "is 0: use at least 1, usually the MTU",
-                );
-            }
-            let codel = codel(*target_ns, *interval_ns, *ecn, mtu_bytes)?;
-            let settings = FqCodelSettings {
-                codel,
-                flows: *flows,
-                quantum_bytes: *quantum_bytes,
-            };
-            Box::new(FqCodel::new(settings, checked_limit(*limit)?, unit, random))
-        }
-    })
-}
-
-fn codel(
-    target_ns: u64,
-    interval_ns: u64,
-    ecn: bool,
-    mtu_bytes: u32,
-) -> Result<CodelSettings, ConfigError> {
-    if target_ns == 0 {
-        return fail("queue.target_ns", "is 0: use at least 1, usually 5000000");
-    }
-    time("queue.interval_ns", interval_ns)?;
-    if interval_ns < target_ns {
-        return fail(
-            "queue.interval_ns",
-            format!(
-                "is {interval_ns}, less than target_ns {target_ns}: use more, usually 20 times target_ns"
-            ),
-        );
-    }
-    Ok(CodelSettings {
-        target_ns,
-        interval_ns,
-        ecn,
-        mtu_bytes,
     })
 }
 

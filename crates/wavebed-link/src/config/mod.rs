@@ -4,6 +4,7 @@
 //! patterns and builds the stage.
 
 mod build;
+mod queue;
 mod radio;
 mod wifi;
 
@@ -176,6 +177,8 @@ pub enum QueueConfig {
         /// Whether to mark ECN-capable segments instead of dropping them.
         #[serde(default)]
         ecn: bool,
+        /// Sojourn time after which ECT(1) is marked, nanoseconds; it is then left out of the control law.
+        ce_threshold_ns: Option<u64>,
     },
     /// RFC 8290.
     FqCodel {
@@ -190,12 +193,37 @@ pub enum QueueConfig {
         /// Whether to mark ECN-capable segments instead of dropping them.
         #[serde(default = "default_fq_ecn")]
         ecn: bool,
+        /// Sojourn time after which ECT(1) is marked, nanoseconds; it is then left out of the control law.
+        ce_threshold_ns: Option<u64>,
         /// Number of queues.
         #[serde(default = "default_flows")]
         flows: u32,
         /// Quantum, bytes.
         #[serde(default = "default_quantum_bytes")]
         quantum_bytes: u32,
+    },
+    /// RFC 9332.
+    #[serde(rename = "dualpi2")]
+    DualPi2 {
+        /// The limit of both queues together.
+        limit: Limit,
+        /// Delay that the controller aims at, nanoseconds.
+        #[serde(default = "default_pi2_target_ns")]
+        target_ns: u64,
+        /// Longest usual round trip, nanoseconds.
+        #[serde(default = "default_rtt_max_ns")]
+        rtt_max_ns: u64,
+        /// The coupling factor.
+        #[serde(default = "default_coupling")]
+        coupling: f64,
+        /// Delay above which L4S packets are marked, nanoseconds.
+        #[serde(default = "default_threshold_ns")]
+        threshold_ns: u64,
+        /// From that delay to the one at which all are marked, nanoseconds.
+        #[serde(default = "default_range_ns")]
+        range_ns: u64,
+        /// Delays are predicted from the rate during this time, nanoseconds; without it they are measured.
+        predict_ns: Option<u64>,
     },
 }
 
@@ -217,6 +245,26 @@ const fn default_flows() -> u32 {
 
 const fn default_quantum_bytes() -> u32 {
     1514
+}
+
+const fn default_pi2_target_ns() -> u64 {
+    15_000_000
+}
+
+const fn default_rtt_max_ns() -> u64 {
+    100_000_000
+}
+
+const fn default_coupling() -> f64 {
+    2.0
+}
+
+const fn default_threshold_ns() -> u64 {
+    800_000
+}
+
+const fn default_range_ns() -> u64 {
+    400_000
 }
 
 /// Source of the delays.

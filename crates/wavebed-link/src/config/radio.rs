@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load, probability_of, queue_of, rate, time};
+use super::build::{Loader, fail, load, positive_time, probability_of, rate, time};
+use super::queue::queue_of;
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
-    Acknowledged, Air, Carriers, Code, Configured, Connection, Direction, Drx, Grants, Handover,
-    Harq, Radio, RadioConfig, Rlc, Rrc, Slots,
+    Acknowledged, Air, Carriers, Code, Configured, Connection, Direction, Drx, GrantLosses, Grants,
+    Handover, Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
 };
 use crate::random_stream::RandomStream;
 use crate::unit::Unit;
@@ -34,6 +35,7 @@ pub struct RadioKeys {
     connection: Option<ConnectionKeys>,
     #[serde(default)]
     handover: Handover,
+    load: Option<LoadKeys>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -58,6 +60,10 @@ struct HarqKeys {
     limit: u32,
     combining_gain_db: f64,
     slope_per_db: f64,
+    #[serde(default)]
+    ack_loss: f64,
+    #[serde(default)]
+    nack_loss: f64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -70,6 +76,9 @@ enum RlcKeys {
         retransmissions: u8,
         #[serde(default = "default_reestablish_ns")]
         reestablish_ns: u64,
+        #[serde(default)]
+        status_loss: f64,
+        sn_bits: Option<u32>,
     },
     Um {},
 }
@@ -93,6 +102,25 @@ struct GrantKeys {
     prepare_slots: u64,
     first_bytes: u64,
     configured: Option<ConfiguredKeys>,
+    losses: Option<GrantLossKeys>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrantLossKeys {
+    request: f64,
+    report: f64,
+    prohibit_ns: u64,
+    most_requests: u32,
+    access_ns: u64,
+    retry_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadKeys {
+    mean: f64,
+    burst_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -135,6 +163,13 @@ const MAX_FRAME: usize = 160;
 /// `nrofHARQ-ProcessesForPDSCH-v1700` (TS 38.331).
 const MAX_PROCESSES: u32 = 32;
 const MAX_SLOT_NS: u64 = 1_000_000_000;
+const MAX_LOAD: f64 = 0.99;
+/// Shorter bursts would cost time, and no scheduler would see them.
+const MIN_BURST_NS: u64 = 100_000;
+/// `sr-TransMax` is at most 64 (TS 38.331).
+const MAX_REQUESTS: u32 = 64;
+/// Lengths of the sequence number (TS 38.322, clause 6.2.3.3).
+const SN_BITS: [u32; 2] = [12, 18];
 
 /// The shared state of the stages of one hop: the connection of its two directions.
 #[derive(Debug, Default)]
@@ -172,6 +207,7 @@ pub(super) fn build(
         reordering: keys.reordering.map(reordering).transpose()?,
         grants: keys.grants.map(grants).transpose()?,
         handover: keys.handover,
+        load: keys.load.map(other_users).transpose()?,
     };
     if config.overhead_bytes > super::build::MAX_OVERHEAD_BYTES {
         return fail(
@@ -196,13 +232,6 @@ pub(super) fn build(
         .transpose()?;
     let air = air(&keys.rate, bler, loader)?;
     Ok(Radio::new(config, air, queue, connection, random))
-}
-
-fn positive_time(key: &str, value: u64) -> Result<u64, ConfigError> {
-    if value == 0 {
-        return fail(key, "is 0: use at least 1");
-    }
-    time(key, value)
 }
 
 fn count(key: &str, value: u64, least: u64) -> Result<u64, ConfigError> {
@@ -338,6 +367,8 @@ fn harq(key: &str, keys: HarqKeys) -> Result<Harq, ConfigError> {
         limit: keys.limit,
         combining_gain_db: keys.combining_gain_db,
         slope_per_db: keys.slope_per_db,
+        ack_loss: probability_of(&key("ack_loss"), keys.ack_loss)?,
+        nack_loss: probability_of(&key("nack_loss"), keys.nack_loss)?,
     })
 }
 
@@ -350,13 +381,63 @@ fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
             status_ns,
             retransmissions,
             reestablish_ns,
+            status_loss,
+            sn_bits,
         } => Rlc::Acknowledged(Acknowledged {
             reassembly_ns: time("rlc.reassembly_ns", reassembly_ns)?,
             poll_ns: time("rlc.poll_ns", poll_ns)?,
             status_ns: time("rlc.status_ns", status_ns)?,
             retransmissions,
             reestablish_ns: positive_time("rlc.reestablish_ns", reestablish_ns)?,
+            status_loss: probability_of("rlc.status_loss", status_loss)?,
+            window: sn_bits.map(window).transpose()?,
         }),
+    })
+}
+
+/// `AM_Window_Size` (TS 38.322, clause 7.2).
+fn window(sn_bits: u32) -> Result<u64, ConfigError> {
+    if SN_BITS.contains(&sn_bits) {
+        Ok(1 << (sn_bits - 1))
+    } else {
+        fail("rlc.sn_bits", format!("is {sn_bits}: use 12 or 18"))
+    }
+}
+
+fn other_users(keys: LoadKeys) -> Result<Load, ConfigError> {
+    if keys.mean <= 0.0 || !(0.0..=MAX_LOAD).contains(&keys.mean) {
+        return fail(
+            "load.mean",
+            format!("is {}: use more than 0 and at most {MAX_LOAD}", keys.mean),
+        );
+    }
+    if keys.burst_ns < MIN_BURST_NS {
+        return fail(
+            "load.burst_ns",
+            format!("is {}: use at least {MIN_BURST_NS}", keys.burst_ns),
+        );
+    }
+    Ok(Load {
+        mean: keys.mean,
+        burst_ns: time("load.burst_ns", keys.burst_ns)?,
+    })
+}
+
+fn grant_losses(keys: GrantLossKeys) -> Result<GrantLosses, ConfigError> {
+    let key = |name: &str| format!("grants.losses.{name}");
+    if !(1..=MAX_REQUESTS).contains(&keys.most_requests) {
+        return fail(
+            &key("most_requests"),
+            format!("is {}: use 1 to {MAX_REQUESTS}", keys.most_requests),
+        );
+    }
+    Ok(GrantLosses {
+        request: probability_of(&key("request"), keys.request)?,
+        report: probability_of(&key("report"), keys.report)?,
+        prohibit_ns: time(&key("prohibit_ns"), keys.prohibit_ns)?,
+        most_requests: keys.most_requests,
+        access_ns: time(&key("access_ns"), keys.access_ns)?,
+        retry_ns: positive_time(&key("retry_ns"), keys.retry_ns)?,
     })
 }
 
@@ -384,6 +465,7 @@ fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
         prepare_slots: count("grants.prepare_slots", keys.prepare_slots, 1)?,
         first_bytes: count("grants.first_bytes", keys.first_bytes, 1)?,
         configured,
+        losses: keys.losses.map(grant_losses).transpose()?,
     })
 }
 

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, probability_of, queue_of, rate};
+use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, probability_of, rate};
+use super::queue::queue_of;
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;

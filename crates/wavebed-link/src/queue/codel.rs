@@ -15,6 +15,9 @@ pub struct CodelSettings {
     pub interval_ns: u64,
     /// Whether to mark ECN-capable segments instead of dropping them.
     pub ecn: bool,
+    /// With `ecn`: a segment with ECT(1) is marked after this sojourn time, nanoseconds, and is left out of the control
+    /// law; `None`: it is treated as ECT(0).
+    pub ce_threshold_ns: Option<u64>,
     /// A queue of at most this many bytes is never too long. It is raised to the largest segment seen.
     pub mtu_bytes: u32,
 }
@@ -26,12 +29,19 @@ impl Default for CodelSettings {
             target_ns: 5_000_000,
             interval_ns: 100_000_000,
             ecn: false,
+            ce_threshold_ns: None,
             mtu_bytes: 1500,
         }
     }
 }
 
 impl CodelSettings {
+    /// The threshold for `run`, if it is left out of the control law.
+    fn l4s_threshold_ns(&self, run: &Run) -> Option<u64> {
+        let apart = self.ecn && run.ecn == Ecn::Ect1;
+        self.ce_threshold_ns.filter(|_| apart)
+    }
+
     /// Raises the MTU to the segments of `run`.
     pub(super) fn see(&mut self, run: &Run) {
         self.mtu_bytes = self.mtu_bytes.max(run.head_bytes());
@@ -86,8 +96,25 @@ impl Control {
         Some((run, now_ns >= first_above_ns))
     }
 
-    /// Takes the next segment of `fifo` for service; drops or marks by the control law.
+    /// Takes the next segment of `fifo` for service; drops or marks by the control law, or marks by the threshold.
     pub(super) fn dequeue(
+        &mut self,
+        fifo: &mut Fifo,
+        now_ns: u64,
+        settings: &CodelSettings,
+        out: &mut Outlet<'_>,
+    ) -> Option<Run> {
+        let mut run = self.choose(fifo, now_ns, settings, out)?;
+        if let Some(threshold_ns) = settings.l4s_threshold_ns(&run)
+            && now_ns.saturating_sub(run.at_ns) > threshold_ns
+        {
+            out.mark(&mut run, now_ns);
+        }
+        Some(run)
+    }
+
+    /// Takes the next segment that the control law lets through.
+    fn choose(
         &mut self,
         fifo: &mut Fifo,
         now_ns: u64,
@@ -98,39 +125,28 @@ impl Control {
             self.dropping = false;
             return None;
         };
+        let apart = |run: &Run| settings.l4s_threshold_ns(run).is_some();
         if !self.dropping {
-            if !may_drop {
+            if !may_drop || apart(&run) {
                 return Some(run);
             }
-            let next = if settings.ecn && mark(&mut run, now_ns, out) {
+            let next = if settings.ecn && out.mark(&mut run, now_ns) {
                 Some(run)
             } else {
-                out.drop(
-                    Run {
-                        at_ns: now_ns,
-                        ..run
-                    },
-                    Reason::Aqm,
-                );
+                drop(run, now_ns, out);
                 self.take(fifo, now_ns, settings).map(|(run, _)| run)
             };
             self.start_dropping(now_ns, settings.interval_ns);
             return next;
         }
         self.dropping = may_drop;
-        while self.dropping && now_ns >= self.drop_next_ns {
+        while self.dropping && now_ns >= self.drop_next_ns && !apart(&run) {
             self.count = self.count.saturating_add(1);
-            if settings.ecn && mark(&mut run, now_ns, out) {
+            if settings.ecn && out.mark(&mut run, now_ns) {
                 self.drop_next_ns = self.control_law(self.drop_next_ns, settings.interval_ns);
                 break;
             }
-            out.drop(
-                Run {
-                    at_ns: now_ns,
-                    ..run
-                },
-                Reason::Aqm,
-            );
+            drop(run, now_ns, out);
             let Some(taken) = self.take(fifo, now_ns, settings) else {
                 self.dropping = false;
                 return None;
@@ -159,20 +175,9 @@ impl Control {
     }
 }
 
-/// Marks `run` CE if it is ECN-capable; returns whether it is.
-fn mark(run: &mut Run, now_ns: u64, out: &mut Outlet<'_>) -> bool {
-    match run.ecn {
-        Ecn::NotEct => return false,
-        Ecn::Ce => {}
-        Ecn::Ect0 | Ecn::Ect1 => {
-            run.ecn = Ecn::Ce;
-            out.marked(&Run {
-                at_ns: now_ns,
-                ..*run
-            });
-        }
-    }
-    true
+/// Drops `run` by the control law.
+fn drop(run: Run, at_ns: u64, out: &mut Outlet<'_>) {
+    out.drop(Run { at_ns, ..run }, Reason::Aqm);
 }
 
 /// One queue under `CoDel`, with a hard limit that drops arrivals.

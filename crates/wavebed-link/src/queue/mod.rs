@@ -1,8 +1,10 @@
 //! Queue disciplines of a bottleneck: admission, drops, and the order of service.
 
 mod codel;
+mod dequeue_rate;
 mod drophead;
 mod droptail;
+mod dualpi2;
 mod fq_codel;
 mod infinite;
 mod limit;
@@ -10,6 +12,7 @@ mod limit;
 pub use codel::{Codel, CodelSettings};
 pub use drophead::DropHead;
 pub use droptail::DropTail;
+pub use dualpi2::{Delay, DualPi2, DualPi2Settings};
 pub use fq_codel::{FqCodel, FqCodelSettings};
 pub use infinite::Infinite;
 pub(crate) use limit::Fifo;

@@ -19,8 +19,10 @@ pub struct Block {
     pub bytes: u64,
     /// Symbols that a retransmission needs in its slot.
     pub symbols: u32,
-    /// Its contents.
+    /// Its contents; none after it was received.
     pub chunks: Vec<Chunk>,
+    /// Whether it was received, which the sender may not know.
+    pub received: bool,
     /// When the receiver first got later data while this block was missing.
     pub noticed_ns: Option<u64>,
     /// Its next event.
@@ -45,6 +47,8 @@ pub enum Phase {
         at_ns: u64,
         /// Whether decoding fails.
         failed: bool,
+        /// Whether the sender takes it for the opposite.
+        misheard: bool,
         /// When its process is free, or may send it again.
         then_ns: u64,
     },

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::settings::{Grants, Slots};
+use super::settings::{GrantLosses, Grants, Slots};
 use super::slots::Slot;
+use crate::random_stream::RandomStream;
 
 /// The base station's knowledge of the UE's buffer over time.
 #[derive(Debug)]
 pub struct Scheduler {
     grants: Grants,
+    random: RandomStream,
     /// Bytes that are granted and not yet sent.
     credit: u64,
     /// Bytes sent since the beginning.
@@ -24,14 +26,21 @@ struct Report {
     backlog: u64,
     /// Bytes that had been sent when it was made.
     sent: u64,
+    /// Whether it stands for the request that follows the loss of a report.
+    retry: bool,
 }
+
+/// The random streams of requests and reports.
+const REQUESTS: u64 = 0;
+const REPORTS: u64 = 1;
 
 impl Scheduler {
     /// Nothing is known yet.
     #[must_use]
-    pub const fn new(grants: Grants) -> Self {
+    pub const fn new(grants: Grants, random: RandomStream) -> Self {
         Self {
             grants,
+            random,
             credit: 0,
             sent: 0,
             reports: VecDeque::new(),
@@ -57,14 +66,36 @@ impl Scheduler {
     }
 
     fn request(&mut self, at_ns: u64, slots: &Slots) -> u64 {
-        let request = slots.periodic(at_ns, self.grants.request_slots);
-        let from_ns = slots.granted(request, &self.grants) * slots.slot_ns;
+        let from_ns = self.answered_ns(at_ns, slots);
         self.reports.push_back(Report {
             from_ns,
             backlog: self.grants.first_bytes,
             sent: self.sent,
+            retry: false,
         });
         from_ns
+    }
+
+    /// When data may be sent for which requests begin at `at_ns`: the first that is not lost yields a grant, or random
+    /// access does.
+    fn answered_ns(&self, at_ns: u64, slots: &Slots) -> u64 {
+        let every = self.grants.request_slots;
+        let mut request = slots.periodic(at_ns, every);
+        if let Some(losses) = &self.grants.losses {
+            let random = self.random.process(REQUESTS);
+            let mut requests = 1;
+            while random.unit(request) < losses.request {
+                let start_ns = request * slots.slot_ns;
+                if requests >= losses.most_requests {
+                    let after_ns = start_ns.saturating_add(losses.access_ns);
+                    return slots.next_own(after_ns.div_ceil(slots.slot_ns)) * slots.slot_ns;
+                }
+                let next_ns = start_ns + losses.prohibit_ns.max(slots.slot_ns);
+                request = slots.periodic(next_ns, every);
+                requests += 1;
+            }
+        }
+        slots.granted(request, &self.grants) * slots.slot_ns
     }
 
     /// Bytes that may be sent in `slot`.
@@ -96,18 +127,45 @@ impl Scheduler {
             0
         };
         if backlog > 0 {
-            self.reports.push_back(Report {
-                from_ns: slots.granted(slot.index, &self.grants) * slots.slot_ns,
-                backlog,
-                sent: self.sent,
-            });
+            self.report(slot, slots, backlog);
         }
+    }
+
+    /// Reports in `slot` that `backlog` bytes wait. A report that is received replaces the retry of one that was lost.
+    fn report(&mut self, slot: Slot, slots: &Slots, backlog: u64) {
+        let lost =
+            |losses: &GrantLosses| self.random.process(REPORTS).unit(slot.index) < losses.report;
+        let retry_ns = self
+            .grants
+            .losses
+            .filter(lost)
+            .map(|losses| losses.retry_ns);
+        let from_ns = match retry_ns {
+            None => {
+                self.reports.retain(|report| !report.retry);
+                slots.granted(slot.index, &self.grants) * slots.slot_ns
+            }
+            // The timer of the first lost report runs on.
+            Some(_) if self.reports.iter().any(|report| report.retry) => return,
+            Some(retry_ns) => self.answered_ns(slot.start_ns.saturating_add(retry_ns), slots),
+        };
+        let backlog = match retry_ns {
+            None => backlog,
+            Some(_) => self.grants.first_bytes,
+        };
+        self.reports.push_back(Report {
+            from_ns,
+            backlog,
+            sent: self.sent,
+            retry: retry_ns.is_some(),
+        });
     }
 
     /// The buffer was empty until `at_ns`: grants up to then were used for padding.
     pub fn idle_until(&mut self, at_ns: u64) {
         self.credit = 0;
-        self.reports.retain(|report| report.from_ns > at_ns);
+        self.reports
+            .retain(|report| report.from_ns > at_ns && !report.retry);
     }
 
     /// Resets the base station's knowledge.

@@ -8,6 +8,7 @@ mod contents;
 mod decode;
 mod grants;
 mod interruption;
+mod load;
 mod order;
 mod send;
 mod settings;
@@ -20,7 +21,10 @@ pub use air::{Air, Now, Sinr};
 pub use block::BlockRecord;
 pub use connection::{Connection, Drx, Rrc};
 pub use decode::{Code, Decoder};
-pub use settings::{Acknowledged, Configured, Direction, Grants, Handover, Harq, Rlc, Slots};
+pub use load::Load;
+pub use settings::{
+    Acknowledged, Configured, Direction, GrantLosses, Grants, Handover, Harq, Rlc, Slots,
+};
 pub use slots::{Carriers, Found, Needs, Slot};
 
 use crate::counters::Reason;
@@ -31,6 +35,7 @@ use crate::stage::{Backlog, Change, Outlet, Stage};
 use block::{Block, Phase};
 use contents::{Chunk, Cuts, Part};
 use grants::Scheduler;
+use load::Others;
 use order::Order;
 use send::Plan;
 
@@ -53,6 +58,8 @@ pub struct RadioConfig {
     pub grants: Option<Grants>,
     /// Handling of the buffer in a handover.
     pub handover: Handover,
+    /// Demand of other users; `None`: each slot is this user's.
+    pub load: Option<Load>,
 }
 
 /// One direction of a radio link.
@@ -66,6 +73,7 @@ pub struct Radio {
     random: RandomStream,
     connection: Option<Arc<Connection>>,
     scheduler: Option<Scheduler>,
+    others: Option<Others>,
     order: Option<Order>,
     cuts: Cuts,
     /// Data that RLC sends again.
@@ -88,6 +96,12 @@ pub struct Radio {
 }
 
 const NEVER: u64 = u64::MAX;
+/// Random streams beside those of blocks.
+const GRANTS: u64 = 2 << 40;
+const OTHERS: u64 = 3 << 40;
+const STATUS: u64 = 4 << 40;
+/// Status reports that are lost one after another at most.
+const MOST_LOST_REPORTS: u64 = 64;
 
 /// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +127,8 @@ impl Radio {
         let handover_ns = air.next_handover(0).unwrap_or(NEVER);
         let end_ns = air.end_ns().unwrap_or(NEVER);
         Self {
-            scheduler: config.grants.map(Scheduler::new),
+            scheduler: (config.grants).map(|grants| Scheduler::new(grants, random.process(GRANTS))),
+            others: (config.load).map(|load| Others::new(load, random.process(OTHERS))),
             order: config.reordering.map(Order::new),
             config,
             air,
@@ -218,13 +233,25 @@ impl Radio {
     fn decode(&mut self, place: usize, at_ns: u64, out: &mut Outlet<'_>) {
         let block = &mut self.blocks[place];
         let Phase::Decoding {
-            failed, then_ns, ..
+            failed,
+            misheard,
+            then_ns,
+            ..
         } = block.phase
         else {
             return;
         };
-        if !failed {
-            block.phase = Phase::Done { from_ns: then_ns };
+        let slots = self.config.carriers.slots(block.first);
+        let limit = slots.harq.map_or(1, |harq| harq.limit);
+        let more = block.attempts < limit;
+        // A block that was received before is acknowledged again, however it arrives (TS 38.321, 5.3.2.2).
+        if !failed || block.received {
+            block.received = true;
+            block.phase = if misheard && more {
+                Phase::Again { from_ns: then_ns }
+            } else {
+                Phase::Done { from_ns: then_ns }
+            };
             let first_ns = block.first.start_ns;
             let chunks = std::mem::take(&mut block.chunks);
             self.show_gaps(first_ns, at_ns);
@@ -233,9 +260,7 @@ impl Radio {
             }
             return;
         }
-        let slots = self.config.carriers.slots(block.first);
-        let limit = slots.harq.map_or(1, |harq| harq.limit);
-        if block.attempts < limit {
+        if more && !misheard {
             block.phase = Phase::Again { from_ns: then_ns };
             return;
         }
@@ -257,10 +282,11 @@ impl Radio {
         if !self.resend.iter().any(noticed) {
             return;
         }
-        let reported_ns = at_ns
-            .saturating_add(timers.reassembly_ns)
-            .saturating_add(timers.status_ns);
+        let random = self.random;
         for chunk in self.resend.iter_mut().filter(|chunk| noticed(chunk)) {
+            let reported_ns = at_ns
+                .saturating_add(timers.reassembly_ns)
+                .saturating_add(report_ns(&timers, random, chunk.count, chunk.retries));
             chunk.ready_ns = chunk.ready_ns.min(reported_ns);
             chunk.unnoticed_ns = None;
         }
@@ -297,7 +323,12 @@ impl Radio {
             Some(noticed_ns) => noticed_ns.saturating_add(timers.reassembly_ns),
             None => block.first.start_ns.saturating_add(timers.poll_ns),
         };
-        let ready_ns = reported_ns.max(at_ns).saturating_add(timers.status_ns);
+        let first = block.chunks.first();
+        let (count, retries) = first.map_or((0, 0), |chunk| {
+            (chunk.count, chunk.retries.saturating_add(1))
+        });
+        let report_ns = report_ns(&timers, self.random, count, retries);
+        let ready_ns = reported_ns.max(at_ns).saturating_add(report_ns);
         let at_limit = |chunk: &Chunk| chunk.retries >= timers.retransmissions;
         if block.chunks.iter().any(at_limit) {
             let restored_ns = at_ns.saturating_add(timers.reestablish_ns);
@@ -352,6 +383,16 @@ impl Radio {
             });
         }
     }
+}
+
+/// From the trigger of a status report until the sender has one: each that is lost costs it a poll.
+fn report_ns(timers: &Acknowledged, random: RandomStream, count: u64, retries: u8) -> u64 {
+    let random = random.process(STATUS | u64::from(retries));
+    let lost = (0..MOST_LOST_REPORTS)
+        .take_while(|turn| random.unit(count * MOST_LOST_REPORTS + turn) < timers.status_loss)
+        .count() as u64;
+    let again_ns = timers.poll_ns.max(timers.status_ns).saturating_mul(lost);
+    timers.status_ns.saturating_add(again_ns)
 }
 
 /// Runs `put`, and subtracts what it forwards or drops from `on_air`.

@@ -3,11 +3,14 @@
 use super::block::{Block, BlockRecord, Errors, Phase};
 use super::contents::{Chunk, Part};
 use super::decode::Decoder;
-use super::settings::Slots;
+use super::settings::{Acknowledged, Rlc, Slots};
 use super::slots::{Found, Needs, Slot};
 use super::{NEVER, Radio};
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
+
+/// The random streams of feedback, beside those of decoding.
+const FEEDBACK: u64 = 1 << 40;
 
 /// The next slot that will be used.
 #[derive(Clone, Copy, Debug)]
@@ -132,18 +135,53 @@ impl Radio {
         let Some(slot) = slot else {
             return;
         };
-        let place = match again {
-            Some(place) => Some(place),
-            None => self.make_block(at_ns, slot, out),
-        };
         let slots = self.config.carriers.slots(slot);
         self.free_ns = slot.start_ns + slots.slot_ns;
+        let place = match again {
+            Some(place) => {
+                self.occupy(slot);
+                Some(place)
+            }
+            None if self.others_take(slot) => None,
+            None => self.make_block(at_ns, slot, out),
+        };
         if let Some(place) = place {
             self.transmit(place, slot, out);
             if let Some(connection) = &self.connection {
                 connection.active(slot.start_ns);
             }
         }
+    }
+
+    /// Whether another user gets `slot`.
+    fn others_take(&mut self, slot: Slot) -> bool {
+        let period_ns = self.config.carriers.slots(slot).period_ns();
+        let rate_bps = self.air.at(slot.start_ns).rate_bps;
+        let others = self.others.as_mut();
+        others.is_some_and(|others| others.take(slot.start_ns, period_ns, rate_bps))
+    }
+
+    /// A retransmission takes `slot`.
+    fn occupy(&mut self, slot: Slot) {
+        let period_ns = self.config.carriers.slots(slot).period_ns();
+        if let Some(others) = &mut self.others {
+            others.occupy(slot.start_ns, period_ns);
+        }
+    }
+
+    /// Segments that the window of RLC lets through.
+    fn window_left(&self) -> u64 {
+        let Rlc::Acknowledged(Acknowledged {
+            window: Some(window),
+            ..
+        }) = self.config.rlc
+        else {
+            return u64::MAX;
+        };
+        let on_air = self.blocks.iter().flat_map(|block| &block.chunks);
+        let chunks = on_air.chain(&self.resend).chain(&self.pending);
+        let oldest = chunks.map(|chunk| chunk.count).min();
+        window.saturating_sub(self.next_count - oldest.unwrap_or(self.next_count))
     }
 
     /// Builds a block for `slot` from waiting data; `None` if the queue gave none.
@@ -166,6 +204,7 @@ impl Radio {
             bytes: 0,
             symbols: 1,
             chunks: Vec::new(),
+            received: false,
             noticed_ns: None,
             phase: Phase::Again { from_ns: 0 },
         };
@@ -207,16 +246,21 @@ impl Radio {
     /// Fills up to `room` bytes of `block` with the data at `at_ns`.
     fn fill(&mut self, block: &mut Block, mut room: u64, at_ns: u64, out: &mut Outlet<'_>) {
         let overhead = self.config.overhead_bytes;
+        let mut window_left = self.window_left();
         while room > 0 {
             let again = self
                 .resend
                 .front()
                 .is_some_and(|chunk| chunk.ready_ns <= at_ns);
             if !again && self.pending.is_empty() {
+                if window_left == 0 {
+                    break;
+                }
                 let Some(run) = self.queue.dequeue(at_ns, out) else {
                     break;
                 };
-                out.sojourn(at_ns, at_ns.saturating_sub(run.at_ns));
+                window_left = window_left.saturating_sub(run.count.into());
+                out.sojourn(at_ns, &run);
                 self.take_off(run);
             }
             let source = if again {
@@ -275,6 +319,14 @@ impl Radio {
         };
         let key = u64::from(block.process) << 1 | u64::from(slot.fallback);
         let failed = self.random.process(key).unit(slot.index) < p;
+        let misheard = harq.is_some_and(|harq| {
+            let loss = if failed {
+                harq.nack_loss
+            } else {
+                harq.ack_loss
+            };
+            loss > 0.0 && self.random.process(FEEDBACK | key).unit(slot.index) < loss
+        });
         let at_ns = slot.start_ns + slots.slot_ns + slots.decode_ns;
         let then = harq.map_or(slot.index + 1, |harq| {
             slots.retransmission(slot.index, harq)
@@ -282,6 +334,7 @@ impl Radio {
         block.phase = Phase::Decoding {
             at_ns,
             failed,
+            misheard,
             then_ns: then * slots.slot_ns,
         };
         out.block(slot.start_ns, failed);

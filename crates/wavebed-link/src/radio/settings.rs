@@ -47,6 +47,10 @@ pub struct Harq {
     pub combining_gain_db: f64,
     /// Slope of the error curve, where there is no SINR: natural logarithm of the odds of an error per decibel.
     pub slope_per_db: f64,
+    /// Probability that the acknowledgement of a received block is taken for none: the block is sent again.
+    pub ack_loss: f64,
+    /// Probability that the sender takes a negative acknowledgement for a positive one: the block is left to RLC.
+    pub nack_loss: f64,
 }
 
 /// What four decimals round to 1: an error rate of 1 says that the first transmission fails, not by how much.
@@ -70,7 +74,7 @@ impl Harq {
 }
 
 /// Handling of a block that HARQ gave up on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rlc {
     /// Acknowledged mode (TS 38.322, clause 5.2.3): its data is sent again.
     Acknowledged(Acknowledged),
@@ -79,7 +83,7 @@ pub enum Rlc {
 }
 
 /// The timers of RLC acknowledged mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Acknowledged {
     /// How long the receiver waits before it reports a gap (t-Reassembly; t-Reordering in LTE).
     pub reassembly_ns: u64,
@@ -91,10 +95,14 @@ pub struct Acknowledged {
     pub retransmissions: u8,
     /// From that failure until the radio link is re-established.
     pub reestablish_ns: u64,
+    /// Probability that a status report is lost; the sender polls again after its timer.
+    pub status_loss: f64,
+    /// Segments from the oldest that is not acknowledged to the newest (`AM_Window_Size`); `None`: any number.
+    pub window: Option<u64>,
 }
 
 /// Uplink grants (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5), in slots of the carrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grants {
     /// Period of the scheduling request.
     pub request_slots: u64,
@@ -106,6 +114,25 @@ pub struct Grants {
     pub first_bytes: u64,
     /// A configured grant; `None` for none.
     pub configured: Option<Configured>,
+    /// Loss of requests and reports; `None`: none is lost.
+    pub losses: Option<GrantLosses>,
+}
+
+/// Loss of scheduling requests and buffer status reports, and what the UE does then (TS 38.321, clauses 5.4.4, 5.4.5).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GrantLosses {
+    /// Probability that a scheduling request is lost.
+    pub request: f64,
+    /// Probability that a report is lost.
+    pub report: f64,
+    /// Time between two requests at least (sr-ProhibitTimer).
+    pub prohibit_ns: u64,
+    /// Requests before random access (sr-TransMax).
+    pub most_requests: u32,
+    /// Time of random access.
+    pub access_ns: u64,
+    /// From a report until the next request if no grant comes (retxBSR-Timer).
+    pub retry_ns: u64,
 }
 
 /// A configured grant.

@@ -75,6 +75,13 @@ impl Slots {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
+    /// Time of the frame for each of its slots of this direction.
+    #[must_use]
+    pub fn period_ns(&self) -> u64 {
+        let own = self.own_symbols.iter().filter(|&&symbols| symbols > 0);
+        self.slot_ns * self.own_symbols.len() as u64 / own.count().max(1) as u64
+    }
+
     /// Bytes of a full block at `rate_bps`: of a slot with the most symbols of this direction.
     #[must_use]
     pub fn full_bytes(&self, rate_bps: u64) -> u64 {

@@ -201,7 +201,7 @@ impl Sampled {
             self.held.packets -= 1;
             self.held.bytes -= run.bytes();
             self.segments -= u64::from(run.count);
-            out.sojourn(finish_ns, finish_ns - run.at_ns);
+            out.sojourn(finish_ns, &run);
             out.queue_level(finish_ns, self.backlog());
             out.forward(Run {
                 at_ns: finish_ns,

@@ -85,7 +85,7 @@ impl Window {
             let Some(run) = queue.dequeue(start_ns, out) else {
                 return;
             };
-            out.sojourn(start_ns, start_ns.saturating_sub(run.at_ns));
+            out.sojourn(start_ns, &run);
             self.held += Backlog {
                 segments: u64::from(run.count),
                 bytes: run.bytes(),

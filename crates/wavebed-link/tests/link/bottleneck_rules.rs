@@ -513,6 +513,6 @@ fn the_series_has_queue_levels_and_sojourn_times() {
         .map(|row| (row.queue_bytes, row.queue_peak_bytes))
         .collect();
     assert_eq!(levels, [(3000, 3000), (1500, 3000), (0, 1500), (0, 0)]);
-    let sojourns: Vec<u64> = rows.iter().map(|row| row.sojourn_max_ns).collect();
+    let sojourns: Vec<u64> = rows.iter().map(|row| row.sojourn.max_ns).collect();
     assert_eq!(sojourns, [0, 1_000_000, 2_000_000, 0]);
 }

@@ -13,6 +13,7 @@ fn settings(ecn: bool) -> CodelSettings {
         target_ns: 5 * MS,
         interval_ns: 100 * MS,
         ecn,
+        ce_threshold_ns: None,
         mtu_bytes: 1500,
     }
 }
@@ -384,4 +385,45 @@ fn responsive_flows_settle_near_the_target_and_keep_the_link_busy() {
     );
     let (sojourn, _) = responsive_flows(QueueBench::new(tail), 4);
     assert!(sojourn > 100e6, "mean sojourn {sojourn} ns in drop-tail");
+}
+
+#[test]
+fn a_threshold_marks_ect1_at_once_and_leaves_the_law_to_the_others() {
+    let with = CodelSettings {
+        ce_threshold_ns: Some(MS),
+        ..settings(true)
+    };
+    let mut bench = QueueBench::new(Codel::new(with, Limit::Packets(1000), Unit::Packet));
+    let fields = [Ecn::Ect1, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct];
+    let of = |bench: &mut QueueBench<Codel>, now_ns: u64| {
+        bench.dequeue(now_ns).map(|run| (run.packet, run.ecn))
+    };
+    for packet in 0..400u32 {
+        let ecn = fields[packet as usize % 4];
+        bench.enqueue(Run {
+            ecn,
+            ..run(0, packet, 0, 1)
+        });
+    }
+    assert_eq!(of(&mut bench, MS), Some((0, Ecn::Ect1)), "not above it");
+    assert_eq!(
+        of(&mut bench, 2 * MS),
+        Some((1, Ecn::Ect0)),
+        "not the target"
+    );
+    assert_eq!(of(&mut bench, 2 * MS), Some((2, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 7 * MS), Some((3, Ecn::NotEct)), "begins");
+    // The interval has passed: ECT(1) is not what the law acts on, the next segment is.
+    assert_eq!(of(&mut bench, 108 * MS), Some((4, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 108 * MS), Some((5, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 108 * MS), Some((6, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 108 * MS), Some((7, Ecn::NotEct)));
+    // The next is due 100 ms later: segment 9 is marked, then 11 is dropped after another 100/√2 ms.
+    assert_eq!(of(&mut bench, 209 * MS), Some((8, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 209 * MS), Some((9, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 280 * MS), Some((10, Ecn::Ce)));
+    assert_eq!(of(&mut bench, 280 * MS), Some((12, Ecn::Ce)));
+    let total = bench.exits.counters.total();
+    assert_eq!((total.marked.segments, total.l4s_marked.segments), (8, 6));
+    assert_eq!(bench.exits.dropped(Reason::Aqm), 1);
 }

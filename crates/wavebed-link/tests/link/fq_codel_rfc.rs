@@ -13,6 +13,7 @@ fn settings(flows: u32, ecn: bool) -> FqCodelSettings {
         target_ns: 5 * MS,
         interval_ns: 100 * MS,
         ecn,
+        ce_threshold_ns: None,
         mtu_bytes: 1500,
     };
     FqCodelSettings {

@@ -40,6 +40,10 @@ fn every_form_of_the_laboratory_file_is_built() {
         r#"{"kind":"codel","limit":{"bytes":9},"target_ns":5000000,"interval_ns":100000000,"ecn":false}"#,
         r#"{"kind":"fq_codel","limit":{"bytes":9}}"#,
         r#"{"kind":"fq_codel","limit":{"bytes":9},"target_ns":1,"interval_ns":1,"ecn":true,"flows":1024,"quantum_bytes":1514}"#,
+        r#"{"kind":"codel","limit":{"bytes":9},"ecn":true,"ce_threshold_ns":1000000}"#,
+        r#"{"kind":"fq_codel","limit":{"bytes":9},"ce_threshold_ns":0}"#,
+        r#"{"kind":"dualpi2","limit":{"bytes":9}}"#,
+        r#"{"kind":"dualpi2","limit":{"bytes":9},"target_ns":1,"rtt_max_ns":1,"coupling":0.5,"threshold_ns":0,"range_ns":0,"predict_ns":1}"#,
     ];
     for queue in queues {
         let rest = r#","overhead_bytes":38,"unit":"superpacket","outage":"drop""#;
@@ -174,6 +178,30 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         (
             queue(r#"{"kind":"fq_codel","limit":{"bytes":1},"quantum_bytes":0}"#),
             "queue.quantum_bytes: is 0",
+        ),
+        (
+            queue(r#"{"kind":"codel","limit":{"bytes":1},"ce_threshold_ns":1}"#),
+            "queue.ce_threshold_ns: requires ecn",
+        ),
+        (
+            queue(r#"{"kind":"dualpi2","limit":{"bytes":0}}"#),
+            "queue.limit.bytes: is 0",
+        ),
+        (
+            queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"target_ns":0}"#),
+            "queue.target_ns: is 0",
+        ),
+        (
+            queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"rtt_max_ns":0}"#),
+            "queue.rtt_max_ns: is 0",
+        ),
+        (
+            queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"coupling":17}"#),
+            "queue.coupling: is 17",
+        ),
+        (
+            queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"predict_ns":0}"#),
+            "queue.predict_ns: is 0",
         ),
         (
             stage("duplicate", r#""probability":1.5"#),

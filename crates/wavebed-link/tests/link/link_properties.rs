@@ -3,7 +3,8 @@
 use crate::link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
 use crate::link_support::{Event, drive};
 use proptest::prelude::*;
-use wavebed_link::{Backlog, Link, Reason};
+use std::collections::BTreeMap;
+use wavebed_link::{Backlog, Ecn, Link, Reason, Run};
 
 /// Every segment and byte that entered is in one place.
 fn assert_conserved(link: &Link) {
@@ -86,6 +87,28 @@ proptest! {
         let whole = drive(&mut link(&stages, 1), &events, END_NS, false);
         let parts = drive(&mut link(&stages, 1), &singly, END_NS, false);
         prop_assert_eq!(whole.departures(), parts.departures());
+    }
+
+    #[test]
+    fn a_bottleneck_marks_ecn_packets_only_and_keeps_flows_in_order(stage in bottlenecks(), events in events()) {
+        let arrivals: BTreeMap<u32, Run> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Arrival(run) => Some((run.packet, *run)),
+                _ => None,
+            })
+            .collect();
+        let outcome = drive(&mut link(&[stage], 1), &events, END_NS, false);
+        let mut last = BTreeMap::new();
+        for run in &outcome.delivered {
+            let before = arrivals[&run.packet];
+            let marked = run.ecn == Ecn::Ce && before.ecn != Ecn::NotEct;
+            prop_assert!(run.ecn == before.ecn || marked, "{:?} became {:?}", before, run);
+            // The packets of a flow have one of the two kinds of fields.
+            let place = (run.packet, run.first);
+            let previous = last.insert((run.flow, before.ecn.is_l4s()), place);
+            prop_assert!(previous < Some(place));
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ const AM: Rlc = Rlc::Acknowledged(Acknowledged {
     status_ns: 300_000,
     retransmissions: 2,
     reestablish_ns: 20_000_000,
+    status_loss: 0.0,
+    window: None,
 });
 
 /// One segment fills a slot of 1500 bytes; the block of slot 2 fails, the others do not.
@@ -168,6 +170,8 @@ const ONCE: Rlc = Rlc::Acknowledged(Acknowledged {
     status_ns: 300_000,
     retransmissions: 1,
     reestablish_ns: 20_000_000,
+    status_loss: 0.0,
+    window: None,
 });
 
 #[test]
@@ -276,6 +280,7 @@ fn an_uplink_asks_for_a_grant_again_when_its_link_is_re_established() {
         prepare_slots: 2,
         first_bytes: 1500,
         configured: None,
+        losses: None,
     };
     let config = RadioConfig {
         direction: Direction::Up,
@@ -413,6 +418,8 @@ fn rlc_retransmits_after_harq_gives_up() {
         limit: 2,
         combining_gain_db: 0.0,
         slope_per_db: 0.0,
+        ack_loss: 0.0,
+        nack_loss: 0.0,
     };
     let config = RadioConfig {
         rlc: AM,

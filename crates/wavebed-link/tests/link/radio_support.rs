@@ -37,6 +37,8 @@ pub fn harq() -> Harq {
         limit: 3,
         combining_gain_db: 0.0,
         slope_per_db: 0.0,
+        ack_loss: 0.0,
+        nack_loss: 0.0,
     }
 }
 
@@ -54,6 +56,7 @@ pub fn plain() -> RadioConfig {
         reordering: None,
         grants: None,
         handover: Handover::Forward,
+        load: None,
     }
 }
 

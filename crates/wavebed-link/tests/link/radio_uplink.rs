@@ -17,6 +17,7 @@ const GRANTS: Grants = Grants {
     prepare_slots: 2,
     first_bytes: 2000,
     configured: None,
+    losses: None,
 };
 
 const STEADY: Air = Air::constant(RATE_BPS, 0.0);

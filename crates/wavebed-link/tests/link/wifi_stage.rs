@@ -312,8 +312,8 @@ fn the_series_holds_the_queue_and_the_time_in_it() {
     let (_, mut link) = run(constant(SMALL, RATE_BPS, 0.0, 1), &arrivals);
     let row = link.counters_mut().finished_rows(1_000_000)[0];
     assert_eq!((row.queue_peak_bytes, row.queue_bytes), (8000, 0));
-    assert_eq!((row.sojourn_count, row.sojourn_max_ns), (8, 20_001));
-    assert_eq!(row.sojourn_sum_ns, 4 + 4 * 20_001);
+    assert_eq!((row.sojourn.count, row.sojourn.max_ns), (8, 20_001));
+    assert_eq!(row.sojourn.sum_ns, 4 + 4 * 20_001);
 }
 
 #[test]
@@ -322,6 +322,7 @@ fn codel_may_drop_on_the_way_to_an_aggregate() {
         target_ns: 1_000,
         interval_ns: 20_000,
         ecn: false,
+        ce_threshold_ns: None,
         mtu_bytes: 1000,
     };
     let queue = Box::new(Codel::new(codel, Limit::Packets(1000), Unit::Packet));

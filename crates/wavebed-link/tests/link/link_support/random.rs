@@ -69,6 +69,12 @@ fn queues() -> impl Strategy<Value = String> {
         Just(String::from(r#""kind":"droptail""#)),
         Just(String::from(r#""kind":"drophead""#)),
         any::<bool>().prop_map(move |ecn| format!(r#""kind":"codel",{codel},"ecn":{ecn}"#)),
+        (0u32..2000).prop_map(move |threshold| format!(
+            r#""kind":"codel",{codel},"ecn":true,"ce_threshold_ns":{threshold}"#
+        )),
+        prop_oneof![Just("null"), Just("1000"), Just("20000")].prop_map(|predict| format!(
+            r#""kind":"dualpi2","target_ns":1500,"rtt_max_ns":10000,"threshold_ns":80,"range_ns":40,"predict_ns":{predict}"#
+        )),
         any::<bool>().prop_map(move |ecn| format!(
             r#""kind":"fq_codel",{codel},"ecn":{ecn},"flows":4,"quantum_bytes":300"#
         )),
@@ -162,6 +168,9 @@ fn slots() -> impl Strategy<Value = String> {
         4 => (1u32..6, 0u64..4, 1u64..4, 1u32..4).prop_map(|(processes, feedback, schedule, limit)| format!(
             r#"{{"processes":{processes},"feedback_slots":{feedback},"schedule_slots":{schedule},"limit":{limit},"combining_gain_db":3.0,"slope_per_db":0.5}}"#
         )),
+        2 => (2u32..6, 1u32..4, 0u32..4).prop_map(|(processes, limit, loss)| format!(
+            r#"{{"processes":{processes},"feedback_slots":1,"schedule_slots":1,"limit":{limit},"combining_gain_db":3.0,"slope_per_db":0.5,"ack_loss":0.{loss},"nack_loss":0.2}}"#
+        )),
     ];
     let codes = prop_oneof![Just("ldpc"), Just("turbo")];
     (1000u64..6000, frames, 0u64..3000, 0u64..9000, codes, harq).prop_map(
@@ -190,6 +199,9 @@ pub fn radios() -> impl Strategy<Value = String> {
             r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2,"reestablish_ns":40000}"#
         ),
         Just(
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2,"reestablish_ns":40000,"status_loss":0.4,"sn_bits":12}"#
+        ),
+        Just(
             r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":0,"reestablish_ns":7000}"#
         ),
     ];
@@ -202,6 +214,7 @@ pub fn radios() -> impl Strategy<Value = String> {
         2 => Just("null"),
         1 => Just(r#"{"request_slots":3,"schedule_slots":1,"prepare_slots":2,"first_bytes":300,"configured":null}"#),
         1 => Just(r#"{"request_slots":5,"schedule_slots":2,"prepare_slots":1,"first_bytes":300,"configured":{"slots":4,"bytes":500}}"#),
+        1 => Just(r#"{"request_slots":3,"schedule_slots":1,"prepare_slots":2,"first_bytes":300,"losses":{"request":0.5,"report":0.3,"prohibit_ns":9000,"most_requests":3,"access_ns":30000,"retry_ns":50000}}"#),
     ];
     let sleep = prop_oneof![
         Just("null"),
@@ -212,7 +225,15 @@ pub fn radios() -> impl Strategy<Value = String> {
     let directions = prop_oneof![Just("down"), Just("up")];
     let handovers = prop_oneof![Just("forward"), Just("lose")];
     let discards = prop_oneof![Just("null"), Just("20000")];
-    let parts = (rlc, reordering, grants, sleep, directions, handovers);
+    let loads = prop_oneof![3 => Just("null"), 1 => Just(r#"{"mean":0.7,"burst_ns":100000}"#)];
+    let parts = (
+        rlc,
+        reordering,
+        grants,
+        sleep,
+        directions,
+        (handovers, loads),
+    );
     (
         rates,
         slots(),
@@ -223,11 +244,11 @@ pub fn radios() -> impl Strategy<Value = String> {
         0u32..30,
     )
         .prop_map(|(rate, slots, fallback, queue, parts, discard, overhead)| {
-            let (rlc, reordering, grants, sleep, direction, handover) = parts;
+            let (rlc, reordering, grants, sleep, direction, (handover, load)) = parts;
             let fallback = fallback.unwrap_or_else(|| "null".into());
             let discard = if queue.contains("fq_codel") { "null" } else { discard };
             format!(
-                r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}"}}"#
+                r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}","load":{load}}}"#
             )
         })
 }
