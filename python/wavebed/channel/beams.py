@@ -154,7 +154,7 @@ def _seen(
     arrival = np.concatenate([part[3] for part in waves], axis=1)
     zenith = 90.0 - np.concatenate([part[4] for part in waves], axis=1)
     heading = budget.heading_deg[steps][:, None]
-    own = self_blocking_db(arrival, zenith, heading, budget.scene.ue.hold)
+    own = self_blocking_db(arrival, zenith, heading, budget.scene.ue.hold, budget.scene.ue.body_loss_db)
     own[:, 0] = 0.0  # the direct ray has it from step to step
     arrivals = _Arrivals(share * 10 ** (-own / 10), (ends[0], ends[1] if len(ends) > 1 else ends[0]))
     station, ue = sight.station.array, budget.scene.ue.array
