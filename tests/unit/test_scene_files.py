@@ -62,7 +62,7 @@ def test_every_shipped_scene_loads_and_names_its_anchor(name: str) -> None:
     assert scene.name == name
     assert scene.anchor
     if not scene.anchor.startswith("illustrative"):
-        assert name.split("-", maxsplit=1)[0] in {"kau", "cas", "bbr"}
+        assert name.split("-", maxsplit=1)[0] in {"kau", "cas", "bbr", "loop"}
 
 
 def test_the_scenes_of_the_studies_are_shipped() -> None:

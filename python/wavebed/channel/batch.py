@@ -9,6 +9,7 @@ import numpy as np
 from wavebed.channel.adaptation import adapt
 from wavebed.channel.course import courses, drawn_intervals, seen_intervals
 from wavebed.channel.interference import interfered
+from wavebed.channel.load import own_fraction
 from wavebed.channel.realisation import Realisation
 from wavebed.channel.serving import Link
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
@@ -107,7 +108,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     rise_db = _pick([each.rise_db for each in signals], station)
     down_db = large_db + _pick(fade_db, station) - rise_db
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
-    air = _adapted(budget, budget.sights[0], down_db, up_db, budget.own_fraction)
+    air = _adapted(budget, budget.sights[0], down_db, up_db, own_fraction(budget.scene.cell_load, budget.time_s, seeds))
     fallen = link == Link.FALLBACK
     if fallen.any():
         _fall_back(budget, seeds, fallen, air)

@@ -224,7 +224,8 @@ def _seen(
     kind = np.repeat(np.arange(len(waves)), sizes)
     share, *departure, azimuth, elevation = (np.concatenate(part, axis=1) for part in zip(*waves, strict=True))
     heading = budget.heading_deg[measured.steps][:, None]
-    own = self_blocking_db(azimuth, 90.0 - elevation, heading, budget.scene.ue.hold)
+    ue = budget.scene.ue
+    own = self_blocking_db(azimuth, 90.0 - elevation, heading, ue.hold, ue.body_loss_db)
     own[:, 0] = 0.0  # the direct ray has it from step to step
     arrivals = _Arrivals(share * 10 ** (-own / 10), (1, sum(sizes[:2])))
     spreads = tuple(ray[:2] for ray in rays), tuple(ray[2:] for ray in rays)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.scene.model import BaseStation, Carrier, Interval, Obstacle, Scene
-    from wavebed.scene.tables import Propagation
+    from wavebed.scene.tables import Propagation, ShadowTable
 
     Floats = NDArray[np.float64]
 
@@ -64,6 +64,8 @@ class Sight:
         Loss of the direct path by the other obstacles.
     spread_db : float or (n,) float64
         Standard deviation of shadowing in LOS.
+    shadowing : ShadowTable or None
+        What is known of shadowing in this place, instead of the tables.
     """
 
     station: BaseStation
@@ -77,6 +79,7 @@ class Sight:
     open_part: Floats
     blockage_db: Floats
     spread_db: Floats | float
+    shadowing: ShadowTable | None
 
 
 class Budget:
@@ -101,16 +104,6 @@ class Budget:
         if fallback is None:
             return None
         return sight(self, fallback.base_station, fallback.carrier, fallback.propagation, None)
-
-    @cached_property
-    def own_fraction(self) -> Floats:
-        """Fraction of the cell that its load leaves to this user, at each step."""
-        steps = self.scene.cell_load
-        if not steps:
-            return np.ones(len(self.time_s))
-        index = np.searchsorted([step.time_s for step in steps], self.time_s, side="right") - 1
-        used = np.array([step.fraction for step in steps])[np.maximum(index, 0)]
-        return np.where(index < 0, 1.0, 1.0 - used)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -150,8 +143,10 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         Place of the base station in the scene; ``None`` for one that is not among them.
     """
     scene, place = budget.scene, budget.position_m
+    offset_db, measured = scene.nlos_offset_db, scene.shadowing
     if index is None:
         scene, index = replace(scene, base_stations=(station,)), 0
+        offset_db, measured = 0.0, None
     plane = np.hypot(place[:, 0] - station.position_m[0], place[:, 1] - station.position_m[1])
     link = (plane, station.position_m[2], place[:, 2], carrier.frequency_hz)
     both = [
@@ -159,7 +154,7 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         for state in (True, False)
     ]
     free = los(scene, "3gpp", budget.time_s, index)
-    behind = np.maximum(both[1] - both[0], 0.0)
+    behind = np.maximum(both[1] + offset_db - both[0], 0.0)
     return Sight(
         station,
         carrier,
@@ -173,6 +168,7 @@ def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: P
         _open_part(budget, station, carrier, free, behind),
         blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
         los_spread_db(propagation, *link),
+        measured,
     )
 
 

@@ -96,7 +96,9 @@ def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Sig
     if sight.probability is not None:
         los = draw_los(generators(seeds, f"los {role}"), sight.propagation, sight.probability, budget.route)
         open_part = los.astype(np.float64)
-    shadow = shadowing_db(generators(seeds, f"shadowing {role}"), sight.propagation, budget.route, sight.spread_db)
+    shadow = shadowing_db(
+        generators(seeds, f"shadowing {role}"), sight.propagation, budget.route, sight.spread_db, sight.shadowing
+    )
     free_space = sight.propagation == "free-space"
     entry = entry_db(seeds, budget.scene.ue, sight.propagation, sight.carrier.frequency_hz, budget.time_s)
     loss_db = sight.los_loss_db + entry
@@ -214,7 +216,7 @@ def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) 
     scene = budget.scene
     azimuth, elevation = angles_deg(np.asarray(sight.station.position_m) - budget.position_m)
     zenith = 90.0 - elevation
-    own = self_blocking_db(azimuth, zenith, budget.heading_deg, scene.ue.hold)
+    own = self_blocking_db(azimuth, zenith, budget.heading_deg, scene.ue.hold, scene.ue.body_loss_db)
     blockage = (sight.blockage_db + own)[None]
     if not scene.draws_los or scene.obstacles or scene.ue.hold == "none":
         return blockage

@@ -10,6 +10,7 @@ import numpy as np
 from wavebed.config.problems import Problem
 from wavebed.scene.geometry import inside
 from wavebed.scene.model import Box, Screen, Trajectory
+from wavebed.scene.values import LoadProcess
 
 if TYPE_CHECKING:
     from wavebed.scene.model import BaseStation, Obstacle, Scene
@@ -33,9 +34,10 @@ def check(scene: Scene) -> None:
         raise Problem(
             "drawn and buildings exclude each other: write geometry, or leave the buildings out", "line-of-sight"
         )
-    if scene.cell_load and scene.cell_load[-1].time_s > scene.duration_s:
+    steps = () if isinstance(scene.cell_load, LoadProcess) else scene.cell_load
+    if steps and steps[-1].time_s > scene.duration_s:
         raise Problem(
-            f"begins at {scene.cell_load[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
+            f"begins at {steps[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
             "cell-load",
         )
     _check_entry(scene)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from wavebed.scene.tables import Array, InCar, Indoor, ReferenceChain, Timers
+from wavebed.scene.tables import Array, InCar, Indoor, ReferenceChain, ShadowTable, Timers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.radio.model import MacSettings, Technology, UeLimit
     from wavebed.scene.tables import ObstacleKind, Propagation, Vector
-    from wavebed.scene.values import CellLoad
+    from wavebed.scene.values import CellLoad, LoadProcess
 
 __all__ = [
     "Array",
@@ -31,6 +31,7 @@ __all__ = [
     "ReferenceChain",
     "Scene",
     "Screen",
+    "ShadowTable",
     "Timers",
     "Trajectory",
     "Ue",
@@ -145,6 +146,8 @@ class Ue:
         ``none``, ``portrait`` or ``landscape``: self-blocking of TR 38.901 blockage model A.
     heading_deg : float or None
         Azimuth in which the user looks; ``None``: the direction of movement (that of the first movement before it).
+    body_loss_db : float
+        Loss by the user's own body.
     indoor : Indoor or None
         The building around it.
     in_car : InCar or None
@@ -159,6 +162,7 @@ class Ue:
     heading_deg: float | None = None
     indoor: Indoor | None = None
     in_car: InCar | None = None
+    body_loss_db: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +277,12 @@ class Scene:
     reflection_loss_db : float or None
         The floor: a reflected path or second beam that is this much weaker than the unobstructed direct one;
         ``None`` for none.
-    cell_load : tuple of CellLoad
+    cell_load : tuple of CellLoad or LoadProcess
         The fraction of the cell that other users have.
+    nlos_offset_db : float
+        Added to the path loss of NLOS.
+    shadowing : ShadowTable or None
+        Shadow fading of the place; ``None``: that of TR 38.901.
     fallback : Fallback or None
         Where the link falls back to.
     timers : Timers
@@ -307,7 +315,9 @@ class Scene:
     obstacles: tuple[Obstacle, ...] = ()
     draws_los: bool = False
     reflection_loss_db: float | None = None
-    cell_load: tuple[CellLoad, ...] = ()
+    cell_load: tuple[CellLoad, ...] | LoadProcess = ()
+    nlos_offset_db: float = 0.0
+    shadowing: ShadowTable | None = None
     fallback: Fallback | None = None
     timers: Timers = field(default_factory=Timers)
     reference: ReferenceChain | None = None

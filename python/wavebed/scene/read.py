@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavebed.scene.model import Array, Timers
     from wavebed.scene.tables import FallbackTable, UeTable
 
-__all__ = ["read_scene"]
+__all__ = ["read_scene", "scene_of"]
 MAX_BASE_STATIONS = 16
 MAX_STEPS = 20_000_000
 _HEADER = "[[base-station]] above each one"
@@ -37,9 +37,19 @@ def read_scene(file: Path) -> Scene:
     UserError
         If the file cannot be read, or describes no scene: one line with the file, the key, the rule and the remedy.
     """
+    return scene_of(read_toml(file, "name a scene file"), file)
+
+
+def scene_of(document: dict[str, object], file: Path) -> Scene:
+    """Return the scene of a document as TOML gives it; `file` is its name.
+
+    Raises
+    ------
+    UserError
+        As `read_scene`.
+    """
     try:
-        document = with_new_names(read_toml(file, "name a scene file"), fields(SceneTable), f"{file}: ")
-        return _scene(document, file)
+        return _scene(with_new_names(document, fields(SceneTable), f"{file}: "), file)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
 
@@ -69,6 +79,8 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
         ),
         reflection_loss_db=table.reflection_loss_db,
         cell_load=table.cell_load,
+        nlos_offset_db=table.nlos_offset_db,
+        shadowing=table.shadowing,
         fallback=fallback,
         timers=at("timers", _checked_timers, table.timers),
         reference=table.reference,
@@ -154,6 +166,7 @@ def _ue(table: UeTable, duration_s: float) -> Ue:
         heading_deg=table.heading_deg,
         indoor=table.indoor,
         in_car=table.in_car,
+        body_loss_db=table.body_loss_db,
     )
 
 

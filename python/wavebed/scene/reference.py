@@ -19,6 +19,7 @@ from wavebed.scene.tables import (
     ObstacleTable,
     ReferenceChain,
     SceneTable,
+    ShadowTable,
     Timers,
     UeTable,
 )
@@ -31,6 +32,7 @@ def reference_page() -> str:
     text = (resources.files("wavebed.scene") / "reference.md.in").read_text(encoding="utf-8")
     parts = {
         "scene keys": markdown_table(SceneTable),
+        "shadowing keys": markdown_table(ShadowTable),
         "carrier keys": markdown_table(CarrierTable),
         "base-station keys": markdown_table(BaseStationTable),
         "array keys": markdown_table(Array),

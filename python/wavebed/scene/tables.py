@@ -19,7 +19,7 @@ from wavebed.radio.model import Technology
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable, read_symbols
 from wavebed.scene import values
 from wavebed.scene.kinds import KINDS
-from wavebed.scene.values import CellLoad
+from wavebed.scene.values import CellLoad, LoadProcess
 
 __all__ = [
     "LEG_FORMS",
@@ -33,6 +33,7 @@ __all__ = [
     "Propagation",
     "ReferenceChain",
     "SceneTable",
+    "ShadowTable",
     "Timers",
     "UeTable",
     "Vector",
@@ -224,6 +225,18 @@ class BaseStationTable(Struct, frozen=True, kw_only=True):
     array: Annotated[Array, Key(_ARRAY, "its antennas: keys below", absent="one isotropic element")] = Array()
 
 
+class ShadowTable(Struct, frozen=True, kw_only=True):
+    """``shadowing``: shadow fading that was measured at a place."""
+
+    spread_db: Annotated[
+        float | None, Key(values.gain_db, "standard deviation", absent="of TR 38.901 Table 7.4.1-1")
+    ] = None
+    distance_m: Annotated[
+        float | None,
+        Key(values.metres_within(1, 1000), "correlation distance", absent="of TR 38.901 Table 7.5-6"),
+    ] = None
+
+
 _DURING = Key(values.periods, "the times at which it is there", absent="always")
 
 
@@ -274,6 +287,9 @@ class UeTable(Struct, frozen=True, kw_only=True):
         Literal["none", "portrait", "landscape"],
         Key(word("none", "portrait", "landscape"), "how it is held: self-blocking of TR 38.901 7.6.4.1"),
     ] = "none"
+    body_loss_db: Annotated[
+        float, Key(values.gain_db, "loss by the user's own body where `hold` puts it in the way (TR 38.901 7.6.4.1)")
+    ] = 30.0
     heading_deg: Annotated[
         float | None,
         Key(values.angle_deg, "azimuth in which the user looks", absent="the direction of movement"),
@@ -439,6 +455,17 @@ class SceneTable(Struct, frozen=True, kw_only=True):
             " TR 38.901 Table 7.4.2-1",
         ),
     ] = "geometry"
+    nlos_offset_db: Annotated[
+        float, Key(values.level_db, "added to the path loss of NLOS of this place; the fallback carrier is without it")
+    ] = 0.0
+    shadowing: Annotated[
+        ShadowTable | None,
+        Key(
+            table(ShadowTable, 'shadowing = { spread = "8db", distance = 13 }'),
+            "shadow fading of this place, in LOS and in NLOS: keys below; the fallback carrier is without it",
+            absent="TR 38.901 Tables 7.4.1-1 and 7.5-6",
+        ),
+    ] = None
     reflection_loss_db: Annotated[
         float | None,
         Key(
@@ -449,8 +476,13 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     cell_load: Annotated[
-        tuple[CellLoad, ...],
-        Key(values.cell_load, "fraction of the cell that other users have, once or from given times on", was="others"),
+        tuple[CellLoad, ...] | LoadProcess,
+        Key(
+            values.cell_load,
+            "fraction of the cell that other users have: once, from given times on, or users that come and go: their"
+            " mean fraction, and how long each stays on average",
+            was="others",
+        ),
     ] = (CellLoad(0.0, 0.0),)
     fitted: Annotated[tuple[str, ...], Key(values.texts, "values that were fitted to a measurement, and to which")] = ()
     carrier: Annotated[

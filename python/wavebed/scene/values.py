@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from wavebed.config import units
-from wavebed.config.problems import Problem, at, described
+from wavebed.config.problems import Problem, at, described, unknown_key
 from wavebed.config.reader import Reader, reader
 from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_COORDINATE_M",
     "CellLoad",
+    "LoadProcess",
     "above_ground_m",
     "angle_deg",
     "cell_load",
@@ -63,6 +64,16 @@ class CellLoad(Struct, frozen=True):
 
     time_s: float
     fraction: float
+
+
+class LoadProcess(Struct, frozen=True):
+    """Other users come and go at random: the mean fraction of the cell that they have, and how long one stays."""
+
+    mean: float
+    time_constant_s: float
+
+
+MOST_MEAN_LOAD = 0.99
 
 
 _RATIO_SCHEMA = quantity_schema(("db",), signed=True)
@@ -229,16 +240,42 @@ def periods(value: object) -> tuple[tuple[float, float], ...]:
     return tuple(read)
 
 
+_PROCESS: Schema = {
+    "type": "object",
+    "properties": {"mean": dict(PERCENTAGE_SCHEMA), "time-constant": dict(TIME_SCHEMA)},
+    "required": ["mean", "time-constant"],
+    "additionalProperties": False,
+}
+
+
+def _load_process(value: dict[str, object]) -> LoadProcess:
+    keys = ("mean", "time-constant")
+    for key in value:
+        if key not in keys:
+            raise unknown_key(key, keys)
+    for key, example in zip(keys, ('"40%"', '"5s"'), strict=True):
+        if key not in value:
+            raise Problem(f"is missing: write {key} = {example}", key)
+    mean = at("mean", percentage, value["mean"])
+    if mean > MOST_MEAN_LOAD:
+        raise Problem(f"{value['mean']!r} is out of range: write at most {MOST_MEAN_LOAD:.0%}", "mean")
+    return LoadProcess(mean, at("time-constant", seconds(0.001), value["time-constant"]))
+
+
 @reader(
-    'PERCENT or [["0s", PERCENT], …]',
-    {"anyOf": [dict(PERCENTAGE_SCHEMA), dict(_STEPS)]},
+    'PERCENT, [["0s", PERCENT], …] or { mean = PERCENT, time-constant = TIME }',
+    {"anyOf": [dict(PERCENTAGE_SCHEMA), dict(_STEPS), dict(_PROCESS)]},
     lambda steps: units.format_percentage(steps[0].fraction),
 )
-def cell_load(value: object) -> tuple[CellLoad, ...]:
-    """Read the load of a cell: one fraction, or pairs of time and fraction."""
+def cell_load(value: object) -> tuple[CellLoad, ...] | LoadProcess:
+    """Read the load of a cell: one fraction, pairs of time and fraction, or a process."""
     if isinstance(value, str):
         return (CellLoad(0.0, percentage(value)),)
-    example = '"30%", or times and fractions such as [["0s", "30%"], ["10s", "60%"]]'
+    if isinstance(value, dict):
+        return _load_process(value)
+    example = (
+        '"30%", times and fractions such as [["0s", "30%"], ["10s", "60%"]], or { mean = "30%", time-constant = "5s" }'
+    )
     read: list[CellLoad] = []
     for index, pair in enumerate(_array(value, example)):
         key = str(index)

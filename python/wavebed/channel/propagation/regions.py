@@ -67,8 +67,9 @@ def self_blocking_db(
     zenith_deg: NDArray[np.float64],
     heading_deg: NDArray[np.float64] | float,
     hold: Hold,
+    loss_db: float = SELF_BLOCKING_DB,
 ) -> NDArray[np.float64]:
-    """Return 30 dB where the user's own body is in the way, otherwise 0.
+    """Return the loss where the user's own body is in the way, otherwise 0.
 
     The UE is held before the user, who looks at it along the heading: the middle of the region (260° in portrait,
     40° in landscape, in the UE's own coordinates) lies opposite to the heading.
@@ -81,13 +82,15 @@ def self_blocking_db(
         Azimuth in which the user looks.
     hold : str
         ``none``, ``portrait`` or ``landscape``.
+    loss_db : float
+        Loss by the body: 30 dB in Table 7.6.4.1-1.
     """
     if hold == "none":
         return np.zeros(np.shape(azimuth_deg))
     region = _HOLDS[hold]
     aside = np.abs(turn_deg(azimuth_deg - np.asarray(heading_deg) - 180.0))
     above = np.abs(zenith_deg - region.zenith)
-    return np.where((aside < region.width / 2) & (above < region.height / 2), SELF_BLOCKING_DB, 0.0)
+    return np.where((aside < region.width / 2) & (above < region.height / 2), loss_db, 0.0)
 
 
 def region_blocking_db(

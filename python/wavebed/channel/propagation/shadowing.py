@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.propagation.places import Route
-    from wavebed.scene.tables import Propagation
+    from wavebed.scene.tables import Propagation, ShadowTable
 
 __all__ = ["LOS_CORRELATION_M", "SHADOWING", "Shadowing", "draw_los", "los_spread_db", "shadowing_db"]
 
@@ -72,6 +72,7 @@ def shadowing_db(
     scenario: Propagation,
     route: Route,
     spread_db: NDArray[np.float64] | float | None = None,
+    measured: ShadowTable | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return shadow fading in LOS and in NLOS, in dB (a loss, zero mean), each (seeds, n); zero in free space.
 
@@ -87,11 +88,17 @@ def shadowing_db(
         The place at each step.
     spread_db : float or (n,) float64, optional
         Standard deviation in LOS, see `los_spread_db`; by default that of the table.
+    measured : ShadowTable, optional
+        What is known of the place, instead of the tables.
     """
     if scenario == "free-space":
         none = np.zeros((len(rngs), route.walked_m.size))
         return none, none
     values = SHADOWING[scenario]
+    if measured is not None and measured.distance_m is not None:
+        values = values._replace(los_m=measured.distance_m, nlos_m=measured.distance_m)
+    if measured is not None and measured.spread_db is not None:
+        values, spread_db = values._replace(nlos_db=measured.spread_db), measured.spread_db
     line = normal_field(rngs, route, values.los_m)
     behind = normal_field(rngs, route, values.nlos_m)
     line *= values.los_db if spread_db is None else spread_db

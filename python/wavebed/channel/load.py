@@ -1,0 +1,82 @@
+"""The fraction of the cell that other users leave: given over time, or users that come and go.
+
+Users arrive as a Poisson process and stay for exponential times, so that their number is Poisson and forgets itself
+within the mean stay; the cell is shared evenly, and 1/(1 + number) is left. With m users on average their mean fraction
+is 1 - (1 - e^-m)/m.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.channel.propagation.random_streams import generator
+from wavebed.scene.values import LoadProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.scene.values import CellLoad
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["own_fraction", "users_of_load"]
+
+BEFORE = 12.0
+"""Mean stays before the beginning, after which nobody of then is left: e^-12 are."""
+MOST_USERS = 1000.0
+
+
+def own_fraction(load: tuple[CellLoad, ...] | LoadProcess, time_s: Floats, seeds: Sequence[int]) -> Floats:
+    """Return the fraction of the cell that its load leaves to this user, (n,), or (seeds, n) where it is drawn.
+
+    Parameters
+    ----------
+    load : tuple of CellLoad or LoadProcess
+        The load of the scene.
+    time_s : (n,) float64
+        The beginning of each step.
+    seeds : sequence of int
+        One row each.
+    """
+    if isinstance(load, LoadProcess):
+        return np.stack(
+            [
+                1 / (1 + _users(load, time_s, generator(seed, "users"), generator(seed, "stays of users")))
+                for seed in seeds
+            ]
+        )
+    if not load:
+        return np.ones(time_s.size)
+    index = np.searchsorted([step.time_s for step in load], time_s, side="right") - 1
+    used = np.array([step.fraction for step in load])[np.maximum(index, 0)]
+    return np.where(index < 0, 1.0, 1.0 - used)
+
+
+def users_of_load(mean: float) -> float:
+    """Return the mean number of users that have this mean fraction of the cell."""
+    low, high = 0.0, MOST_USERS
+    for _ in range(60):
+        middle = (low + high) / 2
+        if 1 + math.expm1(-middle) / middle < mean:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _users(load: LoadProcess, time_s: Floats, arrivals: np.random.Generator, stays: np.random.Generator) -> Floats:
+    """Return the number of users at each time; it changes evenly with the mean and with the time constant."""
+    stay_s, users = load.time_constant_s, users_of_load(load.mean)
+    if load.mean == 0.0:
+        return np.zeros(time_s.size)
+    expected = (float(time_s[-1]) + BEFORE * stay_s) * users / stay_s
+    count = math.ceil(expected + 6 * math.sqrt(expected) + 6)
+    begin_s = arrivals.exponential(size=count).cumsum() * (stay_s / users) - BEFORE * stay_s
+    end_s = np.sort(begin_s + stays.exponential(stay_s, size=count))
+    came = np.searchsorted(begin_s, time_s, side="right")
+    return np.asarray(came - np.searchsorted(end_s, time_s, side="right"), dtype=np.float64)
