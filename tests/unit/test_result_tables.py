@@ -15,7 +15,7 @@ from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.workload.model import Event, Series
 
 LINK_HEADER = ",".join(name for name in SCHEMAS["links"].names if name != "link")
-LINK_ROW = "{time_ms},2,3000,1,1500,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1500,3000,{sojourn}"
+LINK_ROW = "{time_ms},2,3000,1,1500,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1500,3000,{sojourn},0,0,,"
 FLOW_HEADER = ",".join(SCHEMAS["flows"].names)
 
 

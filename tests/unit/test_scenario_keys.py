@@ -135,6 +135,7 @@ def test_delay_and_loss_of_a_trace_drive_the_link_unless_given(laboratory: Any) 
                 "target_ns": 5_000_000,
                 "interval_ns": 100_000_000,
                 "ecn": False,
+                "ce_threshold_ns": None,
             },
         ),
         (
@@ -147,6 +148,7 @@ def test_delay_and_loss_of_a_trace_drive_the_link_unless_given(laboratory: Any) 
                 "ecn": True,
                 "flows": 1024,
                 "quantum_bytes": 1514,
+                "ce_threshold_ns": None,
             },
         ),
         (
@@ -159,6 +161,20 @@ def test_delay_and_loss_of_a_trace_drive_the_link_unless_given(laboratory: Any) 
                 "ecn": False,
                 "flows": 64,
                 "quantum_bytes": 300,
+                "ce_threshold_ns": None,
+            },
+        ),
+        (
+            "{kind='dualpi2', coupling=2, predict='10ms'}",
+            {
+                "kind": "dualpi2",
+                "limit": {"packets": 10_000},
+                "target_ns": 15_000_000,
+                "rtt_max_ns": 100_000_000,
+                "coupling": 2.0,
+                "threshold_ns": 800_000,
+                "range_ns": 400_000,
+                "predict_ns": 10_000_000,
             },
         ),
     ],
