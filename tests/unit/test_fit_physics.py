@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.fit.objective import LTE, MMWAVE, Figures, Target, figures, ks_distance, outage_durations
-from wavebed.fit.physics import Settings, distances, fit_physics, scene_text, walks_of
+from wavebed.fit.metrics import dips, ks_distance
+from wavebed.fit.network import LTE, MMWAVE
+from wavebed.fit.objective import Figures, Target, figures
+from wavebed.fit.physics import Settings, fit_physics, scene_text, walks_of
 from wavebed.fit.scene_values import Parameter, parameters_of, toml_text, value_of, with_values
 from wavebed.scene import load, shipped
 from wavebed.scene.read import scene_of
@@ -37,7 +39,7 @@ start = [0, 0, 1.5]
 trajectory = [{ go-to = [100, 0], until = "400s" }]
 """
 KEYS = ("base-station.*.power", "cell-load.mean", "cell-load.time-constant")
-QUICK = Settings(seeds=12, first=16, rounds=8, descents=2, resamples=100, judged_seeds=12)
+QUICK = Settings(seeds=12, first=16, rounds=8, descents=2, resamples=100)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +55,14 @@ def moved(document: dict[str, object], *values: float) -> dict[str, object]:
 def test_finds_the_parameters_of_a_simulated_scene_within_their_intervals(street: dict[str, object]) -> None:
     walks = walks_of(street, range(501, 525))
     start = moved(street, 35.0, 20.0, 60_000.0)
-    fit = fit_physics(walks[:18], start, walks[18:], keys=KEYS, levels=LTE, settings=QUICK)
+    fit = fit_physics(walks[:18], start, LTE, keys=KEYS, settings=QUICK)
     for found, truth in zip(fit.parameters, (20.0, 60.0, 8_000.0), strict=True):
         assert found.low <= truth <= found.high, found.text()
         span = found.parameter.part(found.high) - found.parameter.part(found.low)
         assert 0 < span < 0.6, found.text()  # an interval of everything would say nothing
-    assert fit.held_out is not None
-    far = distances(walks_of(start, range(1001, 1013)), walks[18:], LTE)
-    assert fit.held_out.rates < 0.15 < far.rates
+    unseen = np.concatenate(walks[18:])
+    near, far = (np.concatenate(walks_of(scene, range(1001, 1013))) for scene in (fit.document, start))
+    assert ks_distance(near, unseen) < 0.15 < ks_distance(far, unseen)
     assert [value_of(fit.document, each.parameter) for each in fit.parameters] == pytest.approx(
         [each.value for each in fit.parameters], rel=1e-3
     )
@@ -71,14 +73,13 @@ def test_finds_the_parameters_of_a_simulated_scene_within_their_intervals(street
 def test_a_fit_is_repeatable_and_tells_of_each_realisation(street: dict[str, object]) -> None:
     walks = walks_of(street, range(501, 505))
     told: list[int] = []
-    brief = Settings(seeds=2, first=2, rounds=1, descents=1, resamples=20, judged_seeds=2)
+    brief = Settings(seeds=2, first=2, rounds=1, descents=1, resamples=20)
     one, two = (
-        fit_physics(walks, street, keys=KEYS, levels=LTE, settings=brief, tell=lambda count, *_: told.append(count))
+        fit_physics(walks, street, LTE, keys=KEYS, settings=brief, tell=lambda count, *_: told.append(count))
         for _ in range(2)
     )
     assert one.parameters == two.parameters
     assert one.document == two.document
-    assert one.held_out is None
     assert told == [*range(1, one.evaluations + 1)] * 2
 
 
@@ -90,8 +91,6 @@ def test_hidden_seconds_count_nowhere(street: dict[str, object]) -> None:
     changed[100:200] = np.nan
     target = Target([hidden, hidden], MMWAVE)
     assert np.array_equal(target.figures([hidden]).values(), target.figures([changed]).values(), equal_nan=True)
-    shown = distances([walk], [hidden], MMWAVE)
-    assert shown.shares[1] == (100.0, 0.25, 0.0)
 
 
 def test_figures_of_a_walk_by_hand() -> None:
@@ -105,7 +104,7 @@ def test_figures_of_a_walk_by_hand() -> None:
     # After the first and the third it reaches 400 Mbit/s at once; after the second it falls before.
     assert values[groups == "recovery"] == pytest.approx([2 / 3, 1, 1, 1, 1])
     assert values[groups == "places"] == pytest.approx([0, 1, 1, 0, 1, 1, 1, 0])
-    assert outage_durations(walk, 100.0).tolist() == [2.0, 1.0, 1.0]
+    assert dips(walk, 100.0).tolist() == [2.0, 1.0, 1.0]
 
 
 def test_figures_of_a_resample_are_those_of_its_walks(street: dict[str, object]) -> None:
@@ -121,14 +120,6 @@ def test_equal_walks_have_no_distance_and_a_missing_figure_has_one(street: dict[
     assert not target.residuals(target.values).any()
     assert target.residuals(np.full(target.values.shape, np.nan))[target.known].all()
     assert isinstance(target.measured, Figures)
-    shown = distances(walks, walks, MMWAVE)
-    assert shown.rates == shown.outages == 0.0
-
-
-def test_ks_distance() -> None:
-    assert ks_distance(np.array([1.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0])) == 0.0
-    assert ks_distance(np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.5, 9.0])) == 0.75
-    assert np.isnan(ks_distance(np.empty(0), np.array([1.0])))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +139,8 @@ def test_refuses_more_than_twelve(street: dict[str, object]) -> None:
     mmwave = tomllib.loads((SCENES / "loop-mmwave.toml").read_text(encoding="utf-8"))
     mmwave["ue"]["body-loss"] = "20db"
     mmwave["carrier"]["evm"] = "8%"
+    assert len(parameters_of(mmwave)) == 12, "those that its `fitted` names"
+    del mmwave["fitted"]
     with pytest.raises(UserError, match=r"the scene has 1[3-6] values to fit: name 1 to 12"):
         parameters_of(mmwave)
 

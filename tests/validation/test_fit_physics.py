@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import fit_physics as experiment
 import numpy as np
 import pytest
 from tests.traces import FOLDER, WORD
 
 from wavebed.channel import realise
-from wavebed.fit.objective import ks_distance
-from wavebed.fit.physics import TCP_PAYLOAD, distances, walks_of
+from wavebed.fit.judgement import judge
+from wavebed.fit.laps import find_files, split
+from wavebed.fit.metrics import ks_distance
+from wavebed.fit.network import LTE, MMWAVE
+from wavebed.fit.physics import TCP_PAYLOAD, walks_of
+from wavebed.fit.scene_values import MOST_PARAMETERS, parameters_of
 from wavebed.scene import load
+
+if TYPE_CHECKING:
+    from wavebed.fit.network import Network
 
 SCENES = Path(__file__).parents[2] / "python" / "wavebed" / "scenarios" / "scenes"
 SEEDS = range(3001, 3009)
@@ -27,23 +34,30 @@ def document(kind: str) -> dict[str, object]:
     return tomllib.loads((SCENES / f"loop-{kind}.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("kind", "most", "count"), [("mmwave", 0.30, 10), ("lte", 0.35, 17)])
-def test_a_fitted_scene_predicts_walks_that_were_held_out(kind: str, most: float, count: int) -> None:
-    if not (FOLDER / experiment.WALKS[kind][0]).exists():
+@pytest.mark.parametrize(
+    ("kind", "folder", "network", "most"), [("mmwave", "lumos-5g", MMWAVE, 0.30), ("lte", "lumos-4g", LTE, 0.35)]
+)
+def test_a_fitted_scene_predicts_walks_that_were_held_out(
+    kind: str, folder: str, network: Network, most: float
+) -> None:
+    if not (FOLDER / folder).exists():
         pytest.skip(WORD)
-    fitted, held_out = experiment.split(experiment.walks(kind), None)
-    assert len(held_out) == count
-    found = distances(walks_of(document(kind), SEEDS), held_out, experiment.WALKS[kind][1], fitted)
-    assert found.rates <= most
-    assert found.walk_median <= most
-    assert found.pooling < found.rates  # a copy of the measurement is nearer: the scene is no copy
+    chosen = split([file for file in find_files([FOLDER / folder]) if "walking" in file.name], "every:4")
+    fitted, held_out = chosen.fitted_laps([]), chosen.held_out_laps([])
+    seconds = round(float(np.median([lap.rates.size for lap in fitted])))
+    drawn = walks_of(document(kind), SEEDS, seconds=seconds)
+    found = {each.key: each for each in judge("physics", network, chosen, drawn, fitted, held_out).distances}
+    assert found["ks_pooled"].held_out <= most
+    assert found["ks_median"].held_out <= most
+    assert found["ks_pooled"].floor < found["ks_pooled"].held_out  # measured walks are nearer: the scene is no copy
 
 
 @pytest.mark.parametrize("kind", ["mmwave", "lte"])
 def test_a_fitted_scene_says_what_was_fitted(kind: str) -> None:
     scene = load(f"loop-{kind}")
-    assert [line.split(" (")[0] for line in scene.fitted] == list(experiment.KEYS[kind])
-    assert len(scene.fitted) <= 12
+    parameters = parameters_of(document(kind))
+    assert [line.split(" (")[0] for line in scene.fitted] == [each.key for each in parameters]
+    assert len(scene.fitted) <= MOST_PARAMETERS
     assert all("90 % interval" in line for line in scene.fitted)
 
 

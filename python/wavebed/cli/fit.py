@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.laps import Split
     from wavebed.fit.learn import Learned
+    from wavebed.fit.network import Network
 
 __all__ = ["register", "run"]
 
-METHODS = ("map",)
+METHODS = ("map", "physics")
 """The methods of `_FITS`."""
 #: Work that is over sooner needs no word.
 PATIENCE_S = 1.0
@@ -31,8 +32,8 @@ _DESCRIPTION = (
     "Learn a channel from measured walks, draw new walks from it, and judge them by walks that were held out."
 )
 _EPILOG = (
-    'wavebed channel OUT.json --seed N draws a walk; scene = "OUT.json" in a scenario drives a downlink with one.'
-    " docs/models/fit.md describes the method, the metrics and their limits."
+    'wavebed channel OUT --seed N draws a walk; scene = "OUT" in a scenario drives a link with one.'
+    " docs/models/fit.md and fit-physics.md describe the methods, the metrics and their limits."
 )
 
 
@@ -47,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         dest="method",
         choices=METHODS,
         default="map",
-        help="map: rates by place, course and level (default: map)",
+        help="map: rates by place, course and level; physics: up to 12 values of a scene (default: map)",
     )
     parser.add_argument(
         "--held-out",
@@ -56,7 +57,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="walks that only the judge reads, by the natural order of the files' names: every:N, each N-th;"
         " last:FRACTION; quarter:N, the N-th quarter of the lap time of all walks; none (default: every:4)",
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="write the map, a file whose name ends in .json")
+    parser.add_argument(
+        "--scene",
+        metavar="SCENE",
+        help="where physics begins; it fits the values that the 'fitted' of this scene names, or all that can be fitted"
+        " (default: loop-mmwave or loop-lte, by the rates)",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="write what was learned: a map, OUT.json, or a scene, OUT.toml"
+    )
     parser.add_argument(
         "--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric"
     )
@@ -110,8 +119,12 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: its folder does not exist: make it, or choose another")
         if any(Path(trace).resolve() == Path(name).resolve() for trace in args.traces):
             raise UserError(f"{option} {name}: is a trace itself: write to another file")
-    if args.output is not None and not is_map(args.output):
+    if args.output is not None and args.method == "map" and not is_map(args.output):
         raise UserError(f"-o {args.output}: the name of a map must end in .json")
+    if args.output is not None and args.method == "physics" and Path(args.output).suffix != ".toml":
+        raise UserError(f"-o {args.output}: the name of a scene must end in .toml")
+    if args.scene is not None and args.method != "physics":
+        raise UserError("--scene: is for physics: add --as physics")
     if (
         args.output is not None
         and args.report is not None
@@ -132,9 +145,39 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
     notes: list[str] = []
     name = Path(args.output or "map.json").name.removesuffix(".json")
     fitted = fit_map(chosen, name, progress.go_on, keep, notes)
-    for note in dict.fromkeys(notes):
-        print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
+    _tell(notes)
     return fitted
 
 
-_FITS: dict[str, Callable[[argparse.Namespace, Split, Progress], tuple[Judgement, Learned | None]]] = {"map": _fit_map}
+def _fit_physics(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, None]:
+    from wavebed.fit.scene_fit import fit_scene
+    from wavebed.foreign import read_toml
+    from wavebed.output import write_output
+    from wavebed.scene.files import find
+    from wavebed.scene.read import scene_of
+
+    def start(network: Network) -> dict[str, object]:
+        file = find(args.scene or f"loop-{network.name.lower()}")
+        document = read_toml(file, "name a scene file")
+        scene_of(document, file)
+        return document
+
+    def keep(text: str) -> None:
+        if args.output is not None:
+            write_output(args.output, text, "-o")
+
+    notes: list[str] = []
+    judgement = fit_scene(chosen, start, progress.go_on, keep, notes)
+    _tell(notes)
+    return judgement, None
+
+
+def _tell(notes: list[str]) -> None:
+    for note in dict.fromkeys(notes):
+        print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
+
+
+_FITS: dict[str, Callable[[argparse.Namespace, Split, Progress], tuple[Judgement, Learned | None]]] = {
+    "map": _fit_map,
+    "physics": _fit_physics,
+}

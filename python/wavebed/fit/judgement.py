@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from wavebed.fit.network import Network
     from wavebed.fit.predict import Prediction
 
-__all__ = ["Judgement", "as_json", "judge", "target_of"]
+__all__ = ["FittedValue", "Judgement", "as_json", "judge", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedValue:
+    """A value that was fitted, with its unit, and its 90 % interval."""
+
+    key: str
+    value: str
+    low: str
+    high: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +54,8 @@ class Judgement:
         Empty where a quarter is held out: it is too short for them.
     predictions : list of (Prediction or None, Prediction or None)
         Of fitted and of held-out walks, row by row; empty for a method that knows no places.
+    values : list of FittedValue
+        Empty for a method that fits no values of a scene.
     """
 
     method: str
@@ -55,6 +67,7 @@ class Judgement:
     distances: list[Distance]
     traits: list[Trait]
     predictions: list[tuple[Prediction | None, Prediction | None]] = field(default_factory=list)
+    values: list[FittedValue] = field(default_factory=list)
 
     def verdict(self) -> str:
         """Say in a sentence what is met."""
@@ -155,6 +168,9 @@ def as_json(judgement: Judgement) -> dict[str, Json]:
             {"key": one.key, "name": one.name, "uses": one.uses, "fitted": _scores(fitted), "held_out": _scores(held)}
             for fitted, held in judgement.predictions
             if (one := held or fitted) is not None
+        ],
+        "values": [
+            {"key": each.key, "value": each.value, "low": each.low, "high": each.high} for each in judgement.values
         ],
     }
 

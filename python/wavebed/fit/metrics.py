@@ -18,6 +18,7 @@ __all__ = [
     "minute_means",
     "per_10_min",
     "recoveries",
+    "runs_below",
     "share_below",
     "spectrum_slope",
 ]
@@ -38,11 +39,11 @@ def ks_distance(first: Floats, other: Floats) -> float:
 
 def dips(rates: Floats, threshold: float) -> Floats:
     """Return the durations of the times below a threshold, seconds."""
-    return _runs(rates, threshold)[1].astype(np.float64)
+    return runs_below(rates, threshold)[1].astype(np.float64)
 
 
-def _runs(rates: Floats, threshold: float) -> tuple[Integers, Integers]:
-    """Return the starts and the durations of the times below a threshold."""
+def runs_below(rates: Floats, threshold: float) -> tuple[Integers, Integers]:
+    """Return the starts and the durations of the times below a threshold, seconds; a hidden second (NaN) is not."""
     below = np.concatenate(([False], rates < threshold, [False]))
     edges = np.flatnonzero(below[1:] != below[:-1]).astype(np.int64)
     return edges[::2], edges[1::2] - edges[::2]
@@ -77,7 +78,7 @@ def recoveries(rates: Floats, low: float, high: float) -> tuple[Floats, int]:
     Only dips after which the rate reaches `high` before it falls below `low` again have a time; 0 is at once.
     """
     times: list[int] = []
-    starts, durations = _runs(rates, low)
+    starts, durations = runs_below(rates, low)
     ends = [int(end) for end in starts + durations if end < len(rates)]
     for end in ends:
         for second in range(end, len(rates)):

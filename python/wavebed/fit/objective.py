@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.fit.metrics import dips, runs_below
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from wavebed.fit.network import Network
+
     Floats = NDArray[np.float64]
 
-__all__ = ["LTE", "MMWAVE", "Figures", "Levels", "Target", "figures", "ks_distance", "outage_durations"]
+__all__ = ["Figures", "Target", "figures"]
 
 LAGS_S = (1, 5, 10, 30)
 DURATIONS_S = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
@@ -34,25 +38,6 @@ _LEAST_SPREAD = 0.05
 """A figure that hardly differs between walks is not held to better than this."""
 _UNKNOWN_SPREADS = 3.0
 """Distance, in spreads, of a figure that a scene does not have, such as the duration of outages without any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """Rates that divide the seconds of a walk, Mbit/s.
-
-    Parameters
-    ----------
-    none, outage, recovered : float
-        Below the first there is no service; below the second there is an outage; at the third it has recovered.
-    """
-
-    none: float
-    outage: float
-    recovered: float
-
-
-MMWAVE = Levels(5.0, 100.0, 400.0)
-LTE = Levels(1.0, 5.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,14 +69,14 @@ class Target:
     ----------
     walks : sequence of (seconds,) float64
         Rates of each second, Mbit/s.
-    levels : Levels
-        What counts as an outage.
+    network : Network
+        Its thresholds divide the seconds.
     seed : int
         Keys the resamples.
     """
 
-    def __init__(self, walks: Sequence[Floats], levels: Levels, seed: int = 1) -> None:
-        self.levels = levels
+    def __init__(self, walks: Sequence[Floats], network: Network, seed: int = 1) -> None:
+        self.network = network
         known = np.concatenate([walk[~np.isnan(walk)] for walk in walks])
         self.thresholds = np.unique(np.quantile(known, _QUANTILES))
         self.part_thresholds = np.unique(np.quantile(known, _PART_QUANTILES))
@@ -112,7 +97,7 @@ class Target:
 
     def figures(self, walks: Sequence[Floats]) -> Figures:
         """Return the figures of walks, with the thresholds of the measured ones."""
-        return figures(walks, self.levels, self.thresholds, self.part_thresholds, self.mean)
+        return figures(walks, self.network, self.thresholds, self.part_thresholds, self.mean)
 
     def residuals(self, values: Floats, measured: Floats | None = None) -> Floats:
         """Return how far figures are from the measured ones: in spreads between walks."""
@@ -131,7 +116,7 @@ class Target:
 
 
 def figures(
-    walks: Sequence[Floats], levels: Levels, thresholds: Floats, part_thresholds: Floats, mean: float
+    walks: Sequence[Floats], network: Network, thresholds: Floats, part_thresholds: Floats, mean: float
 ) -> Figures:
     """Return the figures of walks.
 
@@ -139,27 +124,27 @@ def figures(
     ----------
     walks : sequence of (seconds,) float64
         Rates of each second, Mbit/s; NaN where hidden.
-    levels : Levels
-        What counts as an outage.
+    network : Network
+        Its thresholds divide the seconds.
     thresholds, part_thresholds : (k,) float64
         Where the distributions of a whole walk and of its parts are compared.
     mean : float
         From which the mean rate of a walk may differ.
     """
-    rows = [_of_walk(walk, levels, thresholds, part_thresholds, mean) for walk in walks]
+    rows = [_of_walk(walk, network, thresholds, part_thresholds, mean) for walk in walks]
     groups = [group for group, pairs in rows[0] for _ in pairs]
     pairs = np.array([[pair for _, part in row for pair in part] for row in rows], dtype=np.float64)
     return Figures(pairs[..., 0], pairs[..., 1], np.array(groups))
 
 
 def _of_walk(
-    walk: Floats, levels: Levels, thresholds: Floats, part_thresholds: Floats, mean: float
+    walk: Floats, network: Network, thresholds: Floats, part_thresholds: Floats, mean: float
 ) -> list[tuple[str, list[tuple[float, float]]]]:
     known = ~np.isnan(walk)
     seconds = float(known.sum())
     rates = walk[known]
-    durations = outage_durations(walk, levels.outage)
-    shares = [(float((rates < level).sum()), seconds) for level in (levels.none, levels.outage)]
+    durations = dips(walk, network.low_mbps)
+    shares = [(float((rates < level).sum()), seconds) for level in (network.none_mbps, network.low_mbps)]
     count = float(durations.size)
     outages = [(float((durations <= most).sum()), count) for most in DURATIONS_S]
     return [
@@ -167,7 +152,7 @@ def _of_walk(
         ("shares", shares),
         ("outages", [*outages, (10 * count, seconds)]),
         ("autocorrelation", _autocorrelation(walk, known)),
-        ("recovery", _recovery(walk, levels)),
+        ("recovery", _recovery(walk, network)),
         ("spread", [(float(rates.mean() - mean) ** 2, float(((rates - mean) ** 2).mean()))]),
         ("places", _places(walk, known, part_thresholds)),
     ]
@@ -188,23 +173,11 @@ def _places(walk: Floats, known: NDArray[np.bool_], thresholds: Floats) -> list[
     return found
 
 
-def _runs(walk: Floats, threshold: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return beginning and end of each time below a threshold; hidden seconds are never below."""
-    below = np.concatenate(([False], walk < threshold, [False]))
-    edges = np.flatnonzero(below[1:] != below[:-1])
-    return edges[::2], edges[1::2]
-
-
-def outage_durations(walk: Floats, threshold: float) -> Floats:
-    """Return the durations of the times below a threshold, seconds."""
-    begin, end = _runs(walk, threshold)
-    return (end - begin).astype(np.float64)
-
-
-def _recovery(walk: Floats, levels: Levels) -> list[tuple[float, float]]:
+def _recovery(walk: Floats, network: Network) -> list[tuple[float, float]]:
     """Return which outages end in a recovery before the next one, and how soon."""
-    begin, end = _runs(walk, levels.outage)
-    recovered = np.flatnonzero(walk >= levels.recovered)
+    begin, durations = runs_below(walk, network.low_mbps)
+    end = begin + durations
+    recovered = np.flatnonzero(walk >= network.high_mbps)
     ended = end[end < walk.size]
     following = np.append(begin[1:], walk.size)[: ended.size]
     place = np.searchsorted(recovered, ended)
@@ -213,12 +186,3 @@ def _recovery(walk: Floats, levels: Levels) -> list[tuple[float, float]]:
     times = (reached - ended)[back]
     count = float(back.sum())
     return [(count, float(ended.size)), *((float((times <= most).sum()), count) for most in RECOVERIES_S)]
-
-
-def ks_distance(first: Floats, other: Floats) -> float:
-    """Return the Kolmogorov-Smirnov distance of two samples; NaN if one is empty."""
-    if not first.size or not other.size:
-        return float("nan")
-    both = np.concatenate((first, other))
-    below = [np.searchsorted(np.sort(each), both, side="right") / each.size for each in (first, other)]
-    return float(np.abs(below[0] - below[1]).max())

@@ -11,7 +11,7 @@ from wavebed.fit import metrics
 from wavebed.fit.align import align
 from wavebed.fit.charts import Curve, chart, cumulative
 from wavebed.fit.judge import pooled
-from wavebed.fit.text import distance_rows, prediction_rows, split_text, trait_rows
+from wavebed.fit.text import distance_rows, prediction_rows, split_text, trait_rows, value_rows
 from wavebed.report.document import document
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _PREDICTIONS = (
     " in what they use. The control finds places in walks that begin elsewhere: what it gains over pooling is no place,"
     " but the walk's own rates. CRPS gain: reduction of the continuous ranked probability score against pooled rates."
 )
+_VALUES = "Intervals by resampling walks and seeds. What the scene assumes and the fit leaves alone is not in them."
 
 
 def page(judgement: Judgement, learned: Learned | None) -> str:
@@ -72,6 +73,8 @@ def _tables(judgement: Judgement) -> str:
         parts += ["<h3>Traits of walks</h3>", _soft(_TRAITS), _table(trait_rows(judgement))]
     if judgement.predictions:
         parts += ["<h3>Each second</h3>", _soft(_PREDICTIONS), _table(prediction_rows(judgement), texts=1)]
+    if judgement.values:
+        parts += ["<h3>Values of the scene</h3>", _soft(_VALUES), _table(value_rows(judgement))]
     return "".join(parts) + "</section>"
 
 

@@ -19,7 +19,7 @@ from scipy.optimize import least_squares, lsq_linear
 from scipy.stats import qmc
 
 from wavebed.channel import ensemble
-from wavebed.fit.objective import MMWAVE, Target, ks_distance, outage_durations
+from wavebed.fit.objective import Target
 from wavebed.fit.scene_values import parameters_of, toml_text, value_of, with_values
 from wavebed.scene.read import scene_of
 
@@ -28,18 +28,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.fit.objective import Levels
+    from wavebed.fit.network import Network
     from wavebed.fit.scene_values import Document, Parameter
     from wavebed.scene.model import Array, Scene
 
     Floats = NDArray[np.float64]
 
 __all__ = [
-    "Distances",
     "FittedParameter",
     "PhysicsFit",
     "Settings",
-    "distances",
     "fit_physics",
     "scene_text",
     "walks_of",
@@ -75,8 +73,6 @@ class Settings:
         Most descents, each from the best place so far.
     resamples : int
         Resamples of the walks for the intervals.
-    judged_seeds : int
-        Realisations by which the result is judged: seeds that the fit has not seen.
     """
 
     seeds: int = 4
@@ -84,7 +80,6 @@ class Settings:
     rounds: int = 12
     descents: int = 3
     resamples: int = 200
-    judged_seeds: int = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,38 +97,6 @@ class FittedParameter:
         return f"{self.parameter.key} ({show(self.value)}): 90 % interval {show(self.low)} to {show(self.high)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Distances:
-    """How far the walks of a scene are from measured ones.
-
-    Parameters
-    ----------
-    rates : float
-        KS distance of the rates of all seconds.
-    walk_median, walk_p90 : float
-        KS distance of the rates of one measured walk from those of the scene: median and percentile 90 over walks.
-    pooling, pooling_median, pooling_p90 : float
-        The three of them with the pool of the fitted walks in place of the scene: what a copy of the measurement would
-        reach. For the fitted walks the pool is that of all the other ones.
-    outages : float
-        KS distance of the durations of outages.
-    autocorrelation : tuple of (int, float, float)
-        Lag in seconds, that of the scene, that of the walks (medians over walks).
-    shares : tuple of (float, float, float)
-        Rate in Mbit/s, fraction of seconds below it in the scene and in the walks.
-    """
-
-    rates: float
-    walk_median: float
-    walk_p90: float
-    pooling: float
-    pooling_median: float
-    pooling_p90: float
-    outages: float
-    autocorrelation: tuple[tuple[int, float, float], ...]
-    shares: tuple[tuple[float, float, float], ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PhysicsFit:
     """A fitted scene.
@@ -144,8 +107,6 @@ class PhysicsFit:
         The scene, as TOML gives it; see `scene_text`.
     parameters : tuple of FittedParameter
         What was fitted.
-    fitted, held_out : Distances or None
-        From the walks that were fitted, and from those that were not.
     cost : float
         Mean squared distance of a metric, in spreads between walks.
     evaluations : int
@@ -154,8 +115,6 @@ class PhysicsFit:
 
     document: Document
     parameters: tuple[FittedParameter, ...]
-    fitted: Distances
-    held_out: Distances | None
     cost: float
     evaluations: int
 
@@ -163,10 +122,9 @@ class PhysicsFit:
 def fit_physics(
     laps: Sequence[Floats],
     document: Document,
-    held_out: Sequence[Floats] = (),
+    network: Network,
     *,
     keys: Sequence[str] | None = None,
-    levels: Levels = MMWAVE,
     settings: Settings | None = None,
     seed: int = 1,
     tell: Callable[[int, float, Floats], None] | None = None,
@@ -175,14 +133,14 @@ def fit_physics(
 
     Parameters
     ----------
-    laps, held_out : sequence of (seconds,) float64
-        Rates of each second, Mbit/s: those to fit, and those to judge by. NaN where a rule hides a second.
+    laps : sequence of (seconds,) float64
+        Rates of each second, Mbit/s; NaN where a rule hides a second.
     document : dict
         The starting scene, as TOML gives it.
     keys : sequence of str, optional
-        What to fit; by default all that can be fitted and stands in the scene.
-    levels : Levels
-        What counts as an outage.
+        What to fit; see `parameters_of`.
+    network : Network
+        Its thresholds divide the seconds.
     settings : Settings, optional
         How much work it is.
     seed : int
@@ -196,20 +154,11 @@ def fit_physics(
         If a key cannot be fitted, or the scene is wrong.
     """
     work = settings or Settings()
-    search = _Search(laps, document, parameters_of(document, keys), levels, work, tell)
+    search = _Search(laps, document, parameters_of(document, keys), network, work, tell)
     ends = search.run(seed)
     parameters = search.intervals(ends, seed)
     found = with_values(document, {each.parameter: each.value for each in parameters})
-    judged = range(1001, 1001 + work.judged_seeds)
-    walks = walks_of(found, judged, seconds=_seconds(laps))
-    return PhysicsFit(
-        found,
-        parameters,
-        distances(_hidden(walks, laps), laps, levels),
-        distances(_hidden(walks, held_out), held_out, levels, laps) if held_out else None,
-        search.cost_of(ends[0][0]),
-        len(search.seen),
-    )
+    return PhysicsFit(found, parameters, search.cost_of(ends[0][0]), len(search.seen))
 
 
 def scene_text(fit: PhysicsFit, measured: str) -> str:
@@ -225,7 +174,7 @@ class _Search:
         laps: Sequence[Floats],
         document: Document,
         parameters: list[Parameter],
-        levels: Levels,
+        network: Network,
         work: Settings,
         tell: Callable[[int, float, Floats], None] | None,
     ) -> None:
@@ -234,7 +183,7 @@ class _Search:
         self.parameters = parameters
         self.work = work
         self.tell = tell
-        self.target = Target(laps, levels)
+        self.target = Target(laps, network)
         self.seconds = _seconds(laps)
         self.seen: dict[bytes, tuple[Floats, Floats]] = {}
 
@@ -397,60 +346,3 @@ def _hidden(walks: Sequence[Floats], laps: Sequence[Floats]) -> list[Floats]:
         place = ((np.arange(walk.size) + 0.5) / walk.size * hidden.size).astype(np.intp)
         found.append(np.where(hidden[place], np.nan, walk))
     return found
-
-
-def distances(
-    walks: Sequence[Floats], laps: Sequence[Floats], levels: Levels, fitted: Sequence[Floats] | None = None
-) -> Distances:
-    """Return how far walks of a scene are from measured ones.
-
-    Parameters
-    ----------
-    walks, laps : sequence of (seconds,) float64
-        Those of the scene, and those measured.
-    levels : Levels
-        What counts as an outage.
-    fitted : sequence of (seconds,) float64, optional
-        What the scene was fitted to; ``None`` if those are `laps`.
-    """
-    ours, theirs = (np.concatenate([_known(walk) for walk in each]) for each in (walks, laps))
-    if fitted is None:
-        pools = [_pool([other for other in laps if other is not lap]) for lap in laps]
-    else:
-        pools = [_pool(fitted)] * len(laps)
-    single = np.array([ks_distance(_known(lap), ours) for lap in laps])
-    pooled = np.array([ks_distance(_known(lap), pool) for lap, pool in zip(laps, pools, strict=True)])
-    durations = [np.concatenate([outage_durations(walk, levels.outage) for walk in each]) for each in (walks, laps)]
-    lags = tuple((lag, _median_correlation(walks, lag), _median_correlation(laps, lag)) for lag in (1, 5, 10, 30))
-    return Distances(
-        ks_distance(ours, theirs),
-        float(np.median(single)),
-        float(np.quantile(single, 0.9)),
-        0.0 if fitted is None else ks_distance(theirs, pools[0]),
-        float(np.median(pooled)),
-        float(np.quantile(pooled, 0.9)),
-        ks_distance(*durations),
-        lags,
-        tuple(
-            (level, float((ours < level).mean()), float((theirs < level).mean()))
-            for level in (levels.none, levels.outage)
-        ),
-    )
-
-
-def _pool(laps: Sequence[Floats]) -> Floats:
-    return np.concatenate([np.empty(0), *(_known(lap) for lap in laps)])
-
-
-def _known(walk: Floats) -> Floats:
-    return np.asarray(walk[~np.isnan(walk)], dtype=np.float64)
-
-
-def _median_correlation(walks: Sequence[Floats], lag: int) -> float:
-    found = []
-    for walk in walks:
-        centred = np.where(np.isnan(walk), 0.0, walk - np.nanmean(walk))
-        power = float((centred**2).sum())
-        if power > 0:
-            found.append(float((centred[lag:] * centred[:-lag]).sum()) / power)
-    return float(np.median(found)) if found else float("nan")

@@ -91,7 +91,7 @@ bounds of the two levels meet, since in-sync is never below out-of-sync."""
 
 
 def parameters_of(document: Document, keys: Sequence[str] | None = None) -> list[Parameter]:
-    """Return the parameters of a scene: those of the keys named, or of all the keys that it has.
+    """Return the parameters of a scene: those named, or those that its `fitted` names, or all that it has.
 
     Raises
     ------
@@ -99,6 +99,8 @@ def parameters_of(document: Document, keys: Sequence[str] | None = None) -> list
         If a key is none, or the scene does not have it, or there are more than 12.
     """
     known = {parameter.key: parameter for parameter in _KNOWN}
+    if keys is None:
+        keys = [key for key in _named(document) if key in known and _places(document, key)] or None
     if keys is None:
         chosen = [parameter for parameter in _KNOWN if _places(document, parameter.key)]
     else:
@@ -112,6 +114,12 @@ def parameters_of(document: Document, keys: Sequence[str] | None = None) -> list
             f" {', '.join(parameter.key for parameter in chosen) or ', '.join(known)}"
         )
     return chosen
+
+
+def _named(document: Document) -> list[str]:
+    """Return what each line of a scene's `fitted` begins with: a key, if a fit wrote it."""
+    lines = document.get("fitted")
+    return [str(line).split(" (")[0] for line in lines] if isinstance(lines, list) else []
 
 
 def _places(document: object, key: str) -> list[tuple[dict[str, object], str]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.predict import Prediction
 
-__all__ = ["as_text", "band_text", "distance_rows", "prediction_rows", "split_text", "trait_rows"]
+__all__ = ["as_text", "band_text", "distance_rows", "prediction_rows", "split_text", "trait_rows", "value_rows"]
 
 Rows = list[tuple[str, ...]]
 _TARGETS: tuple[Callable[[float], str], ...] = (
@@ -32,6 +32,8 @@ def as_text(judgement: Judgement) -> str:
         tables.append(trait_rows(judgement))
     if judgement.predictions:
         tables.append(prediction_rows(judgement))
+    if judgement.values:
+        tables.append(value_rows(judgement))
     return "\n\n".join([split_text(judgement), *map(table_text, tables), judgement.verdict()])
 
 
@@ -125,3 +127,9 @@ def _two(value: float) -> str:
 
 def _met(met: bool | None) -> str:
     return "" if met is None else "yes" if met else "no"
+
+
+def value_rows(judgement: Judgement) -> Rows:
+    """Return the table of fitted values; the first row is its head."""
+    rows: Rows = [("value of the scene", "fitted", "90 % interval")]
+    return rows + [(each.key, each.value, f"{each.low} to {each.high}") for each in judgement.values]

@@ -13,7 +13,7 @@ from wavebed.scene.read import read_scene
 if TYPE_CHECKING:
     from wavebed.scene.model import Scene
 
-__all__ = ["load", "shipped"]
+__all__ = ["find", "load", "shipped"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?scenes/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 
@@ -25,6 +25,27 @@ def _folder() -> Path:
 def shipped() -> tuple[str, ...]:
     """Return the names of the scenes that come with the program."""
     return tuple(sorted(file.stem for file in _folder().glob("*.toml")))
+
+
+def find(scene: str | Path) -> Path:
+    """Return the file of a scene: one of this name, or that of a shipped scene, as `load` takes it.
+
+    Raises
+    ------
+    UserError
+        If there is no such scene.
+    """
+    if "\0" in str(scene):
+        raise UserError(f"{str(scene)!r}: is not a file: write its name")
+    file = Path(scene)
+    name = _SHIPPED.fullmatch(str(scene))
+    if (file.is_dir() or not file.exists()) and name is not None:
+        inner = _folder() / f"{name[1]}.toml"
+        if inner.is_file():
+            return inner
+        if not file.suffix:
+            raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")
+    return file
 
 
 def load(scene: str | Path) -> Scene:
@@ -40,14 +61,4 @@ def load(scene: str | Path) -> Scene:
     UserError
         If there is no such scene, or it is wrong.
     """
-    if "\0" in str(scene):
-        raise UserError(f"{str(scene)!r}: is not a file: write its name")
-    file = Path(scene)
-    name = _SHIPPED.fullmatch(str(scene))
-    if (file.is_dir() or not file.exists()) and name is not None:
-        inner = _folder() / f"{name[1]}.toml"
-        if inner.is_file():
-            return read_scene(inner)
-        if not file.suffix:
-            raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")
-    return read_scene(file)
+    return read_scene(find(scene))
