@@ -13,7 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machine import ALONE, BESIDE, Bounds, Watch
+from tests.machine import ALONE, BESIDE, Lateness, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -43,7 +43,7 @@ class Inconclusive:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if _bounds(item) is not None:
+        if _borne_by(item) is not None:
             self._watch = (self._watch or self._new_watch()).begin()
 
     @pytest.hookimpl(wrapper=True)
@@ -52,10 +52,10 @@ class Inconclusive:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, JUDGED)
-        bounds = _bounds(item)
-        if not failed or self._watch is None or bounds is None:
+        most = _borne_by(item)
+        if not failed or self._watch is None or most is None:
             return report
-        reason = self._watch.end().reason(bounds)
+        reason = self._watch.end().reason(most)
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""
@@ -85,7 +85,7 @@ class Inconclusive:
         return self._open > max(1, MOST * (self._run + self._left_out))
 
 
-def _bounds(item: pytest.Item) -> Bounds | None:
+def _borne_by(item: pytest.Item) -> Lateness | None:
     if item.get_closest_marker("alone"):
         return ALONE
     return BESIDE if item.get_closest_marker("path") or item.get_closest_marker("timed") else None

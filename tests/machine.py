@@ -12,30 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self, cast
 
-__all__ = ["ALONE", "BESIDE", "Bounds", "Lateness", "Watch"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The machine is late above one of these.
-
-    Parameters
-    ----------
-    p99_ms, worst_ms : float
-        How much later than asked for a process is woken, milliseconds.
-    stolen : float
-        Fraction of the processors' time that the hypervisor gave to others.
-    """
-
-    p99_ms: float
-    worst_ms: float
-    stolen: float
-
-
-ALONE = Bounds(p99_ms=2.0, worst_ms=20.0, stolen=0.02)
-"""For a test with nothing beside it. A quiet machine of two processors of its own wakes within 0.2 ms."""
-BESIDE = Bounds(p99_ms=100.0, worst_ms=300.0, stolen=0.1)
-"""For a test with three others beside it on two processors: above this the machine stood still."""
+__all__ = ["ALONE", "BESIDE", "Lateness", "Watch"]
 
 _PROBE = """
 import sys, time
@@ -72,14 +49,20 @@ class Lateness:
     worst_ms: float
     stolen: float
 
-    def reason(self, bounds: Bounds = ALONE) -> str:
-        """Return why the machine was late, or nothing if it was on time."""
-        if self.p99_ms <= bounds.p99_ms and self.worst_ms <= bounds.worst_ms and self.stolen <= bounds.stolen:
+    def reason(self, most: Lateness) -> str:
+        """Return why the machine was late, or nothing if no figure is above that of `most`."""
+        if self.p99_ms <= most.p99_ms and self.worst_ms <= most.worst_ms and self.stolen <= most.stolen:
             return ""
         return (
             f"the machine was late: processes woke {self.p99_ms:.1f} ms late at p99, {self.worst_ms:.0f} ms at worst; "
             f"{self.stolen:.1%} of its processors' time was stolen"
         )
+
+
+ALONE = Lateness(p99_ms=2.0, worst_ms=20.0, stolen=0.02)
+"""What is borne by a test with nothing beside it. A quiet machine of two processors of its own wakes within 0.2 ms."""
+BESIDE = Lateness(p99_ms=100.0, worst_ms=300.0, stolen=0.1)
+"""What is borne by a test with three others beside it on two processors: above this the machine stood still."""
 
 
 class Watch:

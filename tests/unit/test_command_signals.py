@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.timed
-
 HANGS = """
 import time
 from wavebed.cli import signals
@@ -32,6 +30,7 @@ finally:
 """
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_clearing_that_hangs_ends_with_the_second_signal(number: int) -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, text=True) as command:

@@ -18,8 +18,6 @@ from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
 from wavebed.run.write import write_trial
 
-pytestmark = pytest.mark.timed
-
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -48,6 +46,7 @@ def partials(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "trials").glob(".*"))
 
 
+@pytest.mark.timed
 def test_the_guard_of_a_killed_run_leaves_the_trial_of_the_next_alone(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     guard = kill_a_run(folder, "SIGSTOP")

@@ -29,8 +29,6 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.timed
-
 BEFORE = "cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0\nbtime 1700000000\n"
 # Processor 0: 1000 ticks more, 700 idle or waiting, 200 softirq. Processor 1: 1000 more, 100 idle.
 AFTER = "cpu 1 2 3 4\ncpu0 100 0 200 1400 100 0 200 0 50 0\ncpu1 400 0 500 1100 0 0 0 0 0 0\nbtime 1700000000\n"
@@ -135,6 +133,7 @@ def test_counters_that_stand_still_give_no_fraction() -> None:
     assert use.doubts == ("its counters did not move: nothing is known",)
 
 
+@pytest.mark.timed
 def test_the_real_files_of_this_machine_are_read_and_a_busy_processor_is_seen() -> None:
     core = min(os.sched_getaffinity(0))
     before = os.sched_getaffinity(0)
@@ -343,6 +342,7 @@ def test_a_page_that_is_not_there_or_not_node_exporters_is_refused(exporter: str
         NodeExporterMeter(f"{exporter}/metrics").start()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\n\r\nnode_"])
 def test_a_page_that_drips_is_given_up_in_time(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.forward.cpu.node_exporter.LIMIT_S", 0.5)

@@ -18,8 +18,6 @@ from wavebed.forward.model import FrameSpec, Span
 from wavebed.forward.port import Port, PortGoneError
 from wavebed.forward.transport import LocalLines
 
-pytestmark = pytest.mark.timed
-
 FRAMES = FrameSpec(
     (64, 128),
     "02:00:00:00:00:01",
@@ -247,6 +245,7 @@ def test_lines_longer_than_a_pipe_pass(tmp_path: Path) -> None:
     lines.close()
 
 
+@pytest.mark.timed
 def test_a_port_that_does_not_answer_is_ended_within_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "END_GRACE_S", 0.2)
     lines = process(tmp_path, "time.sleep(60)")
@@ -286,6 +285,7 @@ def test_an_endless_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         lines.ask("hello", 20.0)
 
 
+@pytest.mark.timed
 def test_the_caller_is_called_while_it_waits(tmp_path: Path) -> None:
     lines = process(tmp_path, "sys.stdin.readline(); time.sleep(0.5); print('done')")
     ticks: list[float] = []

@@ -24,8 +24,6 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timed
-
 TOKEN = "correct horse"
 PROGRAM = """
 import json, sys, time
@@ -105,6 +103,7 @@ def test_an_answer_that_takes_its_time_is_waited_for(tmp_path: Path) -> None:
         lines.close()
 
 
+@pytest.mark.timed
 def test_the_port_ends_with_its_connection(tmp_path: Path) -> None:
     started = Started(tmp_path)
     with serving(started) as server:
@@ -114,6 +113,7 @@ def test_the_port_ends_with_its_connection(tmp_path: Path) -> None:
         assert within(10, started[0])
 
 
+@pytest.mark.timed
 def test_a_port_that_sends_ends_when_the_client_vanishes(tmp_path: Path) -> None:
     started = Started(tmp_path)
     with serving(started) as server:
@@ -123,6 +123,7 @@ def test_a_port_that_sends_ends_when_the_client_vanishes(tmp_path: Path) -> None
         assert within(10, started[0])
 
 
+@pytest.mark.timed
 def test_one_conversation_for_each_interface(tmp_path: Path) -> None:
     started = Started(tmp_path)
     with serving(started) as server:
@@ -187,6 +188,7 @@ def test_a_beginning_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.
         assert client.recv(1) == b""
 
 
+@pytest.mark.timed
 def test_silent_connections_take_no_place_of_who_knows_the_token(tmp_path: Path) -> None:
     with serving(Started(tmp_path)) as server, ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(server.address, timeout=10)) for _ in range(20)]
@@ -196,6 +198,7 @@ def test_silent_connections_take_no_place_of_who_knows_the_token(tmp_path: Path)
         assert silent[0].recv(1) == b"", "the oldest was closed"
 
 
+@pytest.mark.timed
 def test_a_forgotten_conversation_frees_its_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "IDLE_S", 0.3)
     started = Started(tmp_path)
@@ -224,6 +227,7 @@ def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:
         lines.close()
 
 
+@pytest.mark.timed
 def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Path) -> None:
     started = Started(tmp_path)
     with serving(started) as server, socket.create_connection(server.address, timeout=10) as client:

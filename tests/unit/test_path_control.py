@@ -19,8 +19,6 @@ from wavebed.path.control import Connection, Running, connect_to, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timed
-
 NAME = f"play-{os.getpid()}"
 RANDOM = "0123456789abcdef0123456789abcdef"
 
@@ -94,6 +92,7 @@ def test_an_end_in_the_middle_is_said(play: list[Play]) -> None:
         connection.ask({"do": "show"})
 
 
+@pytest.mark.timed
 def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> None:
     ours, theirs = socket.socketpair()
     heard: list[str] = []

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.timed
-
 LEAST_CONTRAST = 4.5
 """WCAG 2.2, criterion 1.4.3, for text of ordinary size."""
 

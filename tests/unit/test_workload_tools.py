@@ -10,8 +10,6 @@ import pytest
 from wavebed.errors import MachineError
 from wavebed.workload import tools
 
-pytestmark = pytest.mark.timed
-
 
 def _program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> str:
     file = folder / "strange-program"
@@ -26,6 +24,7 @@ def test_a_version_is_the_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert tools.version(_program(tmp_path, monkeypatch, "echo strange 1.2; echo more")) == "strange 1.2"
 
 
+@pytest.mark.timed
 def test_a_program_that_does_not_say_its_version_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

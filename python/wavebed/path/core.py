@@ -79,14 +79,12 @@ class Core:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             socket.send_fds(self._channel, [b"C"], [theirs.fileno()])
-        except TimeoutError:
-            # One that takes no more connections is killed like one that does not answer.
+        except OSError as error:
             ours.close()
-            self.kill(f"laboratory {self.name!r} hangs: it takes no connection")
-            raise LaboratoryGoneError(self.problem) from None
-        except OSError:
-            # Its channel closes before it has ended: whoever kills it then takes its exit status.
-            ours.close()
+            # One that takes no more connections is killed like one that does not answer. One that has closed its
+            # channel is about to end, and must keep its exit status.
+            if isinstance(error, TimeoutError):
+                self.kill(f"laboratory {self.name!r} hangs: it takes no connection")
             raise LaboratoryGoneError(self.problem or f"laboratory {self.name!r} has ended") from None
         finally:
             theirs.close()
