@@ -34,6 +34,7 @@ def test_a_fit_prints_fitted_beside_held_out_walks(folder, capsys):
     assert text.startswith("6 walks fitted, 2 held out (rule every:4); mmWave; 200 walks drawn\n")
     assert re.search(r"KS of 1 s rates, median of walks +0\.\d\d +0\.\d\d +0\.\d\d +≤ 0\.20 +yes", text)
     assert "autocorrelation at 30 s" in text
+    assert re.search(r"download of 200 MB, s +[0-9.]+ +[0-9.]+ +[0-9.]+ +[+−]\d+ % +0\.\d\d +[+−]\d+ %", text)
     assert re.search(r"map, 10 s ahead +rates until 10 s before", text)
     assert re.search(r"targets are met on walks that were held out; \d+ of 11 traits", text.splitlines()[-1])
 
@@ -47,6 +48,12 @@ def test_a_fit_as_json_has_every_figure_with_its_unit(folder, capsys):
     assert {each["key"] for each in found["distances"]} == KEYS
     assert all(0 <= each[side] <= 1 for each in found["distances"] for side in ("fitted", "held_out", "floor"))
     assert len(found["traits"]) == 11
+    assert [each["key"] for each in found["applications"]] == [
+        "download_200_mb_s", "video_4_s_duration_of_a_stall", "video_4_s_time_stalled",
+    ]  # fmt: skip
+    download = found["applications"][0]
+    assert download["met"] is (abs(download["deviation_share"]) <= 0.1 and download["ks"] <= 0.2)
+    assert download["deviation_share"] == pytest.approx(download["drawn"] / download["held_out"] - 1)
     assert [each["key"] for each in found["predictions"]] == [
         "pooling", "lap_time", "aligned", "surrogate", "persistence", "forecast",
     ]  # fmt: skip
@@ -69,7 +76,7 @@ def test_a_held_out_quarter_is_compared_with_pooling(folder, capsys):
     assert fit("--held-out", "quarter:2", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert {each["key"] for each in found["distances"]} == {"ks_quarter", *KEYS - {"ks_median"}}
-    assert found["traits"] == found["predictions"] == []
+    assert found["traits"] == found["applications"] == found["predictions"] == []
     assert found["fitted_s"] == 8 * SECONDS * 3 // 4
     assert fit("--held-out", "quarter:2") == 0
     text = capsys.readouterr().out
@@ -90,6 +97,7 @@ def test_the_report_is_one_page_that_needs_no_network(folder):
     assert fit("--report", "fit.html") == 0
     page = (folder / "fit.html").read_text()
     assert "<h1>Fit of 6 walks as map</h1>" in page
+    assert "<h3>Applications</h3>" in page
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page)
     for part in ("results", "distribution", "memory", "places", "example", "walks"):
         assert f'id="{part}"' in page

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.fit.applications import applications
 from wavebed.fit.judge import distances, pooled, traits
 from wavebed.fit.laps import QUARTERS
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.placemap.levels import Floats
     from wavebed.config.data import Json
+    from wavebed.fit.applications import Application
     from wavebed.fit.judge import Band, Distance, Trait
     from wavebed.fit.laps import Lap, Split
     from wavebed.fit.network import Network
@@ -52,6 +54,8 @@ class Judgement:
         The measured walks.
     traits : list of Trait
         Empty where a quarter is held out: it is too short for them.
+    applications : list of Application
+        Empty where a quarter or nothing is held out.
     predictions : list of (Prediction or None, Prediction or None)
         Of fitted and of held-out walks, row by row; empty for a method that knows no places.
     values : list of FittedValue
@@ -66,6 +70,7 @@ class Judgement:
     held_out: Sequence[Lap]
     distances: list[Distance]
     traits: list[Trait]
+    applications: list[Application] = field(default_factory=list)
     predictions: list[tuple[Prediction | None, Prediction | None]] = field(default_factory=list)
     values: list[FittedValue] = field(default_factory=list)
 
@@ -73,8 +78,8 @@ class Judgement:
         """Say in a sentence what is met."""
         if not self.held_out:
             return "No walk was held out, so nothing says how well new walks are predicted."
-        marks = [each.met for each in self.distances if each.met is not None]
-        marks += [met for met in self._predicted() if met is not None]
+        found = [each.met for each in self.distances] + [each.met for each in self.applications] + self._predicted()
+        marks = [met for met in found if met is not None]
         said = [f"{sum(marks)} of {len(marks)} targets are met on walks that were held out"] if marks else []
         if self.traits:
             within = sum(each.met for each in self.traits)
@@ -105,6 +110,7 @@ def judge(
     """Return the judgement of drawn walks, without predictions of seconds."""
     quarter = split.quarter
     parts = [[_quarter(walk, quarter)] for walk in drawn]
+    known, unseen = ([lap.rates for lap in laps] for laps in (fitted, held_out))
     return Judgement(
         method,
         network,
@@ -115,9 +121,8 @@ def judge(
         distances(
             parts, [lap.parts for lap in fitted], [lap.parts for lap in held_out], network, quarter=quarter is not None
         ),
-        []
-        if quarter is not None
-        else traits(drawn, [lap.rates for lap in fitted], [lap.rates for lap in held_out], network),
+        [] if quarter is not None else traits(drawn, known, unseen, network),
+        [] if quarter is not None else applications(drawn, known, unseen),
     )
 
 
@@ -164,6 +169,7 @@ def as_json(judgement: Judgement) -> dict[str, Json]:
             }
             for each in judgement.traits
         ],
+        "applications": [_application(each) for each in judgement.applications],
         "predictions": [
             {"key": one.key, "name": one.name, "uses": one.uses, "fitted": _scores(fitted), "held_out": _scores(held)}
             for fitted, held in judgement.predictions
@@ -172,6 +178,22 @@ def as_json(judgement: Judgement) -> dict[str, Json]:
         "values": [
             {"key": each.key, "value": each.value, "low": each.low, "high": each.high} for each in judgement.values
         ],
+    }
+
+
+def _application(each: Application) -> dict[str, Json]:
+    return {
+        "key": each.key,
+        "name": each.name,
+        "unit": each.unit,
+        "drawn": _number(each.drawn),
+        "fitted": _number(each.fitted),
+        "held_out": _number(each.held_out),
+        "deviation_share": _number(each.deviation),
+        "ks": _number(each.distance),
+        "floor_deviation_share": _number(each.floor_deviation),
+        "floor_ks": _number(each.floor_distance),
+        "met": each.met,
     }
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from wavebed.fit import metrics
 from wavebed.fit.align import align
+from wavebed.fit.applications import MOST_DEVIATION, MOST_DISTANCE
 from wavebed.fit.charts import Curve, chart, cumulative
 from wavebed.fit.judge import pooled
-from wavebed.fit.text import distance_rows, prediction_rows, split_text, trait_rows, value_rows
+from wavebed.fit.text import application_rows, distance_rows, prediction_rows, split_text, trait_rows, value_rows
 from wavebed.report.document import document
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ _DISTANCES = (
 _TRAITS = (
     "Each figure is taken of each walk alone. In band: the median of the drawn walks lies between the percentiles 10"
     " and 90 of the fitted walks."
+)
+_APPLICATIONS = (
+    "Each application starts at every fifth second of each walk, in virtual time: the link has the rate of the walk,"
+    " without a transport protocol. The video has the rules of dash.js. Downloads and durations of stalls are medians"
+    " of all starts, the time stalled is the mean. Deviation and KS are those of the drawn walks from the held-out"
+    " walks; “real walks” has those of the fitted walks from the held-out walks. Targets: ±{:.0f} %, KS ≤ {:.2f}."
 )
 _PREDICTIONS = (
     "The rate of each second of a held-out walk, by the median and the distribution of the prediction. The ways differ"
@@ -71,6 +78,9 @@ def _tables(judgement: Judgement) -> str:
     parts.append(_table(distance_rows(judgement)))
     if judgement.traits:
         parts += ["<h3>Traits of walks</h3>", _soft(_TRAITS), _table(trait_rows(judgement))]
+    if judgement.applications:
+        said = _APPLICATIONS.format(100 * MOST_DEVIATION, MOST_DISTANCE)
+        parts += ["<h3>Applications</h3>", _soft(said), _table(application_rows(judgement))]
     if judgement.predictions:
         parts += ["<h3>Each second</h3>", _soft(_PREDICTIONS), _table(prediction_rows(judgement), texts=1)]
     if judgement.values:

@@ -11,11 +11,21 @@ from wavebed.terminal import table_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wavebed.fit.applications import Application
     from wavebed.fit.judge import Band, Distance
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.predict import Prediction
 
-__all__ = ["as_text", "band_text", "distance_rows", "prediction_rows", "split_text", "trait_rows", "value_rows"]
+__all__ = [
+    "application_rows",
+    "as_text",
+    "band_text",
+    "distance_rows",
+    "prediction_rows",
+    "split_text",
+    "trait_rows",
+    "value_rows",
+]
 
 Rows = list[tuple[str, ...]]
 _TARGETS: tuple[Callable[[float], str], ...] = (
@@ -30,6 +40,8 @@ def as_text(judgement: Judgement) -> str:
     tables = [distance_rows(judgement)]
     if judgement.traits:
         tables.append(trait_rows(judgement))
+    if judgement.applications:
+        tables.append(application_rows(judgement))
     if judgement.predictions:
         tables.append(prediction_rows(judgement))
     if judgement.values:
@@ -66,6 +78,28 @@ def trait_rows(judgement: Judgement) -> Rows:
         name = f"{each.name}, {each.unit}" if each.unit else each.name
         rows.append((name, band_text(each.drawn), band_text(each.fitted), band_text(each.held_out), _met(each.met)))
     return rows
+
+
+def application_rows(judgement: Judgement) -> Rows:
+    """Return the table of applications."""
+    rows: Rows = [("applications", "drawn", "fitted", "held out", "deviation", "KS", "real walks", "KS", "met")]
+    return rows + [_application(each) for each in judgement.applications]
+
+
+def _application(each: Application) -> tuple[str, ...]:
+    name = f"{each.name}, {each.unit}" if each.unit else each.name
+    values = [MISSING if value != value else _short(value) for value in (each.drawn, each.fitted, each.held_out)]
+    distances = (
+        _deviation(each.deviation),
+        _two(each.distance),
+        _deviation(each.floor_deviation),
+        _two(each.floor_distance),
+    )
+    return (name, *values, *distances, _met(each.met))
+
+
+def _deviation(share: float) -> str:
+    return MISSING if share != share else f"{100 * share:+.0f} %".replace("-", "−")
 
 
 def prediction_rows(judgement: Judgement) -> Rows:
