@@ -37,15 +37,16 @@ MODEL: Final = "#d55e00"
 
 def draw_all(folder: Path, pairs: Sequence[Pair], levels: Efficiency, idle: Probes) -> None:
     """Write every picture into a folder."""
-    _picture(folder / "real-traces-rates.png", 2, lambda panels: _rates(panels, pairs))
-    _picture(folder / "real-traces-outages.png", 2, lambda panels: _outages(panels, pairs))
-    _picture(folder / "real-traces-sinr.png", 1, lambda panels: _sinr(panels[0], levels))
-    _picture(folder / "real-traces-idle.png", 2, lambda panels: _idle(panels, idle), widths=(1.9, 1.0))
+    picture(folder / "real-traces-rates.png", 2, lambda panels: _rates(panels, pairs))
+    picture(folder / "real-traces-outages.png", 2, lambda panels: _outages(panels, pairs))
+    picture(folder / "real-traces-sinr.png", 1, lambda panels: _sinr(panels[0], levels))
+    picture(folder / "real-traces-idle.png", 2, lambda panels: _idle(panels, idle), widths=(1.9, 1.0))
 
 
-def _picture(
+def picture(
     file: Path, panels: int, draw: Callable[[Sequence[Axes]], None], widths: Sequence[float] | None = None
 ) -> None:
+    """Write a picture of panels side by side."""
     from matplotlib import rc_context, rc_params_from_file
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -60,19 +61,21 @@ def _picture(
         figure.savefig(file, metadata={"Software": None})
 
 
-def _cumulative(axes: Axes, values: NDArray[np.float64], name: str, colour: str, dash: object, width: float) -> None:
+def cumulative(axes: Axes, values: NDArray[np.float64], name: str, colour: str, dash: object, width: float) -> None:
+    """Draw the cumulative distribution of values."""
     ordered = np.sort(values)
     fractions = np.arange(1, ordered.size + 1) / ordered.size
     axes.step(ordered, fractions, where="post", color=colour, linestyle=dash, linewidth=width, label=name)
 
 
-def _label(axes: Axes, title: str, across: str, up: str) -> None:
+def label(axes: Axes, title: str, across: str, up: str) -> None:
+    """Name a panel and its axes."""
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
 
 
-def _legend(axes: Axes, title: str | None = None) -> None:
+def legend(axes: Axes, title: str | None = None) -> None:
     """Put the legend below, where it hides nothing."""
     axes.legend(
         fontsize=8,
@@ -100,19 +103,19 @@ def _rates(panels: Sequence[Axes], pairs: Sequence[Pair]) -> None:
     for axes, lte in zip(panels, (False, True), strict=True):
         models, measured = _sides(pairs, lte=lte)
         for runs in models:
-            _cumulative(axes, runs.rates, runs.name, *STYLES[runs.name], 1.6)
+            cumulative(axes, runs.rates, runs.name, *STYLES[runs.name], 1.6)
         for runs, style in zip(measured, MEASURED_STYLES, strict=False):
             name = runs.name.replace("-driving-2016.", ", ").replace("-short.", ", ")
-            _cumulative(axes, runs.rates, name, *style, 2.4)
+            cumulative(axes, runs.rates, name, *style, 2.4)
         axes.set_ylim(0, 1.01)
-    _label(panels[0], "mmWave", "rate over 1 s, Mbit/s", "fraction of seconds at or below")
-    _label(panels[1], "LTE", "rate over 1 s, Mbit/s", "")
+    label(panels[0], "mmWave", "rate over 1 s, Mbit/s", "fraction of seconds at or below")
+    label(panels[1], "LTE", "rate over 1 s, Mbit/s", "")
     panels[0].set_xlim(0, 3000)
     panels[1].set_xscale("log")
     panels[1].set_xlim(0.1, 100)
     panels[1].set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     for axes in panels:
-        _legend(axes)
+        legend(axes)
 
 
 def _outages(panels: Sequence[Axes], pairs: Sequence[Pair]) -> None:
@@ -128,8 +131,8 @@ def _outages(panels: Sequence[Axes], pairs: Sequence[Pair]) -> None:
         axes.set_ylim(0, 1.02)
         axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         axes.xaxis.minorticks_off()
-        _legend(axes, "fraction of all time:")
-        _label(axes, f"below {threshold:g} Mbit/s", "length, s", "fraction of times at most as long")
+        legend(axes, "fraction of all time:")
+        label(axes, f"below {threshold:g} Mbit/s", "length, s", "fraction of times at most as long")
 
 
 def _lengths(axes: Axes, runs: Runs, threshold: float, colour: str, dash: object, width: float) -> None:
@@ -153,7 +156,7 @@ def _sinr(axes: Axes, levels: Efficiency) -> None:
     axes.plot(sinr_db, curve, color=MODEL, ls="--", lw=1.9, label="link adaptation of the model")
     axes.set_ylim(0, None)
     axes.legend(fontsize=8, loc="upper left", framealpha=0.9)
-    _label(axes, "", "SINR, dB (measured on the synchronisation signals)", "rate / 95th percentile of all samples")
+    label(axes, "", "SINR, dB (measured on the synchronisation signals)", "rate / 95th percentile of all samples")
 
 
 def _idle(panels: Sequence[Axes], idle: Probes) -> None:
@@ -161,18 +164,18 @@ def _idle(panels: Sequence[Axes], idle: Probes) -> None:
     across = idle.idle_s[order]
     panels[0].plot(across, idle.measured_ms[order], ".", color=INK, ms=3.5, alpha=0.5, label="measured")
     panels[0].plot(across, idle.model_ms[order], "x", color=MODEL, ms=4, mew=1.1, alpha=0.8, label="model")
-    _label(panels[0], "", "idle before the probe, s", "RTT, ms")
+    label(panels[0], "", "idle before the probe, s", "RTT, ms")
     styles = dict(zip(("connected, asleep", "about the release", "idle"), ("-", ":", "--"), strict=True))
     for name, low_s, high_s in data.IDLE_GROUPS:
         if name not in styles:
             continue
         group = idle.between(low_s, high_s)
-        _cumulative(panels[1], group.measured_ms, f"{name}, measured", INK, styles[name], 1.8)
-        _cumulative(panels[1], group.model_ms, f"{name}, model", MODEL, styles[name], 1.6)
+        cumulative(panels[1], group.measured_ms, f"{name}, measured", INK, styles[name], 1.8)
+        cumulative(panels[1], group.model_ms, f"{name}, model", MODEL, styles[name], 1.6)
     panels[1].set_xscale("log")
     panels[1].set_xticks([50, 100, 200, 500, 1000], ["50", "100", "200", "500", "1000"])
     panels[1].xaxis.minorticks_off()
     panels[1].set_ylim(0, 1.01)
-    _label(panels[1], "", "RTT, ms", "fraction of probes at or below")
+    label(panels[1], "", "RTT, ms", "fraction of probes at or below")
     for axes in panels:
-        _legend(axes)
+        legend(axes)

@@ -84,6 +84,18 @@ def test_a_segment_that_takes_too_long_is_abandoned_for_a_lower_bitrate():
     assert found.stalled_s[0] < 3
 
 
+def test_a_player_that_has_switched_down_stays_down_for_some_segments():
+    rates = np.full(80, 200.0)
+    rates[20:24] = 30.0
+
+    def shown_mbit(seconds: float) -> float:
+        return seconds * watched(rates, 0.0, replace(SHORT_BUFFER, duration_s=seconds)).bitrate_mbps[0]
+
+    # The link has 200 Mbit/s again from 24 s on, and the throughput is known to be above 50 soon after.
+    assert shown_mbit(34) - shown_mbit(28) <= 6 * 45
+    assert shown_mbit(48) - shown_mbit(44) == pytest.approx(4 * 100)
+
+
 def test_a_player_does_not_know_of_the_others():
     random = np.random.default_rng(3)
     walks = [np.where(random.random(100) < 0.1, 0.0, random.gamma(1, 60, 100)) for _ in range(3)]
@@ -110,11 +122,11 @@ def test_equal_walks_meet_the_targets_and_slower_ones_do_not():
     walks = [np.where(random.random(200) < 0.1, 0.0, random.gamma(1, 300, 200)) for _ in range(4)]
     for row in applications(walks, walks, walks):
         assert (row.deviation, row.distance, row.met) == (0, 0, True)
-    download, *stalls = applications([0.5 * each for each in walks], walks, walks)
+    download, _, stalled = applications([0.5 * each for each in walks], walks, walks)
     assert download.deviation > 0.5
     assert download.floor_deviation == 0
     assert download.met is False
-    assert all(row.drawn > row.held_out for row in stalls)
+    assert stalled.drawn > stalled.held_out
 
 
 def test_a_figure_without_values_has_no_target():

@@ -1,7 +1,7 @@
 """Videos over walks, in virtual time: the rules by which dash.js chooses, fetches and abandons segments.
 
-Of dash.js 5.2.1 these rules and their values are used: ThroughputRule, InsufficientBufferRule, AbandonRequestsRule and
-ThroughputModel. Sound, its SwitchHistoryRule and the browser's own times are left out.
+Of dash.js 5.2.1 these rules and their values are used: ThroughputRule, InsufficientBufferRule, SwitchHistoryRule,
+AbandonRequestsRule and ThroughputModel. Sound, and the browser's own times, are left out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _WEIGHT_PER_S = 1.5
 _ABANDON_DURATIONS = 1.8
 _ABANDON_CHECKS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 _ABANDON_HOLDS_S = 10.0
+_REMEMBERED_CHOICES = 8
+_NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class _Player:
         self._held_until_s = np.full(len(walk), -np.inf)
         self._estimates = np.zeros((2, len(walk)))
         self._weight = np.zeros(len(walk))
+        self._left = np.full((len(walk), _REMEMBERED_CHOICES), _NONE)
+        self._dropped = np.zeros((len(walk), _REMEMBERED_CHOICES), dtype=np.bool_)
 
     def fetch(self, number: int) -> Floats:
         """Choose and fetch a segment; return how long that took, without the wait for room in the buffer."""
@@ -143,7 +147,23 @@ class _Player:
         if number >= _UNKNOWING_SEGMENTS:
             lasting = _UNDERRUN_SAFETY * throughput * self.buffer_s / self._video.segment_s
             allowed = np.minimum(allowed, np.where(self.buffer_s > _EMPTY_S, lasting, 0.0))
-        return np.asarray(np.where(np.isinf(allowed), self.rung, self._highest(allowed)), dtype=np.int64)
+        chosen = np.where(np.isinf(allowed), self.rung, self._highest(allowed))
+        chosen = self._remembered(np.minimum(chosen, self._ceiling()))
+        held = self._now_s < self._held_until_s
+        return np.asarray(np.where(held, np.minimum(chosen, self.rung), chosen), dtype=np.int64)
+
+    def _ceiling(self) -> Integers:
+        """Return the highest bitrate of the last choices, or the next below if that one was left for a lower one."""
+        top = self._left.max(axis=1)
+        dropped_top = (self._dropped & (self._left == top[:, None])).any(axis=1) & (top > 0)
+        acts = (self._left != _NONE).all(axis=1) & self._dropped.any(axis=1)
+        return np.asarray(np.where(acts, top - dropped_top, len(self.rates)), dtype=np.int64)
+
+    def _remembered(self, chosen: Integers) -> Integers:
+        """Add a choice to the last ones: the bitrate that is left, and whether for a lower one."""
+        self._left = np.column_stack((self._left[:, 1:], self.rung))
+        self._dropped = np.column_stack((self._dropped[:, 1:], chosen < self.rung))
+        return chosen
 
     def _highest(self, rate: Floats) -> Integers:
         return np.maximum(np.searchsorted(self.rates, rate, side="right") - 1, 0).astype(np.int64)
@@ -169,6 +189,7 @@ class _Player:
             who, now_s = who[leave], from_s[leave] + after_s
             self.rung[who] = lower[leave]
             self._held_until_s[who] = now_s + _ABANDON_HOLDS_S
+            self._left[who], self._dropped[who] = _NONE, False
             begin_s[who] = now_s + _ROUND_TRIP_S
             end_s[who] = self._end_s(who, begin_s[who])
             may[who] = False

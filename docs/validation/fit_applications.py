@@ -1,0 +1,199 @@
+"""Compare downloads and videos over drawn and over held-out walks: tables and pictures of `fit-applications.md`.
+
+All of it is in virtual time; `fit_applications_laboratory.py` runs real programs. The traces are looked for in the
+folder that WAVEBED_TRACES names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from fit_walks import END, markdown
+
+from wavebed.channel.placemap import draw_walks
+from wavebed.fit.applications import MOST_DEVIATION, MOST_DISTANCE, Measure, downloads, videos
+from wavebed.fit.judge import pooled
+from wavebed.fit.laps import DEFAULT_RULE, find_files, split
+from wavebed.fit.learn import learn
+from wavebed.fit.metrics import ks_distance
+from wavebed.fit.playback import SHORT_BUFFER, USUAL_BUFFER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.random import Generator
+
+    from wavebed.channel.placemap import PlaceMap
+    from wavebed.channel.placemap.levels import Floats
+
+    Measures: TypeAlias = Mapping[str, Measure]
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE / "fit-applications.md"
+IMAGES: Final = HERE.parent / "images"
+KINDS: Final = {
+    "mmwave": ("lumos-5g", DEFAULT_RULE),
+    "last": ("lumos-5g", "last:0.25"),
+    "lte": ("lumos-4g", DEFAULT_RULE),
+    "lte last": ("lumos-4g", "last:0.25"),
+}
+"""Tables, with the folder of the walks and the rule that holds some of them out."""
+SIZES_MB: Final = (2, 20, 200, 2000)
+DRAWN_WALKS: Final = 200
+RESAMPLES: Final = 300
+SEED: Final = 1
+NONE: Final = "–"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """Walks of one network: measured ones, and those drawn from what was learned of the fitted ones."""
+
+    places: PlaceMap
+    fitted: Sequence[Floats]
+    held_out: Sequence[Floats]
+    drawn: Sequence[Floats]
+    pooling: Sequence[Floats]
+
+
+def main() -> int:
+    """Write tables and picture; 2 if there are no traces."""
+    from fit_applications_picture import draw
+
+    folder = Path(os.environ.get("WAVEBED_TRACES", HERE.parents[1] / ".." / "shared" / "traces"))
+    if not folder.is_dir():
+        print(f"{folder}: no such folder: name the traces' in WAVEBED_TRACES", file=sys.stderr)
+        return 2
+    every = {kind: walks_of(folder, kind) for kind in KINDS}
+    for kind, walks in every.items():
+        write(tables(kind, walks))
+    for kind in ("mmwave", "lte"):
+        draw(IMAGES / f"fit-applications-{kind}.png", every[kind])
+    return 0
+
+
+def write(new: Mapping[str, str], file: Path = PAGE) -> None:
+    """Put each table of a page between its two comments."""
+    page = file.read_text(encoding="utf-8")
+    for name, table in new.items():
+        head, rest = page.split(f"<!-- table {name} -->\n")
+        page = f"{head}<!-- table {name} -->\n{table}{rest[rest.index(END) :]}"
+    file.write_text(page, encoding="utf-8")
+
+
+def walks_of(folder: Path, kind: str) -> Walks:
+    """Learn a map, draw from it, and read the held-out walks."""
+    place, rule = KINDS[kind]
+    chosen = split([file for file in find_files([folder / place]) if "walking" in file.name], rule)
+    laps = chosen.fitted_laps([])
+    places = learn(laps, kind, kind, kind, lambda _left: None).places
+    drawn = list(draw_walks(places, range(1, DRAWN_WALKS + 1)))
+    rates, random = pooled([lap.parts for lap in laps]), np.random.default_rng(SEED)
+    return Walks(
+        places,
+        [lap.rates for lap in laps],
+        [lap.rates for lap in chosen.held_out_laps([])],
+        drawn,
+        [random.choice(rates, len(walk)) for walk in drawn],
+    )
+
+
+def measures(walks: Sequence[Floats]) -> dict[str, Measure]:
+    """Return all figures of walks."""
+    found = [downloads(walks, size) for size in SIZES_MB]
+    for video in (USUAL_BUFFER, SHORT_BUFFER):
+        found += videos(walks, video)
+    return {each.key: each for each in found}
+
+
+def tables(kind: str, walks: Walks) -> dict[str, str]:
+    """Return the tables of one kind, in Markdown."""
+    sets = [measures(each) for each in (walks.drawn, walks.fitted, walks.held_out, walks.pooling)]
+    found = {kind: markdown([*_comparison(*sets)])}
+    if KINDS[kind][1] == DEFAULT_RULE:
+        found[f"{kind} floor"] = markdown([*_floor(sets[1], sets[2])])
+    return found
+
+
+def _comparison(drawn: Measures, fitted: Measures, held_out: Measures, pooling: Measures) -> Iterator[Sequence[str]]:
+    yield (
+        *("figure", "held out", "drawn", "deviation (90 %)", "KS (90 %)", "met"),
+        *("fitted walks: deviation", "KS", "without memory: deviation", "KS"),
+    )
+    for key, measured in held_out.items():
+        deviation, distance = compared(drawn[key], measured)
+        real, real_distance = compared(fitted[key], measured)
+        guess, guess_distance = compared(pooling[key], measured)
+        met = abs(deviation) <= MOST_DEVIATION and distance <= MOST_DISTANCE
+        low, high, nearest, farthest = _intervals(drawn[key], measured)
+        yield (
+            f"{measured.name}, {measured.unit}" if measured.unit else measured.name,
+            _short(measured.middle),
+            _short(drawn[key].middle),
+            f"{_percent(deviation)} ({_percent(low)} to {_percent(high)})",
+            f"{distance:.2f} ({nearest:.2f} to {farthest:.2f})",
+            "yes" if met else "no",
+            _percent(real),
+            f"{real_distance:.2f}",
+            _percent(guess),
+            f"{guess_distance:.2f}",
+        )
+
+
+def _floor(fitted: Measures, held_out: Measures) -> Iterator[Sequence[str]]:
+    """Compare real walks with real walks: as many as were held out, chosen at random, with the rest."""
+    yield ("figure", "deviation: median", "90th percentile", "KS: median", "90th percentile", "both targets met")
+    for key, measured in held_out.items():
+        random = np.random.default_rng(SEED)
+        every = [*fitted[key].by_walk, *measured.by_walk]
+        found = []
+        for _ in range(RESAMPLES):
+            order = random.permutation(len(every))
+            cut = len(measured.by_walk)
+            found.append(compared(*(_of(measured, every, part) for part in (order[cut:], order[:cut]))))
+        deviation, distance = np.abs(np.array(found)).T
+        yield (
+            measured.name,
+            *(f"{100 * value:.0f} %" for value in np.nanpercentile(deviation, (50, 90))),
+            *(f"{value:.2f}" for value in np.nanpercentile(distance, (50, 90))),
+            f"{100 * ((deviation <= MOST_DEVIATION) & (distance <= MOST_DISTANCE)).mean():.0f} %",
+        )
+
+
+def compared(one: Measure, measured: Measure) -> tuple[float, float]:
+    """Return the relative deviation and the distance of one figure from that of measured walks."""
+    middle = measured.middle
+    return one.middle / middle - 1 if middle else float("nan"), ks_distance(one.pooled, measured.pooled)
+
+
+def _intervals(one: Measure, measured: Measure) -> list[float]:
+    """Return the 90 % intervals of deviation and distance: the walks of both sides are resampled."""
+    random = np.random.default_rng(SEED)
+    found = [compared(_again(one, random), _again(measured, random)) for _ in range(RESAMPLES)]
+    return [float(value) for column in np.array(found).T for value in np.nanpercentile(column, (5, 95))]
+
+
+def _again(measure: Measure, random: Generator) -> Measure:
+    count = len(measure.by_walk)
+    return _of(measure, measure.by_walk, random.integers(0, count, count))
+
+
+def _of(measure: Measure, by_walk: Sequence[Floats], chosen: Sequence[int] | np.ndarray) -> Measure:
+    return Measure(measure.key, measure.name, measure.unit, [by_walk[place] for place in chosen], measure.whole)
+
+
+def _percent(share: float) -> str:
+    return NONE if np.isnan(share) else f"{100 * share:+.0f} %".replace("-", "−")
+
+
+def _short(value: float) -> str:
+    return NONE if np.isnan(value) else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
