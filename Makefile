@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page l4s-page clean
+.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 
 PYTHON ?= python3
@@ -87,6 +87,7 @@ bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interle
 validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
 	$(BIN)/python docs/validation/fit_walks.py
+	$(BIN)/python docs/validation/fit_applications.py
 
 bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
@@ -95,6 +96,11 @@ bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md
 applications-page: $(STAMP)  ## tables of docs/validation/applications.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
+
+fit-applications-page: $(STAMP) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/fit_applications_laboratory.py
+	$(BIN)/python docs/validation/fit_replay.py
 
 l4s-page: $(STAMP) ## table of docs/validation/l4s.md; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-METHODS = ("map", "physics")
-"""The methods of `_FITS`."""
+METHODS = ("map", "physics", "replay")
+"""The methods of `_FITS`, and `replay`, which learns nothing that could be judged."""
 #: Work that is over sooner needs no word.
 PATIENCE_S = 1.0
 
@@ -33,7 +33,7 @@ _DESCRIPTION = (
 )
 _EPILOG = (
     'wavebed channel OUT --seed N draws a walk; scene = "OUT" in a scenario drives a link with one.'
-    " docs/models/fit.md and fit-physics.md describe the methods, the metrics and their limits."
+    " docs/models/fit.md, fit-physics.md and fit-replay.md describe the methods, the metrics and their limits."
 )
 
 
@@ -41,14 +41,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("fit", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument(
-        "traces", metavar="TRACES", nargs="+", help="traces of walks on one loop or route, or folders of them"
+        "traces",
+        metavar="TRACES",
+        nargs="+",
+        help="traces of walks on one loop or route, or folders of them; for replay two recordings: a rate and a delay",
     )
     parser.add_argument(
         "--as",
         dest="method",
         choices=METHODS,
         default="map",
-        help="map: rates by place, course and level; physics: up to 12 values of a scene (default: map)",
+        help="map: rates by place, course and level; physics: up to 12 values of a scene; replay: one pattern of the"
+        " rate under heavy load and the delay under light load (default: map)",
     )
     parser.add_argument(
         "--held-out",
@@ -64,7 +68,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         " (default: loop-mmwave or loop-lte, by the rates)",
     )
     parser.add_argument(
-        "-o", "--output", metavar="OUT", help="write what was learned: a map, OUT.json, or a scene, OUT.toml"
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="write what was learned: a map, OUT.json, a scene, OUT.toml, or a pattern, OUT.csv",
     )
     parser.add_argument(
         "--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric"
@@ -81,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         If an argument or a trace is wrong, or a file cannot be written.
     """
     _check(args)
+    if args.method == "replay":
+        return _replay(args)
     require("report", "wavebed fit", ("scipy",))
     from wavebed.cli.progress import Progress
     from wavebed.fit.laps import find_files, split
@@ -121,6 +130,10 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: is a trace itself: write to another file")
     if args.output is not None and args.method == "map" and not is_map(args.output):
         raise UserError(f"-o {args.output}: the name of a map must end in .json")
+    if args.output is not None and args.method == "replay" and Path(args.output).suffix != ".csv":
+        raise UserError(f"-o {args.output}: the name of a pattern must end in .csv")
+    if args.report is not None and args.method == "replay":
+        raise UserError("--report: is for map and physics: leave it out")
     if args.output is not None and args.method == "physics" and Path(args.output).suffix != ".toml":
         raise UserError(f"-o {args.output}: the name of a scene must end in .toml")
     if args.scene is not None and args.method != "physics":
@@ -170,6 +183,23 @@ def _fit_physics(args: argparse.Namespace, chosen: Split, progress: Progress) ->
     judgement = fit_scene(chosen, start, progress.go_on, keep, notes)
     _tell(notes)
     return judgement, None
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from wavebed.fit.replay import read_replay
+    from wavebed.output import write_output
+    from wavebed.pattern.files import to_native
+
+    found = read_replay([Path(name) for name in args.traces])
+    if args.output is not None:
+        write_output(args.output, to_native(found.pattern), "-o")
+    if args.json:
+        import json
+
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+    else:
+        print(found.as_text())
+    return 0
 
 
 def _tell(notes: list[str]) -> None:
