@@ -1,8 +1,8 @@
 """The fraction of the cell that other users leave: given over time, or users that come and go.
 
 Users arrive as a Poisson process and stay for exponential times, so that their number is Poisson and forgets itself
-within the mean stay. Each has a weight, exponentially distributed with mean 1; that of this user is 1. The cell is shared
-by weight, so that 1/(1 + S) is left, S being the sum of the other weights. With m users on average E[e^(-tS)] is
+within the mean stay. Each has a weight, exponentially distributed with mean 1; that of this user is 1. The cell is
+shared by weight, so that 1/(1 + S) is left, S being the sum of the other weights. With m users on average E[e^(-tS)] is
 e^(-mt/(1 + t)), and the mean of 1/(1 + S) is the integral of e^(-t) E[e^(-tS)] over t.
 """
 
@@ -97,6 +97,8 @@ def _weights(
     end_s = begin_s + stays.exponential(stay_s, size=count)
     weight = weights.exponential(size=count)
     leaving = np.argsort(end_s)
-    came = np.concatenate(([0.0], weight.cumsum()))[np.searchsorted(begin_s, time_s, side="right")]
-    left = np.concatenate(([0.0], weight[leaving].cumsum()))[np.searchsorted(end_s[leaving], time_s, side="right")]
-    return np.asarray(np.maximum(came - left, 0.0), dtype=np.float64)
+    came = np.searchsorted(begin_s, time_s, side="right")
+    left = np.searchsorted(end_s[leaving], time_s, side="right")
+    sums = [np.concatenate(([0.0], each.cumsum())) for each in (weight, weight[leaving])]
+    # Without users the sum is exactly 0.
+    return np.where(came > left, np.maximum(sums[0][came] - sums[1][left], 0.0), 0.0)
