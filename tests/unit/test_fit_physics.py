@@ -168,3 +168,8 @@ def test_the_text_of_a_scene_is_the_scene(name: str) -> None:
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     assert tomllib.loads(toml_text(document)) == document
     assert scene_of(tomllib.loads(toml_text(document)), file) == load(file)
+
+
+@pytest.mark.parametrize(("value", "said"), [(3.006e-5, "0db"), (-1.23456e-3, "-0.0012db"), (12.34567, "12.35db")])
+def test_a_value_near_0_is_written_without_an_exponent(value: float, said: str) -> None:
+    assert Parameter("nlos-offset", -20, 30, "db").written(value) == said
