@@ -39,7 +39,7 @@ start = [0, 0, 1.5]
 trajectory = [{ go-to = [100, 0], until = "400s" }]
 """
 KEYS = ("base-station.*.power", "cell-load.mean", "cell-load.time-constant")
-QUICK = Settings(seeds=12, first=16, rounds=8, descents=2, resamples=100)
+QUICK = Settings(seeds=16, first=16, rounds=8, descents=3, resamples=100)
 
 
 @pytest.fixture(scope="module")
