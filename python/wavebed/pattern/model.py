@@ -31,8 +31,10 @@ MAX_PACKETS = 10**12
 MAX_OPPORTUNITY_BYTES = 10**9
 MAX_MDB = 100_000
 _BLOCK = 1 << 16
-_VALUES = ("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state")
-_VALUES += ("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "size_bytes")
+_VALUES = (
+    *("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state"),
+    *("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "size_bytes"),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,11 +211,23 @@ impl SplitBearer {
         }
     }
 
-    /// PDCP data recovery: what the leg of the carrier has not delivered is sent again by the other, before new data.
+    /// PDCP data recovery: what the leg of the carrier has not delivered is sent again by the other, before new data. A
+    /// status report says what the receiver has given up.
     fn recover(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
-        let mut runs = self.with_leg(PRIMARY, out, |leg, out| leg.take_undelivered(at_ns, out));
+        let runs = self.with_leg(PRIMARY, out, |leg, out| leg.take_undelivered(at_ns, out));
+        let past = |run: &Run| {
+            let order = self.order.as_ref();
+            order.is_some_and(|order| order.is_past(self.numbers.count(run)))
+        };
+        let (late, mut runs): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(past);
         runs.sort_by_key(|run| self.numbers.count(run));
         self.legs[FALLBACK].radio.send_first(at_ns, runs);
+        for run in late {
+            let outside = &mut self.outside;
+            self.numbers.leave(Run { at_ns, ..run }, |_, run| {
+                deliver(outside, out, |out| out.drop(run, Reason::Late));
+            });
+        }
     }
 
     /// Runs `act` with a leg, and takes what leaves it.

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use crate::radio_support::{
     DECODE_NS, Outcome, SLOT_NS, burst, decoded, pattern, plain, played, run, segment, slots,
 };
+use wavebed_link::config::{StageConfig, build};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::queue::{DropTail, Infinite, Limit, Queue};
 use wavebed_link::radio::{
     Acknowledged, Carriers, Direction, Grants, Handover, Radio, RadioConfig, Rlc, Slots,
     SplitBearer, SplitConfig,
 };
-use wavebed_link::{Backlog, Change, LinkCounters, Outlet, RandomStream, Reason, Run, Stage, Unit};
+use wavebed_link::{
+    Backlog, Change, Link, LinkCounters, Outlet, RandomStream, Reason, Run, Stage, Unit,
+};
 
 const MS: u64 = 1_000_000;
 /// One segment of 1500 bytes fills a slot of 125 µs.
@@ -225,6 +228,23 @@ fn what_is_recovered_too_late_is_dropped() {
 }
 
 #[test]
+fn what_the_receiver_gave_up_before_the_recovery_is_not_sent_again() {
+    let config = SplitConfig {
+        reordering: Some(Some(MS / 20)),
+        ..settings()
+    };
+    let outcome = outcome(
+        bearer(config, &acknowledged(), FAILURE),
+        &across_the_failure(),
+    );
+    // The timer ends at 2.55 ms.
+    let late: Vec<(u32, u64)> = (3..8).map(|packet| (packet, 2_600_000)).collect();
+    assert_eq!(outcome.lost, late);
+    assert_eq!(outcome.dropped(Reason::Late), 5);
+    assert_eq!(on_fallback(&outcome), 2);
+}
+
+#[test]
 fn a_lost_buffer_is_not_recovered() {
     let leg = RadioConfig {
         handover: Handover::Lose,
@@ -426,4 +446,81 @@ fn a_live_rate_is_that_of_the_carrier() {
     let bytes: u64 = delivered.iter().map(Run::bytes).sum();
     let used = bytes as f64 * 8.0 / 60e6;
     assert!((0.995..=1.0).contains(&used), "{used}");
+}
+
+/// The downlink of `nr-120khz` at 300 Mbit/s with `lte` at 50 Mbit/s beside it, which fails from 1 to 2 s.
+const PRESETS: &str = r#"{
+    "stage": "radio", "direction": "down", "rate": {"kind": "pattern", "file": "x", "end": "hold", "start_ns": 0},
+    "slots": {"slot_ns": 125000, "frame": "DDDSU", "special_symbols": [10, 2, 2], "prepare_ns": 250000,
+        "decode_ns": 100000, "harq": {"processes": 16, "feedback_slots": 2, "schedule_slots": 2, "limit": 4,
+        "combining_gain_db": 3.0, "slope_per_db": 3.8}},
+    "fallback": {"slot_ns": 1000000, "frame": "", "special_symbols": [10, 2, 2], "prepare_ns": 2000000,
+        "decode_ns": 1500000, "harq": {"processes": 8, "feedback_slots": 4, "schedule_slots": 4, "limit": 4,
+        "combining_gain_db": 3.0, "slope_per_db": 3.8}, "code": "turbo"},
+    "queue": {"kind": "droptail", "limit": {"bytes": 20971520}}, "overhead_bytes": 10,
+    "rlc": {"mode": "am", "reassembly_ns": 35000000, "poll_ns": 45000000, "status_ns": 750000,
+        "retransmissions": 8}, "reordering": {"timer_ns": 100000000}, "split": SPLIT}"#;
+const SPLIT: &str = r#"{"target_ns": 10000000, "threshold_bytes": 0, "rlc": {"mode": "am", "reassembly_ns": 35000000,
+    "poll_ns": 45000000, "status_ns": 9000000, "retransmissions": 4}}"#;
+
+/// Longest times without a delivery, ms: around the failure and around the return; and Mbit/s of 3 s.
+fn around_a_failure(split: &str, reordering: &str, every_ns: u64) -> [f64; 3] {
+    let rows = [
+        "0,300000000,los,50000000",
+        "1,0,handover,50000000",
+        "1.07,50000000,fallback,50000000",
+        "2,0,handover,50000000",
+        "2.076,300000000,los,50000000",
+    ];
+    let pattern = pattern("3", COLUMNS, &rows);
+    let text = PRESETS.replace("SPLIT", split);
+    let text = text.replace(r#"{"timer_ns": 100000000}"#, reordering);
+    let config: StageConfig = serde_json::from_str(&text).expect("it is valid");
+    let random = RandomStream::new(1, 0);
+    let stage = build(&config, random, &mut |_| Ok(pattern.clone())).expect("it is valid");
+    let mut link = Link::new(vec![stage], false);
+    let mut delivered = Vec::new();
+    for packet in 0..3_000 * MS / every_ns {
+        let at_ns = packet * every_ns;
+        link.poll(at_ns, &mut delivered);
+        link.accept(segment(at_ns, u32::try_from(packet).expect("few")));
+    }
+    link.poll(3_000 * MS, &mut delivered);
+    let bytes: u64 = delivered.iter().map(Run::bytes).sum();
+    let longest = |from_ms: u64, to_ms: u64| {
+        let times = delivered.iter().map(|run| run.at_ns);
+        let times: Vec<u64> = times
+            .filter(|at_ns| (from_ms * MS..to_ms * MS).contains(at_ns))
+            .collect();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.max().unwrap_or(u64::MAX) as f64 / 1e6
+    };
+    [
+        longest(950, 1300),
+        longest(1950, 2300),
+        bytes as f64 * 8.0 / 3e6,
+    ]
+}
+
+#[test]
+fn the_presets_stand_still_less_with_a_split_bearer() {
+    let (patient, hasty) = (r#"{"timer_ns": 100000000}"#, r#"{"timer_ns": 20000000}"#);
+    // A packet each 0.4 ms is 30 Mbit/s, each 25 µs more than both carry.
+    for (every_ns, split, reordering, failure_ms, return_ms, mbps) in [
+        (400_000, "null", patient, 72.775, 76.725, 30.0),
+        (400_000, SPLIT, patient, 74.775, 1.0, 30.0),
+        (400_000, SPLIT, hasty, 25.775, 1.0, 30.0),
+        (400_000, SPLIT, "null", 5.775, 1.0, 30.0),
+        (25_000, "null", patient, 72.525, 76.725, 206.4),
+        (25_000, SPLIT, patient, 70.0, 1.0, 239.9),
+        (25_000, SPLIT, "null", 1.0, 1.0, 240.3),
+    ] {
+        let found = around_a_failure(split, reordering, every_ns);
+        let gaps = [failure_ms, return_ms];
+        assert_eq!(found[..2], gaps, "{every_ns} {split} {reordering}");
+        assert!(
+            (found[2] - mbps).abs() < 0.1,
+            "{every_ns} {split} {reordering}: {found:?}"
+        );
+    }
 }
