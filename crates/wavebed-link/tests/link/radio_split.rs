@@ -524,3 +524,52 @@ fn the_presets_stand_still_less_with_a_split_bearer() {
         );
     }
 }
+
+#[test]
+fn a_split_bearer_that_breaks_a_rule_is_refused_by_key() {
+    let whole = PRESETS.replace("SPLIT", SPLIT);
+    let own_fallback = whole.replacen(r#""fallback""#, r#""ignored""#, 1);
+    let start = own_fallback.find(r#""ignored""#).expect("it is there");
+    let end = own_fallback.find(r#""queue""#).expect("it is there");
+    let alone = format!("{}{}", &own_fallback[..start], &own_fallback[end..]);
+    let pattern = r#"{"kind": "pattern", "file": "x", "end": "hold", "start_ns": 0}"#;
+    let constant = r#"{"kind": "constant", "rate_bps": 9}"#;
+    let threshold = r#""threshold_bytes": 0"#;
+    let with = |from: &str, to: &str| whole.replace(from, to);
+    let columns = "rate_bps,fallback_rate_bps";
+    for (text, columns, wanted) in [
+        (alone, columns, "split: has no second carrier: add fallback"),
+        (
+            with(pattern, constant),
+            columns,
+            "rate.kind: does not fit a split bearer",
+        ),
+        (
+            whole.clone(),
+            "rate_bps,bler",
+            "rate.file: x: this pattern of kind steps cannot",
+        ),
+        (with("10000000,", "0,"), columns, "split.target_ns: is 0"),
+        (
+            with(threshold, r#""threshold_bytes": 1000000000001"#),
+            columns,
+            "split.threshold_bytes: is 1000000000001: use at most",
+        ),
+        (
+            with(
+                r#""retransmissions": 4"#,
+                r#""retransmissions": 4, "sn_bits": 11"#,
+            ),
+            columns,
+            "split.rlc.sn_bits: is 11",
+        ),
+    ] {
+        let config: StageConfig = serde_json::from_str(&text).expect("it can be read");
+        let pattern = self::pattern("1", columns, &["0,1,1"]);
+        let built = build(&config, RandomStream::new(1, 0), &mut |_| {
+            Ok(pattern.clone())
+        });
+        let message = built.err().expect(wanted).to_string();
+        assert!(message.starts_with(wanted), "{message}");
+    }
+}
