@@ -21,6 +21,9 @@ fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some('r') => {
             "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,sinr_db,need_db\n0,1000000000,-2.5,-2\n0.005,900000000,30,2\n"
         }
+        Some('f') => {
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,state,fallback_rate_bps\n0,1000000000,los,90000000\n0.002,0,handover,80000000\n0.004,80000000,fallback,80000000\n0.008,0,handover,80000000\n"
+        }
         Some('p') => {
             "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n"
         }

@@ -37,8 +37,8 @@ def write_seeds(folder: Path) -> None:
     pattern = read_source(
         Source(
             "seed",
-            "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,sinr_db,need_db\n"
-            "0,12000000,12.5,10\n1,24000000,-2.5,-0.125\n",
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,sinr_db,need_db,fallback_rate_bps\n"
+            "0,12000000,12.5,10,500\n1,24000000,-2.5,-0.125,0\n",
         )
     )
     for index, name in enumerate(NAMES):

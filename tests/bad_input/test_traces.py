@@ -75,6 +75,17 @@ CORPUS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "native_sinr_too_high": (NATIVE + "time_s,rate_bps,sinr_db,need_db\n0,1,100.5,3\n", ()),
     "native_sinr_four_digits": (NATIVE + "time_s,rate_bps,sinr_db,need_db\n0,1,3.1234,3\n", ()),
     "native_sinr_plus": (NATIVE + "time_s,rate_bps,sinr_db,need_db\n0,1,+3,3\n", ()),
+    "native_fallback_without_rate": (NATIVE + "time_s,fallback_rate_bps\n0,1\n", ()),
+    "native_fallback_rate_negative": (NATIVE + "time_s,rate_bps,fallback_rate_bps\n0,1,-1\n", ()),
+    "native_fallback_sinr_without_its_rate": (
+        NATIVE + "time_s,rate_bps,fallback_sinr_db,fallback_need_db\n0,1,3,3\n",
+        (),
+    ),
+    "native_fallback_sinr_without_need": (NATIVE + "time_s,rate_bps,fallback_rate_bps,fallback_sinr_db\n0,1,3,3\n", ()),
+    "native_fallback_need_too_high": (
+        NATIVE + "time_s,rate_bps,fallback_rate_bps,fallback_sinr_db,fallback_need_db\n0,1,3,3,101\n",
+        (),
+    ),
     "native_unknown_state": (NATIVE + "time_s,state\n0,los\n3,LOS\n", ()),
     "native_state_missing": (NATIVE + "time_s,rate_bps,state\n0,1,\n", ()),
     "native_state_of_packets": ("# wavebed pattern 1\n# kind = packets\n# packets = 9\npacket,state\n0,los\n", ()),

@@ -279,10 +279,10 @@ def test_two_congestion_controls_with_one_seed_meet_the_same_block_errors(tmp_pa
     sent, failed = zip(*(blocks(tmp_path / name, name, harq) for name in ("cubic", "bbr")), strict=True)
     # Eight slots a millisecond: where both flows used them all, they met the same ones.
     both = (sent[0] == 8) & (sent[1] == 8)
+    assert both.sum() > 1000
     same = failed[0][both] == failed[1][both]
     print(f"harq {harq}: {both.sum()} ms with all slots used by both, {same.mean():.4f} alike, "
           f"{failed[0][both].sum()} blocks of {8 * both.sum()} failed")  # fmt: skip
-    assert both.sum() > 1000
     assert failed[0][both].sum() > 0
     # Without HARQ there is one process, and a slot's random number is its own. With HARQ it is that of slot and
     # process, and which process is free depends on what was sent before; flows that send in every slot soon agree on

@@ -64,6 +64,8 @@ def radio_steps(draw) -> Pattern:
     rated = draw(st.booleans())
     erring = rated and draw(st.booleans())
     measured = rated and draw(st.booleans())
+    both = rated and draw(st.booleans())
+    both_measured = both and draw(st.booleans())
     return steps(
         index,
         period,
@@ -72,6 +74,9 @@ def radio_steps(draw) -> Pattern:
         sinr_mdb=ints(columns(draw, DECIBELS, index)) if measured else None,
         need_mdb=ints(columns(draw, DECIBELS, index)) if measured else None,
         state=np.array(codes, dtype=np.uint8),
+        fallback_rate_bps=ints(columns(draw, RATES, index)) if both else None,
+        fallback_sinr_mdb=ints(columns(draw, DECIBELS, index)) if both_measured else None,
+        fallback_need_mdb=ints(columns(draw, DECIBELS, index)) if both_measured else None,
     )
 
 
@@ -235,7 +240,18 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
 
 NEAR_MISS = st.lists(
     st.sampled_from(
-        [*'0123456789.,- \n\t#{}[]":eE', "rate_bps", "time_s", "state", "bler", "sinr_db", "need_db", "los", "DL"]
+        [
+            *'0123456789.,- \n\t#{}[]":eE',
+            "rate_bps",
+            "time_s",
+            "state",
+            "bler",
+            "sinr_db",
+            "need_db",
+            "fallback_rate_bps",
+            "los",
+            "DL",
+        ]
     ),
     max_size=60,
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COUNT = 3000
 HEAD = "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\n"
 COLUMNS = ("bler", "sinr_db", "need_db", "loss", "delay_s", "state")
+FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
 WRONG = 0.03
 """Probability that a value breaks a rule of most columns."""
 WRONG_VALUES = (
@@ -32,13 +33,15 @@ def value(draw: random.Random, column: str) -> str:
     if draw.random() < WRONG:
         return draw.choice(WRONG_VALUES)
     match column:
-        case "sinr_db" | "need_db":
+        case "sinr_db" | "need_db" | "fallback_sinr_db" | "fallback_need_db":
             digits = f"{draw.uniform(0, 100):.{draw.randint(0, 3)}f}"
             return draw.choice(["", "-"]) + draw.choice([digits, digits, "100", "100.000", "0", "007.5"])
         case "delay_s":
             return f"{draw.uniform(0, 9):.{draw.randint(0, 9)}f}"
         case "state":
             return draw.choice(["los", "nlos", "outage"])
+        case "fallback_rate_bps":
+            return str(draw.choice([0, 1, 10**12, 10**12, draw.randint(0, 10**9)]))
         case _:
             return draw.choice(["0", "1", f"{draw.random():.4f}"])
 
@@ -47,6 +50,8 @@ def text(draw: random.Random) -> str:
     names = draw.sample(COLUMNS, draw.randint(1, 4))
     if draw.random() < 0.9 and ("sinr_db" in names) != ("need_db" in names):
         names = list(dict.fromkeys([*names, "sinr_db", "need_db"]))
+    if draw.random() < 0.3:
+        names += FALLBACK[: draw.choice([1, 3, 3, 2])]
     rows = [
         ",".join([str(row), str(draw.randint(0, 10**9)), *(value(draw, name) for name in names)])
         for row in range(draw.randint(1, 4))

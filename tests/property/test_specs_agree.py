@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 COUNT = 10_000
 STEPS = (
-    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,delay_s,loss,bler,sinr_db,need_db\n"
-    "0,5000000,0.01,0,0.1,-2.5,-2.8\n"
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,delay_s,loss,bler,sinr_db,need_db,"
+    "fallback_rate_bps\n0,5000000,0.01,0,0.1,-2.5,-2.8,1000000\n"
 )
 MOMENTS = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 3\ntime_s,bytes\n0,1500\n1,3000\n"
 WRONG = 0.01
@@ -223,6 +223,46 @@ class Author:
             ),
         }
 
+    def rlc(self) -> Json:
+        return self.one(
+            lambda: {"mode": "um"},
+            lambda: {
+                "mode": "am",
+                **{name: self.time() for name in ("reassembly_ns", "poll_ns", "status_ns")},
+                "retransmissions": self.integer(0, 255),
+                **self.optional("reestablish_ns", self.positive_time),
+                **self.optional("status_loss", self.probability),
+                "sn_bits": self.maybe(lambda: self.random.choice([12, 18] * 20 + [11])),
+            },
+        )
+
+    def grants(self) -> Json:
+        return {
+            "request_slots": self.integer(1, 10**6),
+            "schedule_slots": self.integer(0, 10**6),
+            "prepare_slots": self.integer(1, 10**6),
+            "first_bytes": self.integer(1, 10**6),
+            "configured": self.maybe(lambda: {"slots": self.integer(1, 10**6), "bytes": self.integer(1, 10**6)}),
+            "losses": self.maybe(
+                lambda: {
+                    "request": self.probability(),
+                    "report": self.probability(),
+                    "prohibit_ns": self.time(),
+                    "most_requests": self.integer(1, 64),
+                    "access_ns": self.time(),
+                    "retry_ns": self.positive_time(),
+                }
+            ),
+        }
+
+    def split(self) -> Json:
+        return {
+            "target_ns": self.positive_time(),
+            "threshold_bytes": self.maybe(lambda: self.integer(0, 10**12)),
+            "rlc": self.rlc(),
+            "grants": self.maybe(self.grants),
+        }
+
     def radio(self, direction: str, connection: Json | None) -> Json:
         return {
             "stage": "radio",
@@ -234,39 +274,9 @@ class Author:
             "queue": self.queue(),
             "discard_ns": self.maybe(self.positive_time),
             "overhead_bytes": self.integer(0, 1000),
-            "rlc": self.one(
-                lambda: {"mode": "um"},
-                lambda: {
-                    "mode": "am",
-                    **{name: self.time() for name in ("reassembly_ns", "poll_ns", "status_ns")},
-                    "retransmissions": self.integer(0, 255),
-                    **self.optional("reestablish_ns", self.positive_time),
-                    **self.optional("status_loss", self.probability),
-                    "sn_bits": self.maybe(lambda: self.random.choice([12, 18] * 20 + [11])),
-                },
-            ),
+            "rlc": self.rlc(),
             "reordering": self.maybe(lambda: {"timer_ns": self.maybe(self.time)}),
-            "grants": self.maybe(
-                lambda: {
-                    "request_slots": self.integer(1, 10**6),
-                    "schedule_slots": self.integer(0, 10**6),
-                    "prepare_slots": self.integer(1, 10**6),
-                    "first_bytes": self.integer(1, 10**6),
-                    "configured": self.maybe(
-                        lambda: {"slots": self.integer(1, 10**6), "bytes": self.integer(1, 10**6)}
-                    ),
-                    "losses": self.maybe(
-                        lambda: {
-                            "request": self.probability(),
-                            "report": self.probability(),
-                            "prohibit_ns": self.time(),
-                            "most_requests": self.integer(1, 64),
-                            "access_ns": self.time(),
-                            "retry_ns": self.positive_time(),
-                        }
-                    ),
-                }
-            ),
+            "grants": self.maybe(self.grants),
             "connection": connection if self.random.random() > 0.05 else self.connection(),
             "handover": self.word("forward", "lose"),
             "load": self.maybe(
@@ -276,6 +286,14 @@ class Author:
                 }
             ),
         }
+
+    def split_radio(self, direction: str, connection: Json | None) -> Json:
+        """A split bearer, mostly with the carriers that it needs."""
+        radio = {**self.radio(direction, connection), "split": self.split()}
+        if self.random.random() < 0.9:
+            radio["fallback"] = self.slots()
+            radio["rate"] = {"kind": "pattern", **self.pattern()}
+        return radio
 
     def wifi(self) -> Json:
         rate = self.air_rate()
@@ -302,6 +320,7 @@ class Author:
             lambda: {"stage": "reorder", "probability": self.probability(), "delay_ns": self.time()},
             lambda: {"stage": "corrupt", "probability": self.probability()},
             lambda: self.radio(direction, connection),
+            lambda: self.split_radio(direction, connection),
             self.wifi,
         ]
         return [self.one(*makers) for _ in range(self.random.randint(0, 2))]

@@ -214,6 +214,32 @@ def test_falls_back_with_a_gap_each_way_and_the_rates_of_the_other_carrier():
     assert_same(got, next(r for r in ensemble(replace(BEHIND_STEEL, fallback=LTE), seeds=[1, 4]) if r.seed == 4))
 
 
+def test_a_split_bearer_has_the_rates_of_the_fallback_carrier_at_all_times():
+    scene = replace(BEHIND_STEEL, fallback=LTE)
+    plain, got = realise(scene, seed=4), realise(scene.with_bearer("split"), seed=4)
+    assert plain.fallback is None
+    assert got.fallback is not None
+    assert np.array_equal(plain.rate_bps, got.rate_bps)
+    fallen = got.state == STATES.index("fallback")
+    assert fallen.any()
+    assert np.array_equal(got.fallback.rate_bps[fallen], got.rate_bps[fallen])
+    assert np.array_equal(got.fallback.up_data_db[fallen], got.up_data_db[fallen])
+    assert 5e6 < got.fallback.rate_bps.min() <= got.fallback.rate_bps.max() <= 0.6 * 76e6
+    for direction in ("down", "up"):
+        both, alone = to_pattern(got, direction), to_pattern(plain, direction)
+        assert both.fallback_rate_bps is not None
+        assert both.fallback_sinr_mdb is not None
+        row = both.state == STATES.index("fallback")
+        assert np.array_equal(both.fallback_rate_bps[row], both.rate_bps[row])
+        assert np.array_equal(both.fallback_sinr_mdb[row], both.sinr_mdb[row])
+        without = replace(both, fallback_rate_bps=None, fallback_sinr_mdb=None, fallback_need_mdb=None)
+        assert without.merged() == alone
+    seeds = ensemble(scene.with_bearer("split"), seeds=[1, 4])
+    again = next(each for each in seeds if each.seed == 4).fallback
+    assert again is not None
+    assert all(np.array_equal(one, other) for one, other in zip(got.fallback, again, strict=True))
+
+
 def test_hands_over_to_the_nearer_station():
     two = replace(
         SCENE,

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from wavebed.channel import ensemble, realise
-from wavebed.channel.load import own_fraction, users_of_load
+from wavebed.channel.load import left_by_users, own_fraction, users_of_load
 from wavebed.scene import load
 from wavebed.scene.model import ShadowTable
 from wavebed.scene.values import LoadProcess
@@ -24,16 +25,23 @@ def test_the_load_has_its_mean(mean: float) -> None:
     assert left.min() > 0
     assert left.max() <= 1
     assert 1 - left.mean() == pytest.approx(mean, abs=0.015)
-    users = 1 / left - 1
-    assert np.allclose(users, np.round(users))
-    assert users.mean() == pytest.approx(users_of_load(mean), rel=0.05)
-    assert users.var() == pytest.approx(users.mean(), rel=0.15)  # Poisson
+    weights = 1 / left - 1
+    users = users_of_load(mean)
+    assert weights.mean() == pytest.approx(users, rel=0.05)
+    assert weights.var() == pytest.approx(2 * users, rel=0.15)  # Poisson sum of exponential weights
+    assert (left == 1).mean() == pytest.approx(np.exp(-users), abs=0.02)
+
+
+@pytest.mark.parametrize("users", [0.1, 1.0, 10.0, 1000.0])
+def test_the_mean_that_users_leave_is_that_of_the_integral(users: float) -> None:
+    exact, _ = quad(lambda t: np.exp(-t - users * t / (1 + t)), 0, np.inf, limit=500, epsabs=1e-13)
+    assert left_by_users(users) == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("time_constant_s", [2.0, 20.0])
 def test_the_load_forgets_itself_in_its_time_constant(time_constant_s: float) -> None:
-    users = 1 / own_fraction(LoadProcess(0.5, time_constant_s), TIME_S, range(1, 41)) - 1
-    centred = users - users.mean()
+    weights = 1 / own_fraction(LoadProcess(0.5, time_constant_s), TIME_S, range(1, 41)) - 1
+    centred = weights - weights.mean()
     lag = round(time_constant_s / 0.5)
     correlation = (centred[:, lag:] * centred[:, :-lag]).mean() / centred.var()
     assert correlation == pytest.approx(np.exp(-1), abs=0.05)

@@ -131,7 +131,7 @@ def test_an_unusable_trace_is_left_out_with_a_note(folder, capsys):
         (["-o", "a.json", "--report", "a.json"], "-o and --report: name one file: write to different ones"),
         (
             ["--held-out", "all"],
-            "--held-out all: is no rule: write every:N, last:FRACTION, quarter:N or none, as every:4,",
+            "--held-out all: is no rule: write every:N, last:FRACTION, quarter:N, files:PATH or none, as every:4,",
         ),
         (
             ["--held-out", "every:9"],

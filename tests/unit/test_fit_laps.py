@@ -56,7 +56,9 @@ def test_a_rule_holds_walks_out_by_their_names_alone(rule, held_out):
     "rule", ["every:0", "every", "every:x", "last:1.5", "last:2", "quarter:5", "quarter:0", "some"]
 )
 def test_an_unknown_rule_names_the_rules(rule):
-    with pytest.raises(UserError, match=r"is no rule: write every:N, last:FRACTION, quarter:N or none, as every:4"):
+    with pytest.raises(
+        UserError, match=r"is no rule: write every:N, last:F\S+, quarter:N, files:PATH or none, as every:4"
+    ):
         split(FILES, rule)
 
 
@@ -66,6 +68,24 @@ def test_an_unknown_rule_names_the_rules(rule):
 def test_a_rule_must_leave_walks_on_both_sides(rule, what):
     with pytest.raises(UserError, match=f"--held-out {rule}: holds out {what} of 10"):
         split(FILES, rule)
+
+
+def test_walks_are_judged_by_other_files(tmp_path):
+    files = write_walks(tmp_path, 4)
+    (tmp_path / "kept").mkdir()
+    kept = write_walks(tmp_path / "kept", 2)
+    found = split(files, f"files:{tmp_path / 'kept'}")
+    assert (found.fitted, found.held_out) == (tuple(files), tuple(kept))
+    named_twice = split(files, f"files:{tmp_path / '.' / files[1].name}")
+    assert names(named_twice.fitted) == names([files[0], *files[2:]])
+
+
+def test_other_files_must_exist_and_leave_walks(tmp_path):
+    files = write_walks(tmp_path, 2)
+    with pytest.raises(UserError, match=r"^--held-out files:\S+/none: \S+/none: no such file or directory"):
+        split(files, f"files:{tmp_path / 'none'}")
+    with pytest.raises(UserError, match=r"holds out all walks: name other walks to learn from$"):
+        split(files, f"files:{tmp_path}")
 
 
 @pytest.mark.parametrize("quarter", [1, 2, 3, 4])

@@ -39,7 +39,7 @@ start = [0, 0, 1.5]
 trajectory = [{ go-to = [100, 0], until = "400s" }]
 """
 KEYS = ("base-station.*.power", "cell-load.mean", "cell-load.time-constant")
-QUICK = Settings(seeds=12, first=16, rounds=8, descents=2, resamples=100)
+QUICK = Settings(seeds=16, first=16, rounds=8, descents=3, resamples=100)
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +168,8 @@ def test_the_text_of_a_scene_is_the_scene(name: str) -> None:
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     assert tomllib.loads(toml_text(document)) == document
     assert scene_of(tomllib.loads(toml_text(document)), file) == load(file)
+
+
+@pytest.mark.parametrize(("value", "said"), [(3.006e-5, "0db"), (-1.23456e-3, "-0.0012db"), (12.34567, "12.35db")])
+def test_a_value_near_0_is_written_without_an_exponent(value: float, said: str) -> None:
+    assert Parameter("nlos-offset", -20, 30, "db").written(value) == said

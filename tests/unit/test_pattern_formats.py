@@ -79,6 +79,12 @@ def test_a_seconds_mbit_sample_at_zero_covers_nothing_and_that_is_said() -> None
     assert "covers no time" in notes[0]
 
 
+def test_a_seconds_mbit_sample_at_the_time_of_the_one_before_covers_nothing_and_that_is_said() -> None:
+    pattern, notes = read("1 50\n2 60\n2 70\n3 80\n")
+    assert rows(pattern) == [(0.0, 50_000_000), (1.0, 60_000_000), (2.0, 80_000_000)]
+    assert notes == ["trace: left out: 1 sample at the time of the row before (a sample covers the time up to it)"]
+
+
 def test_measured_values_are_rounded_half_to_even_to_the_bit_and_nanosecond() -> None:
     pattern, _ = read("1.00000000049 0.0000025\n2.0000000005 0.0000015\n177.33900000000003 3097.225239000001\n")
     assert pattern.rate_bps.tolist() == [2, 2, 3_097_225_239]

@@ -13,8 +13,8 @@ from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
 from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
-from wavebed.spec.link import Constant, PacketRate
-from wavebed.spec.radio import Configured, Reordering, RlcUm
+from wavebed.spec.link import Constant, PacketRate, PatternRate
+from wavebed.spec.radio import Configured, Reordering, RlcAm, RlcUm
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -169,6 +169,28 @@ def test_a_fallback_carrier_has_slots_of_its_own() -> None:
     assert (changed.slot_ns, changed.frame, changed.harq) == (500_000, "", None)
 
 
+def test_a_split_bearer_has_a_leg_of_the_preset_of_its_fallback_carrier() -> None:
+    assert radio(fallback="lte").bearer == "switched"
+    settings = radio(fallback="lte", bearer="split")
+    pattern = PatternRate("two.csv", "repeat", 0)
+    down, up = (radio_stage(settings, direction, pattern).split for direction in ("down", "up"))
+    assert down is not None
+    assert up is not None
+    lte = PRESETS["lte"]
+    assert isinstance(lte, RadioSettings)
+    assert isinstance(up.rlc, RlcAm)
+    assert (up.rlc.retransmissions, up.grants, down.grants) == (4, lte.up.grants, None)
+    assert (down.threshold_bytes, up.threshold_bytes) == (0, None), "ul-DataSplitThreshold is infinity"
+    assert radio_stage(radio(fallback="lte"), "up", pattern).split is None
+    other = radio(fallback="nr-15khz", bearer="split", up_split_threshold="6400b", rlc="um", grants="off")
+    leg = radio_stage(other, "up", pattern).split
+    assert leg is not None
+    assert (leg.threshold_bytes, leg.rlc, leg.grants) == (6400, RlcUm(), None)
+    infinite = change_settings(other, {"up-split-threshold": "infinity"}, "radio")
+    assert isinstance(infinite, RadioSettings)
+    assert infinite.up_threshold_bytes is None
+
+
 def test_a_device_limits_packets_in_one_or_both_directions() -> None:
     limit = ue_limit({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
     down, up = (ue_limit_stage(limit, direction) for direction in ("down", "up"))
@@ -214,6 +236,14 @@ def test_a_device_limits_packets_in_one_or_both_directions() -> None:
         ("nr-120khz", {"buffer": "-1mb"}, r"radio\.buffer: '-1mb' is not a size"),
         ("nr-120khz", {"buffer": "0b"}, r"radio\.buffer: an empty buffer"),
         ("nr-120khz", {"fallback": "802.11ad"}, r"radio\.fallback\.preset: has no slots"),
+        ("nr-120khz", {"bearer": "both"}, r"radio\.bearer: 'both' is not a choice"),
+        ("nr-120khz", {"bearer": "split"}, r"radio\.bearer: is split, and there is no second carrier: add fallback"),
+        ("nr-120khz", {"up-split-threshold": "1kb"}, r"radio\.up-split-threshold: requires bearer"),
+        (
+            "nr-120khz",
+            {"fallback": "lte", "bearer": "split", "up-split-threshold": "much"},
+            r"radio\.up-split-threshold: 'much' is not a size",
+        ),
         ("nr-120khz", {"bler": 0.1}, r"radio\.bler: 0\.1 has no unit"),
         ("nr-120khz", {"handover": "drop"}, r"radio\.handover: 'drop' is not a choice"),
         ("802.11ad", {"harq": "off"}, r"radio\.harq: unknown key"),

@@ -23,6 +23,32 @@ PLAIN = HEAD + "time_s,rate_bps\n0,1000000\n1,9000000\n"
 AIR = (
     HEAD + "# radio = nr-120khz\n# direction = down\ntime_s,rate_bps,bler,state\n0,1000000,0.1,los\n1,9000000,0,nlos\n"
 )
+STREET = """
+title = "A street"
+anchor = "illustrative"
+duration = "100ms"
+[carrier]
+technology = "nr"
+frequency = "28ghz"
+bandwidth = "100mhz"
+numerology = 3
+[[base-station]]
+name = "mast"
+at = [0, 0, 10]
+power = "30dbm"
+[ue]
+start = [50, 0, 1.5]
+[fallback]
+propagation = "uma"
+[fallback.carrier]
+technology = "lte"
+frequency = "1.8ghz"
+bandwidth = "20mhz"
+[fallback.base-station]
+name = "roof"
+at = [-100, 50, 25]
+power = "46dbm"
+"""
 
 
 @pytest.fixture
@@ -145,7 +171,47 @@ def test_block_errors_without_a_radio_are_pointed_out(tmp_path: FilePath, capsys
     ]
 
 
+BOTH = AIR.replace("state\n", "state,fallback_rate_bps\n").replace("los\n", "los,5000000\n")
+
+
+def test_a_split_bearer_takes_a_trace_of_both_carriers(laboratory: Any, tmp_path: FilePath) -> None:
+    (tmp_path / "both.csv").write_text(BOTH)
+    split = 'radio = { fallback = "lte", bearer = "split", up-split-threshold = "6400b" }\n'
+    down, up = links(laboratory('trace = "both.csv"\n' + split))
+    assert (down[0]["split"]["threshold_bytes"], up[0]["split"]["threshold_bytes"]) == (0, 6400)
+    assert (down[0]["split"]["grants"], up[0]["split"]["grants"]["schedule_slots"]) == (None, 4)
+    assert links(laboratory('trace = "both.csv"\nradio = { fallback = "lte" }\n'))[0][0]["split"] is None
+    assert links(laboratory('trace = "both.csv"\n' + split, radio='{bearer = "switched"}'))[0][0]["split"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('trace = "air.csv"\n', "needs a trace with the column 'fallback_rate_bps'"),
+        ('rate = "1gbit"\n', "needs a trace with the column 'fallback_rate_bps'"),
+        ('scene = "kau-e5g-1"\n', "needs a scene with a fallback carrier"),
+        ('scene = "kau-e5g-1"\nmode = "reference"\n', "needs a scene with a fallback carrier"),
+    ],
+)
+def test_a_split_bearer_needs_the_rates_of_both_carriers(laboratory: Any, text: str, rule: str) -> None:
+    with pytest.raises(UserError, match=rf'scenario\.toml: path\.radio: bearer = "split" {rule}'):
+        laboratory(text + 'radio = { preset = "nr-120khz", fallback = "lte", bearer = "split" }\n')
+
+
 SCENE = 'scene = "kau-e5g-1"\n'
+
+
+def test_a_split_bearer_of_a_scene_has_the_rates_of_both_carriers(laboratory: Any, tmp_path: FilePath) -> None:
+    scene = tmp_path / "street.toml"
+    scene.write_text(STREET)
+    text = 'scene = "street.toml"\n'
+    plain, _ = links(laboratory(text))
+    assert plain[0]["split"] is None
+    for radio in ('radio = { bearer = "split" }\n', ""):
+        down, up = links(laboratory(text + radio))
+        assert down[0]["split"]["grants"] is None
+        assert up[0]["split"]["threshold_bytes"] is None
+        scene.write_text(STREET + '[radio]\nbearer = "split"\n')
 
 
 def scene_radio() -> RadioSettings:

@@ -80,6 +80,8 @@ pub struct Outlet<'a> {
     counters: &'a mut LinkCounters,
     gone: Backlog,
     stage: usize,
+    /// Whether it belongs to a part of the stage.
+    is_part: bool,
 }
 
 impl<'a> Outlet<'a> {
@@ -97,7 +99,37 @@ impl<'a> Outlet<'a> {
             counters,
             gone: Backlog::default(),
             stage: 0,
+            is_part: false,
         }
+    }
+
+    /// An outlet for a part of this stage: what leaves the part is counted and appended to these lists, and its queue is
+    /// left to the stage.
+    pub(crate) fn part<'b>(
+        &'b mut self,
+        forward: &'b mut Vec<Run>,
+        lost: &'b mut Vec<Run>,
+    ) -> Outlet<'b> {
+        Outlet {
+            forward,
+            lost,
+            copied: self.copied,
+            counters: self.counters,
+            gone: Backlog::default(),
+            stage: self.stage,
+            is_part: true,
+        }
+    }
+
+    /// Releases `run`, which a part of this stage dropped.
+    pub(crate) fn dropped_by_part(&mut self, run: Run) {
+        self.gone.count(&run);
+        self.lost.push(run);
+    }
+
+    /// Failures of the radio link so far.
+    pub(crate) const fn link_failures(&self) -> u64 {
+        self.counters.total().link_failures
     }
 
     /// The outlet of the stage with this number in its link.
@@ -159,7 +191,9 @@ impl<'a> Outlet<'a> {
 
     /// Records the stage's queue since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
-        self.counters.queue_level(at_ns, self.stage, backlog);
+        if !self.is_part {
+            self.counters.queue_level(at_ns, self.stage, backlog);
+        }
     }
 
     /// Records that `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.

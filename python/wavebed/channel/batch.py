@@ -10,11 +10,11 @@ from wavebed.channel.adaptation import adapt
 from wavebed.channel.course import courses, drawn_intervals, seen_intervals
 from wavebed.channel.interference import interfered
 from wavebed.channel.load import own_fraction
-from wavebed.channel.realisation import Realisation
+from wavebed.channel.realisation import FallbackCarrier, Realisation
 from wavebed.channel.serving import Link
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
 from wavebed.pattern.model import STATES
-from wavebed.radio.model import WifiSettings
+from wavebed.radio.model import RadioSettings, WifiSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +76,12 @@ class _Air(NamedTuple):
         for mine, theirs in zip(self.columns(), other.columns(), strict=True):
             mine[rows] = np.where(where[rows], theirs, mine[rows])
 
+    def fallback(self, row: int) -> FallbackCarrier:
+        """Return the values of one seed, for a carrier that is always connected."""
+        sends = self.mcs[row] >= 0
+        rate_bps, up_rate_bps = (np.where(sends, rate[row], 0) for rate in (self.rate_bps, self.up_rate_bps))
+        return FallbackCarrier(rate_bps, up_rate_bps, **self.margins(row))
+
     def silence(self, where: NDArray[np.bool_]) -> None:
         """Send nothing there."""
         for values, nothing in zip(self.columns()[1:6], (-1, 0, 0.0, 0, 0.0), strict=True):
@@ -110,8 +116,12 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
     air = _adapted(budget, budget.sights[0], down_db, up_db, own_fraction(budget.scene.cell_load, budget.time_s, seeds))
     fallen = link == Link.FALLBACK
-    if fallen.any():
-        _fall_back(budget, seeds, fallen, air)
+    radio = budget.scene.radio
+    split = isinstance(radio, RadioSettings) and radio.bearer == "split" and budget.fallback is not None
+    rows = np.arange(len(seeds)) if split else np.flatnonzero(fallen.any(axis=1))
+    second = _second_carrier(budget, [seeds[row] for row in rows.tolist()]) if rows.size else None
+    if second is not None:
+        air.put(rows, fallen, second)
     los = _pick([each.los for each in signals], station)
     blockage_db = _pick([each.blockage_db for each in signals], station)
     state = _states(link, los, blockage_db, air.mcs)
@@ -127,7 +137,10 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     power_db = _pick([np.full((1, 1), unobstructed_db(budget, sight)) for sight in budget.sights], station)
     # What obstacles take from the serving beam, other paths counted: less than they take from the direct ray.
     losses["blockage"] = power_db + gain_db - losses["path loss"] - losses["shadowing"] - large_db
-    return [_row(budget, seed, row, followed[row], air, los, state, losses) for row, seed in enumerate(seeds)]
+    legs = [second.fallback(row) if split and second is not None else None for row in range(len(seeds))]
+    return [
+        _row(budget, seed, row, followed[row], air, los, state, losses, legs[row]) for row, seed in enumerate(seeds)
+    ]
 
 
 def _row(
@@ -139,6 +152,7 @@ def _row(
     los: NDArray[np.bool_],
     state: NDArray[np.uint8],
     losses: dict[str, Floats],
+    leg: FallbackCarrier | None,
 ) -> Realisation:
     """One seed of a batch."""
     scene = budget.scene
@@ -161,6 +175,7 @@ def _row(
         losses_db={name: values[row] for name, values in losses.items()},
         intervals=seen_intervals(budget, course) if drawn is None else drawn,
         warnings=budget.warnings,
+        fallback=leg,
         **({} if scene.carrier.technology == "802.11ad" else air.margins(row)),
     )
 
@@ -230,23 +245,21 @@ def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_f
     )
 
 
-def _fall_back(budget: Budget, seeds: Sequence[int], fallen: NDArray[np.bool_], air: _Air) -> None:
-    """Put the fallback carrier's values where it serves; its reflected path, if any, is as good as a beam."""
+def _second_carrier(budget: Budget, seeds: Sequence[int]) -> _Air:
+    """Return the fallback carrier's values; its reflected path, if any, is as good as a beam."""
     fallback, sight = budget.scene.fallback, budget.fallback
     assert fallback is not None, "only a scene with a fallback carrier falls back"
     assert sight is not None, "it has a base station"
-    rows = np.flatnonzero(fallen.any(axis=1))
-    some = [seeds[row] for row in rows.tolist()]
-    received = signal(budget, sight, some, "fallback")
+    received = signal(budget, sight, seeds, "fallback")
     best = np.argmax([np.broadcast_to(beam.snr_db, received.shape) for beam in received.beams], axis=0)
     served = _served([received], np.zeros_like(best, dtype=np.int16), best.astype(np.int16))
     streams = ("fallback", "fallback" if sight.carrier.frame else "fallback up")
     down_db, up_db = (
-        served.snr_db + fading(budget, sight, received.los, served.scattered, some, stream, served.snr_db)
+        served.snr_db + fading(budget, sight, received.los, served.scattered, seeds, stream, served.snr_db)
         for stream in streams
     )
     up_db = up_db + uplink_offset_db(budget, sight)
-    air.put(rows, fallen, _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load))
+    return _adapted(budget, sight, down_db, up_db, 1.0 - fallback.cell_load)
 
 
 def _states(

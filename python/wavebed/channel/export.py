@@ -12,7 +12,7 @@ from wavebed.pattern.model import steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.channel.realisation import Realisation
+    from wavebed.channel.realisation import FallbackCarrier, Realisation
     from wavebed.pattern.model import Pattern
 
 __all__ = ["Direction", "to_pattern"]
@@ -43,7 +43,10 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
     down = direction == "down"
     rate_bps = realisation.rate_bps if down else realisation.up_rate_bps
     bler = np.round(realisation.bler if down else realisation.up_bler, BLER_DECIMALS)
-    sinr_mdb, need_mdb = _sinr_columns(realisation, rate_bps > 0, down=down)
+    sinr_db = realisation.data_db if down else realisation.up_data_db
+    need_db = realisation.need_db if down else realisation.up_need_db
+    sinr_mdb, need_mdb = _sinr_columns(sinr_db, need_db, rate_bps > 0)
+    other_bps, other_sinr_mdb, other_need_mdb = _fallback_columns(realisation.fallback, down=down)
     pattern = steps(
         np.rint(realisation.time_s * 1e9).astype(np.int64),
         round(realisation.scene.duration_s * 1e9),
@@ -52,16 +55,28 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
         state=realisation.state.copy(),
         sinr_mdb=sinr_mdb,
         need_mdb=need_mdb,
+        fallback_rate_bps=other_bps,
+        fallback_sinr_mdb=other_sinr_mdb,
+        fallback_need_mdb=other_need_mdb,
     )
     return replace(pattern.merged(), header=_header(realisation, direction))
 
 
+def _fallback_columns(
+    carrier: FallbackCarrier | None, *, down: bool
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Return rate, SINR and need of the fallback carrier."""
+    if carrier is None:
+        return None, None, None
+    rate_bps = carrier.rate_bps if down else carrier.up_rate_bps
+    sinr_db, need_db = (carrier.data_db, carrier.need_db) if down else (carrier.up_data_db, carrier.up_need_db)
+    return rate_bps.copy(), *_sinr_columns(sinr_db, need_db, rate_bps > 0)
+
+
 def _sinr_columns(
-    realisation: Realisation, sends: NDArray[np.bool_], *, down: bool
+    sinr_db: NDArray[np.float64] | None, need_db: NDArray[np.float64] | None, sends: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[None, None]:
     """Return the SINR of the data and what it needs, in thousandths of a decibel."""
-    sinr_db = realisation.data_db if down else realisation.up_data_db
-    need_db = realisation.need_db if down else realisation.up_need_db
     if sinr_db is None or need_db is None:
         return None, None
     useful_db = np.minimum(sinr_db, need_db + AMPLE_DB)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
     from wavebed.scene.model import Interval, Mode, Scene
 
-__all__ = ["Realisation"]
+__all__ = ["FallbackCarrier", "Realisation"]
+
+
+class FallbackCarrier(NamedTuple):
+    """The fallback carrier of one seed at all times; the arrays are those of the same name in `Realisation`."""
+
+    rate_bps: NDArray[np.int64]
+    up_rate_bps: NDArray[np.int64]
+    data_db: NDArray[np.float64]
+    need_db: NDArray[np.float64]
+    up_data_db: NDArray[np.float64]
+    up_need_db: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +62,8 @@ class Realisation:
         ``interference``.
     intervals : tuple of Interval
         States of the geometry, with exact edges (not rounded to steps).
+    fallback : FallbackCarrier or None
+        The fallback carrier at all times, with a split bearer.
     warnings : tuple of str
         One line each: where a model was used outside its range.
     """
@@ -76,3 +89,4 @@ class Realisation:
     need_db: NDArray[np.float64] | None = None
     up_data_db: NDArray[np.float64] | None = None
     up_need_db: NDArray[np.float64] | None = None
+    fallback: FallbackCarrier | None = None

@@ -59,7 +59,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="RULE",
         default="every:4",
         help="walks that only the judge reads, by the natural order of the files' names: every:N, each N-th;"
-        " last:FRACTION; quarter:N, the N-th quarter of the lap time of all walks; none (default: every:4)",
+        " last:FRACTION; quarter:N, the N-th quarter of the lap time of all walks; files:PATH, other walks;"
+        " none (default: every:4)",
     )
     parser.add_argument(
         "--scene",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,14 +16,13 @@ from wavebed.pattern.resample import window_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from wavebed.channel.placemap.levels import Floats
 
 __all__ = ["DEFAULT_RULE", "RULES", "Lap", "Split", "find_files", "read_laps", "split"]
 
 DEFAULT_RULE = "every:4"
-RULES = "every:N, last:FRACTION, quarter:N or none"
+RULES = "every:N, last:FRACTION, quarter:N, files:PATH or none"
 SHORTEST_S = 60
 LONGEST_S = 100_000
 QUARTERS = 4
@@ -157,7 +157,7 @@ def split(files: Sequence[Path], rule: str) -> Split:
     ----------
     rule : str
         ``every:N``: each N-th file; ``last:F``: the last fraction F of the files; ``quarter:N``: the N-th quarter of
-        the lap time, from all walks; ``none``.
+        the lap time, from all walks; ``files:PATH``: other files, a trace or a folder of traces; ``none``.
 
     Raises
     ------
@@ -170,6 +170,8 @@ def split(files: Sequence[Path], rule: str) -> Split:
     kind, _, value = rule.partition(":")
     if kind == "quarter" and re.fullmatch("[1-4]", value):
         return Split(rule, files, files, int(value))
+    if kind == "files" and value:
+        return _by_files(rule, files, Path(value))
     held = _held_out(kind, value, len(files))
     if held is None:
         raise UserError(f"--held-out {rule}: is no rule: write {RULES}, as every:4, last:0.25 or quarter:2")
@@ -182,6 +184,18 @@ def split(files: Sequence[Path], rule: str) -> Split:
         tuple(file for place, file in enumerate(files) if place not in chosen),
         tuple(files[place] for place in held),
     )
+
+
+def _by_files(rule: str, files: tuple[Path, ...], path: Path) -> Split:
+    try:
+        held_out = tuple(find_files([path]))
+    except UserError as error:
+        raise UserError(f"--held-out {rule}: {error}") from None
+    judging = {file.resolve() for file in held_out}
+    fitted = tuple(file for file in files if file.resolve() not in judging)
+    if not fitted:
+        raise UserError(f"--held-out {rule}: holds out all walks: name other walks to learn from")
+    return Split(rule, fitted, held_out)
 
 
 def _held_out(kind: str, value: str, count: int) -> Sequence[int] | None:

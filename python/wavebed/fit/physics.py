@@ -53,6 +53,8 @@ STEADY = 3e-3
 """A descent ends when a step moves or improves less than this, relatively."""
 AROUND = 0.25
 """The Latin hypercube reaches this part of each range to both sides of the start."""
+FAR = 0.15
+"""Two places are far from each other if a value differs by this part of its range."""
 LEAST_CURVATURE = 0.01
 """Weight, in a resample, of a uniform draw from the range of each value: one that changes nothing may be anywhere."""
 
@@ -214,19 +216,25 @@ class _Search:
     def run(self, seed: int) -> list[tuple[Floats, Floats]]:
         """Return the ends of the descents and the Jacobian at each, the best first.
 
-        Each descent begins at the best place seen so far: a step of a Jacobian may have been better than its end.
+        Descents begin in turn at the best place seen so far (a step of a Jacobian may have been better than an end) and
+        at the best one far from all ends: a single valley may be the wrong one.
         """
         start = np.array([each.part(value_of(self.document, each)) for each in self.parameters])
         cube = qmc.LatinHypercube(start.size, rng=np.random.default_rng(seed)).random(self.work.first)
         for place in [start, *np.clip(start + AROUND * (2 * cube - 1), 0.0, 1.0)]:
             self.residuals(place)
         ends: list[tuple[Floats, Floats]] = []
-        for _ in range(self.work.descents):
-            best = min((place for place, _ in self.seen.values()), key=self.cost_of)
-            if ends and np.allclose(best, ends[-1][0]):
-                break
-            ends.append(self._descended(best))
+        for number in range(self.work.descents):
+            place = self._best_place([end for end, _ in ends] if number % 2 else [])
+            if place is not None and not any(np.allclose(place, end) for end, _ in ends):
+                ends.append(self._descended(place))
         return sorted(ends, key=lambda end: self.cost_of(end[0]))
+
+    def _best_place(self, ends: Sequence[Floats]) -> Floats | None:
+        """Return the best place seen that is far from all `ends`."""
+        places = [place for place, _ in self.seen.values()]
+        apart = [place for place in places if all(np.abs(place - end).max() > FAR for end in ends)]
+        return min(apart, key=self.cost_of, default=None)
 
     def _descended(self, place: Floats) -> tuple[Floats, Floats]:
         found = least_squares(

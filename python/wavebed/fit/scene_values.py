@@ -65,7 +65,8 @@ class Parameter:
 
 
 def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
+    """Return a value with four digits, none below 0.0001: units are written without an exponent."""
+    return round(float(f"{value:.4g}"), 4)
 
 
 _KNOWN = (

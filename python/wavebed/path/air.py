@@ -15,7 +15,7 @@ from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_present
 from wavebed.path.model import PatternFile, ScenePattern
 from wavebed.path.tables import AirTable, RadioChoice
-from wavebed.radio.model import WifiSettings
+from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
 from wavebed.spec.link import Constant
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Scene
 
-__all__ = ["Air", "SceneChoice", "check_link", "with_link_keys"]
+__all__ = ["Air", "SceneChoice", "check_link", "with_both_carriers", "with_link_keys"]
 
 _OFF_REMEDY = 'or write radio = "off"'
 
@@ -191,6 +191,53 @@ def check_link(link: Link, traces: Traces, place: str) -> None:
         raise Problem(f"keeps its buffer in an outage: remove outage, {_OFF_REMEDY}", place)
     if link.queue_unit != "packet":
         raise Problem(f"queues wire segments: remove queue-unit, {_OFF_REMEDY}", place)
+
+
+def with_both_carriers(
+    links: Mapping[str, Link], settings: MacSettings | None, traces: Traces, places: Mapping[str, str]
+) -> dict[str, Link]:
+    """Return the links of a hop; with a split bearer their scene gives the rates of both carriers at all times.
+
+    Parameters
+    ----------
+    links : mapping
+        The links by direction.
+    settings : RadioSettings, WifiSettings or None
+        The radio of the hop.
+    traces : Traces
+        Reads the columns of patterns.
+    places : mapping
+        Where the radio of each direction was given.
+
+    Raises
+    ------
+    Problem
+        If the rate of the fallback carrier is not known.
+    """
+    found = dict(links)
+    if not isinstance(settings, RadioSettings) or settings.bearer == "switched":
+        return found
+    scene: Scene | None = None
+    for direction, link in links.items():
+        if isinstance(link.rate, ScenePattern):
+            scene = scene or _with_split_bearer(link.rate, places[direction])
+            found[direction] = replace(link, rate=replace(link.rate, scene=scene))
+        elif link.rate is not None and not (
+            isinstance(link.rate, PatternFile) and "fallback_rate_bps" in traces.columns(link.rate)
+        ):
+            what = "needs a trace with the column 'fallback_rate_bps', or a scene with a fallback carrier"
+            raise Problem(f'bearer = "split" {what}: add it, or write switched', places[direction])
+    return found
+
+
+def _with_split_bearer(rate: ScenePattern, place: str) -> Scene:
+    scene = rate.scene if rate.mode == "3gpp" else None
+    fallback = getattr(scene, "fallback", None)
+    if scene is None or fallback is None:
+        raise Problem(
+            'bearer = "split" needs a scene with a fallback carrier: add [fallback], or write switched', place
+        )
+    return cast("Scene", scene).with_bearer("split")
 
 
 def with_link_keys(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, of_values
-from wavebed.path.air import Air, check_link, with_link_keys
+from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
 from wavebed.path.model import Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
 from wavebed.spec.link import TokenBucket
@@ -129,11 +129,14 @@ class Links:
             direction: entries["trace"].place for direction, entries in self._entries.items() if "trace" in entries
         }
         radio = self._air.of_radio(links, traces, places)
-        for direction, link in links.items():
+        radio_places = {
+            direction: self._air.place_of_radio() or places.get(direction, "radio") for direction in DIRECTIONS
+        }
+        for direction, link in with_both_carriers(links, radio, traces, radio_places).items():
             entries = self._entries[direction]
             settings = None
             if radio is not None and link.rate is not None:
-                check_link(link, traces, self._air.place_of_radio() or places.get(direction, "radio"))
+                check_link(link, traces, radio_places[direction])
                 overhead_bytes = link.overhead_bytes if "overhead" in entries else None
                 queue_place = entries["queue"].place if "queue" in entries else ""
                 settings = with_link_keys(radio, direction, link.queue, overhead_bytes, queue_place)

@@ -12,6 +12,8 @@ from wavebed.errors import UserError
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_RATE_BPS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wavebed.pattern.model import Pattern
 
 __all__ = ["cut", "scale_rate", "scale_time", "scale_to_mean"]
@@ -62,10 +64,9 @@ def scale_rate(pattern: Pattern, factor: Fraction) -> Pattern:
     if factor < 0:
         raise UserError("a rate is scaled by 0 or more")
     if pattern.rate_bps is not None:
-        rates = [_nearest(rate * factor) for rate in pattern.rate_bps.tolist()]
-        if max(rates) > MAX_RATE_BPS:
-            raise UserError("the scaled rate is above 1000gbit; choose a smaller factor")
-        return replace(pattern, rate_bps=np.array(rates, dtype=np.int64))
+        rates = _scaled(pattern.rate_bps, factor)
+        other = pattern.fallback_rate_bps
+        return replace(pattern, rate_bps=rates, fallback_rate_bps=None if other is None else _scaled(other, factor))
     if pattern.size_bytes is None:
         raise UserError("the pattern has no rate to scale")
     done = [int(total * factor) for total in np.cumsum(pattern.size_bytes).tolist()]
@@ -77,6 +78,13 @@ def scale_rate(pattern: Pattern, factor: Fraction) -> Pattern:
         raise UserError("no opportunity is left; choose a larger factor")
     keep = scaled > 0
     return replace(pattern, index=pattern.index[keep], size_bytes=scaled[keep])
+
+
+def _scaled(rate_bps: NDArray[np.int64], factor: Fraction) -> NDArray[np.int64]:
+    rates = [_nearest(rate * factor) for rate in rate_bps.tolist()]
+    if max(rates) > MAX_RATE_BPS:
+        raise UserError("the scaled rate is above 1000gbit; choose a smaller factor")
+    return np.array(rates, dtype=np.int64)
 
 
 def scale_to_mean(pattern: Pattern, mean_bps: int) -> Pattern:

@@ -31,6 +31,10 @@ MAX_PACKETS = 10**12
 MAX_OPPORTUNITY_BYTES = 10**9
 MAX_MDB = 100_000
 _BLOCK = 1 << 16
+_VALUES = (
+    *("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state"),
+    *("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "size_bytes"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,8 @@ class Pattern:
         full block fails; both or neither, and only beside a rate.
     state : uint8 array, optional
         State of the radio, as its place in `STATES`.
+    fallback_rate_bps, fallback_sinr_mdb, fallback_need_mdb : int64 array, optional
+        Those of the fallback carrier at all times, for a split bearer; the latter two both or neither, beside its rate.
     size_bytes : int64 array, optional
         IP bytes that an opportunity may deliver.
     header : tuple of (str, str)
@@ -77,6 +83,9 @@ class Pattern:
     sinr_mdb: Integers | None = None
     need_mdb: Integers | None = None
     state: Codes | None = None
+    fallback_rate_bps: Integers | None = None
+    fallback_sinr_mdb: Integers | None = None
+    fallback_need_mdb: Integers | None = None
     size_bytes: Integers | None = None
     header: tuple[tuple[str, str], ...] = ()
 
@@ -101,6 +110,12 @@ class Pattern:
             return -1, "sinr_db and need_db stand together or not at all"
         if self.sinr_mdb is not None and self.rate_bps is None:
             return -1, "sinr_db stands without rate_bps; a SINR belongs to a rate"
+        if self.fallback_rate_bps is not None and self.rate_bps is None:
+            return -1, "fallback_rate_bps stands without rate_bps; a fallback carrier is beside another"
+        if (self.fallback_sinr_mdb is None) != (self.fallback_need_mdb is None):
+            return -1, "fallback_sinr_db and fallback_need_db stand together or not at all"
+        if self.fallback_sinr_mdb is not None and self.fallback_rate_bps is None:
+            return -1, "fallback_sinr_db stands without fallback_rate_bps; a SINR belongs to a rate"
         return self._order_problem() or self._range_problem()
 
     def _order_problem(self) -> tuple[int, str] | None:
@@ -132,6 +147,9 @@ class Pattern:
             ("sinr_mdb", self.sinr_mdb, -MAX_MDB, MAX_MDB),
             ("need_mdb", self.need_mdb, -MAX_MDB, MAX_MDB),
             ("state", self.state, 0, len(STATES) - 1),
+            ("fallback_rate_bps", self.fallback_rate_bps, 0, MAX_RATE_BPS),
+            ("fallback_sinr_mdb", self.fallback_sinr_mdb, -MAX_MDB, MAX_MDB),
+            ("fallback_need_mdb", self.fallback_need_mdb, -MAX_MDB, MAX_MDB),
             ("bytes", self.size_bytes, 1, MAX_OPPORTUNITY_BYTES),
         )
         for name, values, least, most in limits:
@@ -168,17 +186,7 @@ class Pattern:
         return True
 
     def _columns(self) -> tuple[Column | None, ...]:
-        return (
-            self.index,
-            self.rate_bps,
-            self.delay_ns,
-            self.loss,
-            self.bler,
-            self.sinr_mdb,
-            self.need_mdb,
-            self.state,
-            self.size_bytes,
-        )
+        return (self.index, *(getattr(self, name) for name in _VALUES))
 
     @property
     def duration_ns(self) -> int:
@@ -232,18 +240,12 @@ class Pattern:
 
     def rows(self, keep: NDArray[np.bool_], *, index: Integers | None = None, period: int | None = None) -> Pattern:
         """Return the pattern with only the rows that are kept, if wanted with another index and period."""
+        values = {name: getattr(self, name) for name in _VALUES}
         return replace(
             self,
             index=self.index[keep] if index is None else index,
             period=self.period if period is None else period,
-            rate_bps=None if self.rate_bps is None else self.rate_bps[keep],
-            delay_ns=None if self.delay_ns is None else self.delay_ns[keep],
-            loss=None if self.loss is None else self.loss[keep],
-            bler=None if self.bler is None else self.bler[keep],
-            sinr_mdb=None if self.sinr_mdb is None else self.sinr_mdb[keep],
-            need_mdb=None if self.need_mdb is None else self.need_mdb[keep],
-            state=None if self.state is None else self.state[keep],
-            size_bytes=None if self.size_bytes is None else self.size_bytes[keep],
+            **{name: column[keep] for name, column in values.items() if column is not None},
         )
 
 
@@ -258,6 +260,9 @@ def steps(
     sinr_mdb: Integers | None = None,
     need_mdb: Integers | None = None,
     state: Codes | None = None,
+    fallback_rate_bps: Integers | None = None,
+    fallback_sinr_mdb: Integers | None = None,
+    fallback_need_mdb: Integers | None = None,
 ) -> Pattern:
     """Make a pattern whose values hold from their time to the next row's time."""
     return Pattern(
@@ -271,6 +276,9 @@ def steps(
         sinr_mdb=sinr_mdb,
         need_mdb=need_mdb,
         state=state,
+        fallback_rate_bps=fallback_rate_bps,
+        fallback_sinr_mdb=fallback_sinr_mdb,
+        fallback_need_mdb=fallback_need_mdb,
     )
 
 

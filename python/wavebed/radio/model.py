@@ -10,7 +10,19 @@ if TYPE_CHECKING:
     from wavebed.config.queue import Queue
     from wavebed.spec.radio import Connection, Grants, Load, Reordering, Slots
 
-__all__ = ["DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "UeLimit", "WifiSettings"]
+__all__ = [
+    "Bearer",
+    "DirectionSettings",
+    "MacSettings",
+    "RadioSettings",
+    "Rlc",
+    "Technology",
+    "UeLimit",
+    "WifiSettings",
+]
+
+
+Bearer: TypeAlias = Literal["switched", "split"]
 
 
 class Rlc(Struct, frozen=True):
@@ -40,7 +52,11 @@ class DirectionSettings(Struct, frozen=True):
 
 
 class RadioSettings(Struct, frozen=True):
-    """The radio stage of both directions of a hop (NR, LTE)."""
+    """The radio stage of both directions of a hop (NR, LTE).
+
+    `bearer` says how traffic uses the fallback carrier: instead of the carrier while that has failed, or beside it.
+    `up_threshold_bytes`: waiting bytes from which on the uplink of a split bearer uses both; ``None``: infinity.
+    """
 
     preset: str
     slots: Slots
@@ -49,6 +65,8 @@ class RadioSettings(Struct, frozen=True):
     up: DirectionSettings
     connection: Connection | None
     bler: float | None = None
+    bearer: Bearer = "switched"
+    up_threshold_bytes: int | None = None
 
 
 class WifiSettings(Struct, frozen=True):

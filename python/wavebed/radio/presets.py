@@ -26,8 +26,10 @@ __all__ = [
     "GRANT_LOSSES",
     "PRESETS",
     "SLEEP",
+    "SPLIT_TARGET_NS",
     "UE_QUEUE",
     "preset_name",
+    "preset_of",
     "technology_of",
 ]
 
@@ -67,6 +69,10 @@ GRANT_LOSSES: Final = GrantLosses(
     retry_ns=80 * _MS,  # OAI: sf80
 )
 """The values of ``losses = "on"`` of grants."""
+
+SPLIT_TARGET_NS: Final = 10 * _MS
+"""What may wait in a leg of a split bearer: an assumption. TS 38.425 leaves the desired buffer size to the nodes; it is
+more than an LTE grant takes (8 ms), so that both legs are full."""
 
 
 def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
@@ -191,6 +197,13 @@ _WIFI = WifiSettings(
 def preset_name(technology: Technology, numerology: int | None = None) -> str:
     """Return the name of the preset: ``nr-120khz``, ``lte``, ``802.11ad``."""
     return f"nr-{15 << (numerology or 0)}khz" if technology == "nr" else technology
+
+
+def preset_of(slots: Slots) -> RadioSettings:
+    """Return the preset whose carrier has slots of this length and this channel code."""
+    presets = [each for each in PRESETS.values() if isinstance(each, RadioSettings)]
+    own = (slots.slot_ns, slots.code)
+    return next(each for each in presets if (each.slots.slot_ns, each.slots.code) == own)
 
 
 def technology_of(preset: str) -> Technology:

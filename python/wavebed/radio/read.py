@@ -189,8 +189,23 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     changed = replace(changed, connection=_connection(changed, given))
     if given.bler is not None:
         changed = replace(changed, bler=given.bler)
+    changed = _bearer(changed, given)
     _check_discard(changed)
     return changed
+
+
+def _bearer(base: RadioSettings, given: RadioTable) -> RadioSettings:
+    changed = _with(base, given, "bearer")
+    if changed.bearer == "switched":
+        if given.up_split_threshold is not None:
+            raise Problem('requires bearer = "split": add it', "up-split-threshold")
+        return changed
+    if changed.fallback is None:
+        raise Problem('is split, and there is no second carrier: add fallback = "lte", or write switched', "bearer")
+    if given.up_split_threshold is None:
+        return changed
+    infinite = given.up_split_threshold == "infinity"
+    return replace(changed, up_threshold_bytes=None if infinite else given.up_split_threshold)
 
 
 def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:

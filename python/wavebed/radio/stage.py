@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
+from wavebed.radio.presets import SPLIT_TARGET_NS, preset_of
 from wavebed.spec import link, radio
 
 if TYPE_CHECKING:
@@ -72,7 +75,22 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         connection=settings.connection,
         handover=side.handover,
         load=side.load,
+        split=_split(settings, direction),
     )
+
+
+def _split(settings: RadioSettings, direction: Literal["down", "up"]) -> radio.Split | None:
+    """Return the split bearer: the leg on the fallback carrier has RLC and grants of its own preset."""
+    if settings.bearer == "switched" or settings.fallback is None:
+        return None
+    down = direction == "down"
+    side = settings.down if down else settings.up
+    other = preset_of(settings.fallback)
+    rlc = replace((other.down if down else other.up).rlc, mode=side.rlc.mode)
+    grants = None if side.grants is None else other.up.grants
+    # A base station is free to use both legs; TS 38.323 has a threshold for the UE.
+    threshold_bytes = 0 if down else settings.up_threshold_bytes
+    return radio.Split(SPLIT_TARGET_NS, threshold_bytes, _rlc(rlc), grants)
 
 
 def wifi_stage(settings: WifiSettings, rate: radio.AirRate) -> radio.Wifi:

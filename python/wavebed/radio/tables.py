@@ -180,6 +180,11 @@ def _aggregate(value: object) -> int:
     return read
 
 
+@reader("SIZE|infinity", {"anyOf": [{"const": "infinity"}, dict(SIZE_SCHEMA)]})
+def _threshold(value: object) -> int | Literal["infinity"]:
+    return "infinity" if value == "infinity" else size_bytes(value)
+
+
 @reader("12|18", {"enum": [12, 18]})
 def _sn_bits(value: object) -> Literal[12, 18]:
     if isinstance(value, bool) or value not in (12, 18):
@@ -403,6 +408,23 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
             _fallback,
             "slots that hold in rows of state `fallback`; a table has the `preset` and may have `frame`,"
             " `special-symbols`, `prepare`, `decode`, `harq`",
+        ),
+    ] = None
+    bearer: Annotated[
+        Literal["switched", "split"] | None,
+        Key(
+            word("switched", "split"),
+            "`switched`: the fallback carrier is used while the carrier has failed; `split`: always beside it, with a"
+            " scene or a trace with the column `fallback_rate_bps`",
+            absent="`switched`",
+        ),
+    ] = None
+    up_split_threshold: Annotated[
+        int | Literal["infinity"] | None,
+        Key(
+            _threshold,
+            "waiting bytes from which on the uplink of a split bearer uses both carriers (ul-DataSplitThreshold)",
+            absent="`infinity`",
         ),
     ] = None
     bler: Annotated[float | None, Key(percentage, "block errors, instead of those of the trace")] = None

@@ -5,15 +5,18 @@ The ground is z = 0. Azimuths are counted in degrees from the +x axis towards +y
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace as with_fields
+
+from wavebed.radio.model import RadioSettings
 from wavebed.scene.tables import Array, InCar, Indoor, ReferenceChain, ShadowTable, Timers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.radio.model import MacSettings, Technology, UeLimit
+    from wavebed.radio.model import Bearer, MacSettings, Technology, UeLimit
     from wavebed.scene.tables import ObstacleKind, Propagation, Vector
     from wavebed.scene.values import CellLoad, LoadProcess
 
@@ -326,3 +329,9 @@ class Scene:
     street_width_m: float = 20.0
     building_height_m: float = 5.0
     fitted: tuple[str, ...] = ()
+
+    def with_bearer(self, bearer: Bearer) -> Scene:
+        """Return the scene with its traffic on this bearer; ``split`` also gives both carriers' rates at all times."""
+        if not isinstance(self.radio, RadioSettings) or self.radio.bearer == bearer:
+            return self
+        return replace(self, radio=with_fields(self.radio, bearer=bearer))

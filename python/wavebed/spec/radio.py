@@ -25,7 +25,7 @@ from wavebed.spec.link import (
 )
 
 __all__ = ["AirRate", "Configured", "Connection", "Drx", "GrantLosses", "Grants", "Harq", "Load", "Radio"]
-__all__ += ["Reordering", "RlcAm", "RlcUm", "Rrc", "Slots", "Wifi"]
+__all__ += ["Reordering", "RlcAm", "RlcUm", "Rrc", "Slots", "Split", "Wifi"]
 
 AirRate: TypeAlias = Constant | PatternRate
 """Bits of transport blocks per second that are the user's, averaged over the duplex frame."""
@@ -40,6 +40,7 @@ MOST_REQUESTS = 64
 """sr-TransMax (TS 38.331)."""
 MOST_LOAD = 0.99
 LEAST_BURST_NS = 100_000
+MOST_THRESHOLD_BYTES = 10**12
 MOST_FRAME_SLOTS = 160
 """20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213 11.1)."""
 MOST_AGGREGATE_BYTES = (1 << 22) - 1
@@ -178,6 +179,19 @@ class Load(Part, frozen=True):
     burst_ns: Annotated[int, Meta(ge=LEAST_BURST_NS, le=MAX_TIME_NS)]
 
 
+class Split(Part, frozen=True):
+    """A split bearer: the carrier and the fallback carrier are legs of one PDCP entity.
+
+    A leg takes data while less waits in it than its rate carries in `target_ns`; both carry new data while at least
+    `threshold_bytes` wait, ``None``: only one does. `rlc` and `grants` are those of the leg on the fallback carrier.
+    """
+
+    target_ns: PositiveTimeNs
+    threshold_bytes: Annotated[int, Meta(ge=0, le=MOST_THRESHOLD_BYTES)] | None
+    rlc: RlcAm | RlcUm
+    grants: Grants | None
+
+
 class Radio(LinkStage, frozen=True, tag="radio"):
     """Radio layer 2 of one direction. `bler` ``None``: the pattern's SINR or its column `bler`, or 0 without both."""
 
@@ -195,8 +209,13 @@ class Radio(LinkStage, frozen=True, tag="radio"):
     connection: Connection | None
     handover: Literal["forward", "lose"]
     load: Load | None = None
+    split: Split | None = None
 
     def __post_init__(self) -> None:
+        if self.split is not None and self.fallback is None:
+            raise RuleError("split needs a second carrier: add fallback")
+        if self.split is not None and not isinstance(self.rate, PatternRate):
+            raise RuleError("split needs a rate of kind pattern, with the column fallback_rate_bps")
         if self.discard_ns is not None and isinstance(self.queue, FqCodel):
             raise RuleError("discard_ns needs a queue with a single order, which fq_codel has not")
 

@@ -119,9 +119,7 @@ pub fn build_shared(
             time("delay_ns", *delay_ns)?,
             random,
         )),
-        StageConfig::Radio(keys) => {
-            Box::new(radio::build(keys, mtu_bytes, random, loader, shared)?)
-        }
+        StageConfig::Radio(keys) => radio::build(keys, mtu_bytes, random, loader, shared)?,
         StageConfig::Corrupt { probability } => Box::new(Corrupt::new(
             probability_of("probability", *probability)?,
             random,

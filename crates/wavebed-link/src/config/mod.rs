@@ -6,6 +6,7 @@
 mod build;
 mod queue;
 mod radio;
+mod split;
 mod wifi;
 
 use std::path::PathBuf;

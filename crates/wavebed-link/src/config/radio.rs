@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::build::{Loader, fail, load, positive_time, probability_of, rate, time};
 use super::queue::queue_of;
+use super::split::{self, SplitKeys};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
@@ -14,6 +15,7 @@ use crate::radio::{
     Handover, Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
 };
 use crate::random_stream::RandomStream;
+use crate::stage::Stage;
 use crate::unit::Unit;
 
 /// A radio stage.
@@ -36,6 +38,7 @@ pub struct RadioKeys {
     #[serde(default)]
     handover: Handover,
     load: Option<LoadKeys>,
+    split: Option<SplitKeys>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -68,7 +71,7 @@ struct HarqKeys {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase", deny_unknown_fields)]
-enum RlcKeys {
+pub(super) enum RlcKeys {
     Am {
         reassembly_ns: u64,
         poll_ns: u64,
@@ -96,7 +99,7 @@ struct ReorderingKeys {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GrantKeys {
+pub(super) struct GrantKeys {
     request_slots: u64,
     schedule_slots: u64,
     prepare_slots: u64,
@@ -186,7 +189,7 @@ pub(super) fn build(
     random: RandomStream,
     loader: &mut Loader<'_>,
     shared: &mut Shared,
-) -> Result<Radio, ConfigError> {
+) -> Result<Box<dyn Stage>, ConfigError> {
     let direction = keys.direction;
     let config = RadioConfig {
         direction,
@@ -230,8 +233,12 @@ pub(super) fn build(
         .connection
         .map(|keys| connection(keys, shared))
         .transpose()?;
+    if let Some(split) = &keys.split {
+        let air = split::airs(&keys.rate, bler, loader)?;
+        return split::build(split, config, air, queue, connection, random);
+    }
     let air = air(&keys.rate, bler, loader)?;
-    Ok(Radio::new(config, air, queue, connection, random))
+    Ok(Box::new(Radio::new(config, air, queue, connection, random)))
 }
 
 fn count(key: &str, value: u64, least: u64) -> Result<u64, ConfigError> {
@@ -372,7 +379,7 @@ fn harq(key: &str, keys: HarqKeys) -> Result<Harq, ConfigError> {
     })
 }
 
-fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
+pub(super) fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
     Ok(match keys {
         RlcKeys::Um {} => Rlc::Unacknowledged,
         RlcKeys::Am {
@@ -449,7 +456,7 @@ fn reordering(keys: ReorderingKeys) -> Result<Option<u64>, ConfigError> {
         .transpose()
 }
 
-fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
+pub(super) fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
     let configured = keys
         .configured
         .map(|keys| {

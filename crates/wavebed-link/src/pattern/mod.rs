@@ -4,6 +4,7 @@
 //! nanoseconds, bits per second, bytes, thousandths of a decibel. Only fractions (loss, block errors) are floating point.
 
 mod cursor;
+mod legs;
 mod number;
 mod parse;
 mod state;
@@ -49,6 +50,7 @@ pub struct Pattern {
     need_mdb: Option<Box<[i32]>>,
     state: Option<Box<[State]>>,
     bytes: Option<Box<[u32]>>,
+    fallback: legs::Columns,
     headers: Vec<(String, String)>,
 }
 

@@ -1,5 +1,6 @@
 //! The parser of the native pattern format.
 
+use super::legs::Columns;
 use super::{Kind, Pattern, State, number};
 
 /// The error of an invalid pattern.
@@ -99,6 +100,9 @@ enum Column {
     Sinr,
     Need,
     State,
+    FallbackRate,
+    FallbackSinr,
+    FallbackNeed,
     Bytes,
 }
 
@@ -112,18 +116,23 @@ impl Column {
             Self::Sinr => "sinr_db",
             Self::Need => "need_db",
             Self::State => "state",
+            Self::FallbackRate => "fallback_rate_bps",
+            Self::FallbackSinr => "fallback_sinr_db",
+            Self::FallbackNeed => "fallback_need_db",
             Self::Bytes => "bytes",
         }
     }
 
     const fn rule(self) -> &'static str {
         match self {
-            Self::RateBps => "a whole number of bits per second from 0 to 1000000000000",
+            Self::RateBps | Self::FallbackRate => {
+                "a whole number of bits per second from 0 to 1000000000000"
+            }
             Self::Delay => SECONDS_RULE,
             Self::Loss | Self::Bler => {
                 "a plain decimal number from 0 to 1, without exponent or sign"
             }
-            Self::Sinr | Self::Need => {
+            Self::Sinr | Self::Need | Self::FallbackSinr | Self::FallbackNeed => {
                 "plain decimal decibels from -100 to 100 with at most three digits after the point, without exponent"
             }
             Self::State => "los, nlos, blocked, outage, handover or fallback",
@@ -144,6 +153,9 @@ const fn allowed(kind: Kind) -> &'static [Column] {
             Column::Sinr,
             Column::Need,
             Column::State,
+            Column::FallbackRate,
+            Column::FallbackSinr,
+            Column::FallbackNeed,
         ],
         Kind::Opportunities => &[Column::Bytes],
         Kind::Packets => &[Column::Loss, Column::Delay],
@@ -325,6 +337,10 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
         (Column::Sinr, Column::RateBps),
         (Column::Sinr, Column::Need),
         (Column::Need, Column::Sinr),
+        (Column::FallbackRate, Column::RateBps),
+        (Column::FallbackSinr, Column::FallbackRate),
+        (Column::FallbackSinr, Column::FallbackNeed),
+        (Column::FallbackNeed, Column::FallbackSinr),
     ] {
         if columns.contains(&column) && !columns.contains(&other) {
             let (column, other) = (column.name(), other.name());
@@ -349,6 +365,9 @@ struct Rows {
     sinr_mdb: Vec<i32>,
     need_mdb: Vec<i32>,
     state: Vec<State>,
+    fallback_rate_bps: Vec<u64>,
+    fallback_sinr_mdb: Vec<i32>,
+    fallback_need_mdb: Vec<i32>,
     bytes: Vec<u32>,
 }
 
@@ -366,6 +385,9 @@ impl Rows {
             sinr_mdb: Vec::new(),
             need_mdb: Vec::new(),
             state: Vec::new(),
+            fallback_rate_bps: Vec::new(),
+            fallback_sinr_mdb: Vec::new(),
+            fallback_need_mdb: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -463,15 +485,18 @@ impl Rows {
         field: &[u8],
         lines: &Lines<'_>,
     ) -> Result<(), PatternError> {
+        let rate = |to: &mut Vec<u64>| number::whole(field, MAX_RATE_BPS).map(|rate| to.push(rate));
+        let decibels = |to: &mut Vec<i32>| number::decibels(field).map(|value| to.push(value));
         let read = match column {
-            Column::RateBps => {
-                number::whole(field, MAX_RATE_BPS).map(|rate| self.rate_bps.push(rate))
-            }
+            Column::RateBps => rate(&mut self.rate_bps),
+            Column::FallbackRate => rate(&mut self.fallback_rate_bps),
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
             Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
             Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
-            Column::Sinr => number::decibels(field).map(|sinr| self.sinr_mdb.push(sinr)),
-            Column::Need => number::decibels(field).map(|need| self.need_mdb.push(need)),
+            Column::Sinr => decibels(&mut self.sinr_mdb),
+            Column::Need => decibels(&mut self.need_mdb),
+            Column::FallbackSinr => decibels(&mut self.fallback_sinr_mdb),
+            Column::FallbackNeed => decibels(&mut self.fallback_need_mdb),
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),
@@ -512,6 +537,11 @@ impl Rows {
             need_mdb: has(Column::Need).then(|| self.need_mdb.into_boxed_slice()),
             state: has(Column::State).then(|| self.state.into_boxed_slice()),
             bytes: has(Column::Bytes).then(|| self.bytes.into_boxed_slice()),
+            fallback: Columns {
+                rate_bps: has(Column::FallbackRate).then(|| self.fallback_rate_bps.into()),
+                sinr_mdb: has(Column::FallbackSinr).then(|| self.fallback_sinr_mdb.into()),
+                need_mdb: has(Column::FallbackNeed).then(|| self.fallback_need_mdb.into()),
+            },
             at: self.at.into_boxed_slice(),
             headers: head.headers,
         })

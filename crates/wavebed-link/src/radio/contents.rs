@@ -117,6 +117,13 @@ impl Cuts {
         first.then_some(run)
     }
 
+    /// Removes segment `count` with all of its pieces; `None` if it was removed or is lost.
+    pub fn take_out(&mut self, count: u64) -> Option<Run> {
+        let place = self.open.iter().position(|cut| cut.count == count)?;
+        let cut = self.open.swap_remove(place);
+        (!cut.lost).then_some(cut.run)
+    }
+
     /// Removes one piece; returns the entry if none is left.
     fn resolve(&mut self, count: u64) -> Option<Cut> {
         let place = self.open.iter().position(|cut| cut.count == count)?;

@@ -8,11 +8,14 @@ mod contents;
 mod decode;
 mod grants;
 mod interruption;
+mod leg;
 mod load;
+mod numbers;
 mod order;
 mod send;
 mod settings;
 mod slots;
+mod split;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub use settings::{
     Acknowledged, Configured, Direction, GrantLosses, Grants, Handover, Harq, Rlc, Slots,
 };
 pub use slots::{Carriers, Found, Needs, Slot};
+pub use split::{SplitBearer, SplitConfig};
 
 use crate::counters::Reason;
 use crate::queue::Queue;
@@ -404,9 +408,9 @@ fn deliver(on_air: &mut Backlog, out: &mut Outlet<'_>, put: impl FnOnce(&mut Out
     on_air.bytes -= after.bytes - before.bytes;
 }
 
-impl Stage for Radio {
-    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
-        let at_ns = run.at_ns;
+impl Radio {
+    /// Takes a run at `at_ns`; `run.at_ns` is since when it waits.
+    fn receive(&mut self, at_ns: u64, run: Run, out: &mut Outlet<'_>) {
         self.advance(at_ns, out);
         if self.end_ns <= at_ns {
             self.ended = true;
@@ -435,6 +439,12 @@ impl Stage for Radio {
         if sets_off {
             self.make_plan(at_ns);
         }
+    }
+}
+
+impl Stage for Radio {
+    fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        self.receive(run.at_ns, run, out);
     }
 
     fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>) {

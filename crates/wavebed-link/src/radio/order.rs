@@ -42,6 +42,12 @@ impl Order {
         self.running.map(|(deadline_ns, _)| deadline_ns)
     }
 
+    /// Whether the segment with this number was given up: it is dropped when it arrives.
+    #[must_use]
+    pub const fn is_past(&self, count: u64) -> bool {
+        count < self.rx_deliv
+    }
+
     /// Receives `run` at `run.at_ns`; its first segment has number `count`.
     pub fn receive(&mut self, count: u64, run: Run, out: &mut Outlet<'_>) {
         let now_ns = run.at_ns;

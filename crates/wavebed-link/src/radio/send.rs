@@ -39,7 +39,7 @@ impl Radio {
     }
 
     /// Bytes on air of all data that waits at `at_ns`.
-    fn waiting_bytes(&self, at_ns: u64) -> u64 {
+    pub(super) fn waiting_bytes(&self, at_ns: u64) -> u64 {
         let again = self.resend.iter();
         let chunks = again
             .take_while(|chunk| chunk.ready_ns <= at_ns)
@@ -284,7 +284,7 @@ impl Radio {
     }
 
     /// Numbers `run`, which left the queue, and puts it first in the send order.
-    fn take_off(&mut self, run: Run) {
+    pub(super) fn take_off(&mut self, run: Run) {
         let segments = u64::from(run.count);
         self.on_air += Backlog {
             segments,

@@ -1,6 +1,8 @@
 //! Invariants of every link, for all stages, arrivals, polls and live changes.
 
-use crate::link_support::random::{bottlenecks, events, link, radios, stages, with_polls};
+use crate::link_support::random::{
+    bottlenecks, events, link, radios, split_radios, stages, with_polls,
+};
 use crate::link_support::{Event, drive};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -155,5 +157,33 @@ proptest! {
         // The slowest found, an uplink with one HARQ process and outages, serves these 1.1 Mbit in 32 ms.
         drive(&mut link, &arrivals, 300_000_000, false);
         prop_assert_eq!(link.backlog(), Backlog::default());
+    }
+
+    #[test]
+    fn a_split_bearer_delivers_or_drops_each_segment_once(stage in split_radios(), events in events(), seed in any::<u64>()) {
+        let arrivals: Vec<Run> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Arrival(run) => Some(*run),
+                _ => None,
+            })
+            .collect();
+        let other_orders = [r#""reordering":null"#, "fq_codel", "dualpi2"];
+        let in_order = other_orders.iter().all(|part| !stage.contains(part));
+        let mut link = link(&[stage], seed);
+        let outcome = drive(&mut link, &events, 300_000_000, false);
+        let identities = |runs: &[Run]| -> Vec<(u32, u16)> {
+            let each = crate::link_support::each(runs).into_iter();
+            each.map(|(packet, index, _)| (packet, index)).collect()
+        };
+        let mut found = identities(&outcome.delivered);
+        prop_assert!(!in_order || found.is_sorted());
+        found.extend(identities(&outcome.lost));
+        found.sort_unstable();
+        let twice = found.windows(2).find(|pair| pair[0] == pair[1]);
+        prop_assert_eq!(twice, None);
+        let entered = identities(&arrivals);
+        prop_assert_eq!(found.len() as u64 + link.backlog().segments, entered.len() as u64);
+        prop_assert!(found.iter().all(|segment| entered.binary_search(segment).is_ok()));
     }
 }

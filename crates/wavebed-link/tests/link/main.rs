@@ -39,6 +39,7 @@ mod radio_load;
 mod radio_losses;
 mod radio_rlc;
 mod radio_slots;
+mod radio_split;
 mod radio_support;
 mod radio_uplink;
 mod reorder_stage;

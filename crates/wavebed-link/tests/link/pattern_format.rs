@@ -92,6 +92,32 @@ fn sinr_and_need_of_the_radio_are_read() {
 }
 
 #[test]
+fn the_legs_of_a_split_bearer_are_patterns_of_their_own() {
+    let whole = steps(
+        "time_s,rate_bps,state,fallback_rate_bps,fallback_need_db,fallback_sinr_db\n0,9,los,3,1,2\n1,0,handover,4,1,2\n2,5,fallback,5,1.5,-7\n3,0,handover,6,1,2\n4,9,nlos,0,1,2\n5,0,handover,7,1,2\n",
+    )
+    .expect("it is valid");
+    let primary = whole.primary_leg();
+    let [los, nlos, gap, away] = [State::Los, State::Nlos, State::Handover, State::Fallback];
+    assert_eq!(primary.rate_bps(), Some(&[9, 0, 0, 0, 9, 0][..]));
+    assert_eq!(
+        primary.state(),
+        Some(&[los, gap, away, away, nlos, gap][..])
+    );
+    assert_eq!(primary.fallback_leg(), None);
+    let fallback = whole.fallback_leg().expect("it has the columns");
+    assert_eq!(fallback.rate_bps(), whole.fallback_rate_bps());
+    assert_eq!(fallback.rate_bps(), Some(&[3, 4, 5, 6, 0, 7][..]));
+    assert_eq!(fallback.state(), Some(&[away; 6][..]));
+    assert_eq!(fallback.sinr_mdb().map(|column| column[2]), Some(-7000));
+    assert_eq!(fallback.need_mdb().map(|column| column[2]), Some(1500));
+    assert_eq!(
+        (fallback.at(), fallback.period()),
+        (whole.at(), whole.period())
+    );
+}
+
+#[test]
 fn a_state_stands_without_a_rate() {
     let pattern = steps("time_s,state\n0,los\n7,outage\n").expect("it is valid");
     assert_eq!(pattern.state(), Some(&[State::Los, State::Outage][..]));
@@ -199,7 +225,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state",
+        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state, fallback_rate_bps, fallback_sinr_db, fallback_need_db",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -422,6 +448,30 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "time_s,rate_bps,bler\n0,1,1e-3\n",
         "line 5",
         "without exponent or sign",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,fallback_rate_bps\n0,1\n",
+        "line 4",
+        "'fallback_rate_bps' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,fallback_sinr_db,fallback_need_db\n0,1,2,3\n",
+        "line 4",
+        "'fallback_sinr_db' stands without fallback_rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,fallback_rate_bps,fallback_need_db\n0,1,2,3\n",
+        "line 4",
+        "'fallback_need_db' stands without fallback_sinr_db",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,fallback_rate_bps\n0,1,-2\n",
+        "line 5",
+        "fallback_rate_bps",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",

@@ -86,7 +86,7 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
     Parameters
     ----------
     held : collection of str
-        The columns of the format, of ``rate``, ``delay``, ``loss``, ``bler``, ``sinr`` and ``state``.
+        The columns of the format, by the names below.
     """
     columns = (
         ("rate", pattern.rate_bps),
@@ -95,6 +95,7 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
         ("bler", pattern.bler),
         ("sinr", pattern.sinr_mdb),
         ("state", pattern.state),
+        ("fallback rate", pattern.fallback_rate_bps),
     )
     lost = [name for name, column in columns if column is not None and name not in held]
     if lost:

@@ -37,11 +37,24 @@ _DIGITS = 9
 _DECIBEL_DIGITS = 3
 _ROWS_AT_ONCE = 1 << 16
 
+_STEPS = ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state")
+_FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
-    "steps": ("steps", "duration_s", "time_s", ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state")),
+    "steps": ("steps", "duration_s", "time_s", _STEPS + _FALLBACK),
     "opportunities": ("opportunities", "duration_s", "time_s", ("bytes",)),
     "packets": ("packets", "packets", "packet", ("loss", "delay_s")),
 }
+_NEEDS = (
+    ("bler", "rate_bps"),
+    ("sinr_db", "rate_bps"),
+    ("sinr_db", "need_db"),
+    ("need_db", "sinr_db"),
+    ("fallback_rate_bps", "rate_bps"),
+    ("fallback_sinr_db", "fallback_rate_bps"),
+    ("fallback_sinr_db", "fallback_need_db"),
+    ("fallback_need_db", "fallback_sinr_db"),
+)
+_DECIBELS = {"sinr_db", "need_db", "fallback_sinr_db", "fallback_need_db"}
 
 
 def sniff(source: Source) -> bool:
@@ -88,7 +101,7 @@ def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str
             raise source.error(f"column {name!r} is given twice; keep one of them", number)
     if len(names) == 1:
         raise source.error(f"has no column of values; {rule}", number)
-    for name, other in (("bler", "rate_bps"), ("sinr_db", "rate_bps"), ("sinr_db", "need_db"), ("need_db", "sinr_db")):
+    for name, other in _NEEDS:
         if name in names and other not in names:
             raise source.error(f"column {name!r} stands without {other}; add {other} or remove {name}", number)
     return names
@@ -136,7 +149,7 @@ class _Columns:
                 codes = words(source, texts, line_of, name, STATES)
                 self._codes.setdefault(name, Rows(most, np.uint8)).add(codes)
                 continue
-            if name in {"sinr_db", "need_db"}:
+            if name in _DECIBELS:
                 values = decimals(source, texts, line_of, name, digits=_DECIBEL_DIGITS, most=MAX_MDB, signed=True)
             elif name in _MOST:
                 values = integers(source, texts, line_of, name, most=_MOST[name])
@@ -157,7 +170,12 @@ class _Columns:
         return self._codes[name].whole() if name in self._codes else None
 
 
-_MOST = {"packet": MAX_PACKETS, "bytes": MAX_OPPORTUNITY_BYTES, "rate_bps": MAX_RATE_BPS}
+_MOST = {
+    "packet": MAX_PACKETS,
+    "bytes": MAX_OPPORTUNITY_BYTES,
+    "rate_bps": MAX_RATE_BPS,
+    "fallback_rate_bps": MAX_RATE_BPS,
+}
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
@@ -197,6 +215,9 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         sinr_mdb=columns.whole("sinr_db"),
         need_mdb=columns.whole("need_db"),
         state=columns.codes("state"),
+        fallback_rate_bps=columns.whole("fallback_rate_bps"),
+        fallback_sinr_mdb=columns.whole("fallback_sinr_db"),
+        fallback_need_mdb=columns.whole("fallback_need_db"),
         size_bytes=size,
         header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
     )
@@ -286,6 +307,9 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
         ("sinr_db", pattern.sinr_mdb),
         ("need_db", pattern.need_mdb),
         ("state", pattern.state),
+        ("fallback_rate_bps", pattern.fallback_rate_bps),
+        ("fallback_sinr_db", pattern.fallback_sinr_mdb),
+        ("fallback_need_db", pattern.fallback_need_mdb),
         ("bytes", pattern.size_bytes),
     )
 
@@ -296,7 +320,7 @@ def _texts(name: str, values: Column) -> list[str]:
             return [format_scaled(value, _DIGITS) for value in values.tolist()]
         case "loss" | "bler":
             return [format_probability(value) for value in values.tolist()]
-        case "sinr_db" | "need_db":
+        case _ if name in _DECIBELS:
             return [format_scaled(value, _DECIBEL_DIGITS) for value in values.tolist()]
         case "state":
             return [STATES[code] for code in values.tolist()]

@@ -37,25 +37,32 @@ def sniff(source: Source) -> bool:
 def ending_samples(
     source: Source, times: NDArray[np.int64], rates: NDArray[np.int64], what: str, line_of: LineOf
 ) -> Pattern:
-    """Make steps of samples that cover the time up to them; a sample at 0 covers none and is left out.
+    """Make steps of samples that cover the time up to them.
+
+    A sample at 0, or at the time of the one before it, as clocks that are rounded give it, covers none and is left out.
 
     Raises
     ------
     UserError
-        If times do not increase, or the only sample is at 0.
+        If times decrease, or the only sample is at 0.
     """
-    back = np.diff(times) <= 0
+    back = np.diff(times) < 0
     if back.any():
         position = int(back.argmax()) + 1
         now, before = (format_scaled(int(times[place]), 9) for place in (position, position - 1))
         raise source.error(
-            f"{what} {now} is not after {before}, that of the row before; sort the rows", line_of(position)
+            f"{what} {now} is before {before}, that of the row before; sort the rows", line_of(position)
         )
     if times[0] == 0:
         if len(times) == 1:
             raise source.error(f"the only sample is at {what} 0 and covers no time; give its end", line_of(0))
         source.note(f"the sample at {what} 0 covers no time and is left out (a sample covers the time up to it)")
         times, rates = times[1:], rates[1:]
+    again = np.concatenate((np.zeros(1, dtype=np.bool_), np.diff(times) == 0))
+    if again.any():
+        count = plural(int(again.sum()), "sample")
+        source.note(f"left out: {count} at the {what} of the row before (a sample covers the time up to it)")
+        times, rates = times[~again], rates[~again]
     starts = np.concatenate((np.zeros(1, dtype=np.int64), times[:-1]))
     return steps(starts, int(times[-1]), rate_bps=rates)
 

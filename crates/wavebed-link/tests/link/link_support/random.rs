@@ -25,6 +25,12 @@ const SINR: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00006\
     time_s,rate_bps,sinr_db,need_db,state\n0,10000000000,18.5,17,los\n0.00002,2000000000,-4,-2.4,nlos\n\
     0.00003,0,-12,0,outage\n0.00004,1000000000,3,3,handover\n0.000045,4000000000,5,8.125,fallback\n0.00005,8000000000,9,9,blocked\n";
 
+const SPLIT: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00009\n\
+    time_s,rate_bps,state,fallback_rate_bps,fallback_sinr_db,fallback_need_db\n0,10000000000,los,2000000000,9,8\n\
+    0.00002,2000000000,nlos,0,0,0\n0.00003,9000000000,handover,3000000000,9,2\n\
+    0.000045,4000000000,fallback,4000000000,5,8.125\n0.00006,0,handover,1000000000,3,-2\n\
+    0.00007,8000000000,blocked,2000000000,9,9\n0.00008,0,outage,2000000000,9,9\n";
+
 /// The patterns by name; a real file for anything else is an error.
 pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
     let text = match file.to_str() {
@@ -33,6 +39,7 @@ pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some("packets") => PACKETS,
         Some("radio") => RADIO,
         Some("sinr") => SINR,
+        Some("split") => SPLIT,
         _ => return Err(format!("{}: no such pattern", file.display())),
     };
     Pattern::parse(text)
@@ -180,8 +187,42 @@ fn slots() -> impl Strategy<Value = String> {
     )
 }
 
-/// A radio link with any of its parts on or off.
-pub fn radios() -> impl Strategy<Value = String> {
+/// A radio link with any of its parts on or off, or a split bearer of two.
+pub fn radios() -> BoxedStrategy<String> {
+    prop_oneof![3 => single_radios(), 2 => split_radios()].boxed()
+}
+
+/// A split bearer with any of its parts on or off.
+pub fn split_radios() -> BoxedStrategy<String> {
+    let ways = prop_oneof![
+        Just(r#"{"mode":"um"},"grants":null"#),
+        Just(
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":1,"reestablish_ns":20000},"grants":{"request_slots":3,"schedule_slots":2,"prepare_slots":2,"first_bytes":300}"#
+        ),
+    ];
+    let thresholds = prop_oneof![Just("null"), Just("0"), Just("9000")];
+    (
+        single_radios(),
+        slots(),
+        1u64..30_000,
+        thresholds,
+        ways,
+        ends(),
+    )
+        .prop_map(move |(radio, fallback, target, threshold, ways, end)| {
+            let mut stage: serde_json::Value = serde_json::from_str(&radio).expect("it is JSON");
+            let rate = format!(r#"{{"kind":"pattern","file":"split","end":"{end}"}}"#);
+            let text =
+                format!(r#"{{"target_ns":{target},"threshold_bytes":{threshold},"rlc":{ways}}}"#);
+            for (key, text) in [("rate", &rate), ("fallback", &fallback), ("split", &text)] {
+                stage[key] = serde_json::from_str(text).expect("it is JSON");
+            }
+            stage.to_string()
+        })
+        .boxed()
+}
+
+fn single_radios() -> BoxedStrategy<String> {
     let rates = prop_oneof![
         (500_000_000u64..20_000_000_000)
             .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}},"bler":0.3"#)),
@@ -251,6 +292,7 @@ pub fn radios() -> impl Strategy<Value = String> {
                 r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}","load":{load}}}"#
             )
         })
+        .boxed()
 }
 
 /// A wifi link.
@@ -289,7 +331,8 @@ fn changes() -> impl Strategy<Value = Change> {
             Just("steps"),
             Just("opportunities"),
             Just("packets"),
-            Just("sinr")
+            Just("sinr"),
+            Just("split")
         ]
         .prop_map(|name| Change::Pattern(load(Path::new(name)).expect("it is there"))),
     ]

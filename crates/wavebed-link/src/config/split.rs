@@ -1,0 +1,118 @@
+//! The split bearer of a radio stage in the laboratory file.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::build::{Loader, fail, lacks, load, positive_time};
+use super::radio::{GrantKeys, RlcKeys, grants, rlc};
+use super::{ConfigError, RateConfig};
+use crate::queue::{Infinite, Queue};
+use crate::radio::{Air, Carriers, Connection, Radio, RadioConfig, SplitBearer, SplitConfig};
+use crate::random_stream::RandomStream;
+use crate::stage::Stage;
+use crate::unit::Unit;
+
+/// A split bearer: how it gives data to its legs, and the leg on the fallback carrier.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitKeys {
+    target_ns: u64,
+    threshold_bytes: Option<u64>,
+    rlc: RlcKeys,
+    grants: Option<GrantKeys>,
+}
+
+const MAX_THRESHOLD_BYTES: u64 = 1_000_000_000_000;
+/// Random streams of the leg on the fallback carrier.
+const FALLBACK: u64 = 5 << 40;
+
+/// The channels of the two legs.
+pub(super) fn airs(
+    config: &RateConfig,
+    bler: Option<f64>,
+    loader: &mut Loader<'_>,
+) -> Result<[Air; 2], ConfigError> {
+    let RateConfig::Pattern {
+        file,
+        end,
+        start_ns,
+    } = config
+    else {
+        return fail("rate.kind", "does not fit a split bearer: use pattern");
+    };
+    let pattern = load("rate", file, *start_ns, loader)?;
+    let play = |leg| Air::pattern(Arc::new(leg), *end, *start_ns, 0, bler);
+    let fallback = pattern.fallback_leg().and_then(play);
+    let (Some(primary), Some(fallback)) = (play(pattern.primary_leg()), fallback) else {
+        let needs = "a pattern with the column fallback_rate_bps, or remove split";
+        return lacks("rate", file, pattern.kind(), needs);
+    };
+    Ok([primary, fallback])
+}
+
+/// Builds the stage from the settings of the carrier.
+pub(super) fn build(
+    keys: &SplitKeys,
+    config: RadioConfig,
+    [primary_air, fallback_air]: [Air; 2],
+    queue: Box<dyn Queue>,
+    connection: Option<Arc<Connection>>,
+    random: RandomStream,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    let Some(fallback) = config.carriers.fallback.clone() else {
+        return fail(
+            "split",
+            "has no second carrier: add fallback, or remove split",
+        );
+    };
+    let too_much = |bytes: &u64| *bytes > MAX_THRESHOLD_BYTES;
+    if let Some(bytes) = keys.threshold_bytes.filter(too_much) {
+        return fail(
+            "split.threshold_bytes",
+            format!("is {bytes}: use at most {MAX_THRESHOLD_BYTES}, or null"),
+        );
+    }
+    let bearer = SplitConfig {
+        direction: config.direction,
+        overhead_bytes: config.overhead_bytes,
+        discard_ns: config.discard_ns,
+        reordering: config.reordering,
+        target_ns: positive_time("split.target_ns", keys.target_ns)?,
+        threshold_bytes: keys.threshold_bytes,
+    };
+    let leg = RadioConfig {
+        discard_ns: None,
+        reordering: None,
+        carriers: Carriers {
+            fallback: None,
+            ..config.carriers
+        },
+        ..config
+    };
+    let fallback = RadioConfig {
+        carriers: Carriers {
+            primary: fallback.clone(),
+            fallback: Some(fallback),
+        },
+        rlc: rlc(keys.rlc).map_err(in_split)?,
+        grants: keys.grants.map(grants).transpose().map_err(in_split)?,
+        ..leg.clone()
+    };
+    let radio = |config, air, random| {
+        let queue = Box::new(Infinite::new(Unit::Packet));
+        Radio::new(config, air, queue, connection.clone(), random)
+    };
+    let primary = radio(leg, primary_air, random);
+    let fallback = radio(fallback, fallback_air, random.process(FALLBACK));
+    Ok(Box::new(SplitBearer::new(
+        bearer, queue, connection, primary, fallback,
+    )))
+}
+
+fn in_split(error: ConfigError) -> ConfigError {
+    ConfigError {
+        key: format!("split.{}", error.key),
+        ..error
+    }
+}
