@@ -50,9 +50,7 @@ def ending_samples(
     if back.any():
         position = int(back.argmax()) + 1
         now, before = (format_scaled(int(times[place]), 9) for place in (position, position - 1))
-        raise source.error(
-            f"{what} {now} is before {before}, that of the row before; sort the rows", line_of(position)
-        )
+        raise source.error(f"{what} {now} is before {before}, that of the row before; sort the rows", line_of(position))
     if times[0] == 0:
         if len(times) == 1:
             raise source.error(f"the only sample is at {what} 0 and covers no time; give its end", line_of(0))
