@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from wavebed.config.queue import Queue
-    from wavebed.spec.radio import Connection, Grants, Load, Reordering, Slots
+    from wavebed.spec.radio import Aggregation, Connection, Grants, Load, Reordering, Slots
 
 __all__ = ["DirectionSettings", "MacSettings", "RadioSettings", "Rlc", "Technology", "UeLimit", "WifiSettings"]
 
@@ -49,6 +49,8 @@ class RadioSettings(Struct, frozen=True):
     up: DirectionSettings
     connection: Connection | None
     bler: float | None = None
+    aggregation: Aggregation | None = None
+    """Of the downlink."""
 
 
 class WifiSettings(Struct, frozen=True):

@@ -72,6 +72,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         connection=settings.connection,
         handover=side.handover,
         load=side.load,
+        aggregation=settings.aggregation if direction == "down" else None,
     )
 
 

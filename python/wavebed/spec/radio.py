@@ -24,7 +24,18 @@ from wavebed.spec.link import (
     TimeNs,
 )
 
-__all__ = ["AirRate", "Configured", "Connection", "Drx", "GrantLosses", "Grants", "Harq", "Load", "Radio"]
+__all__ = [
+    "Aggregation",
+    "AirRate",
+    "Configured",
+    "Connection",
+    "Drx",
+    "GrantLosses",
+    "Grants",
+    "Harq",
+    "Load",
+    "Radio",
+]
 __all__ += ["Reordering", "RlcAm", "RlcUm", "Rrc", "Slots", "Wifi"]
 
 AirRate: TypeAlias = Constant | PatternRate
@@ -38,6 +49,8 @@ MOST_DECIBELS = 100
 MOST_RETRANSMISSIONS = 255
 MOST_REQUESTS = 64
 """sr-TransMax (TS 38.331)."""
+MOST_CARRIERS = 32
+"""maxNrofServingCells (TS 38.331)."""
 MOST_LOAD = 0.99
 LEAST_BURST_NS = 100_000
 MOST_FRAME_SLOTS = 160
@@ -178,6 +191,14 @@ class Load(Part, frozen=True):
     burst_ns: Annotated[int, Meta(ge=LEAST_BURST_NS, le=MAX_TIME_NS)]
 
 
+class Aggregation(Part, frozen=True):
+    """Component carriers of equal rate: all but the first are activated by a command when data waits."""
+
+    carriers: Annotated[int, Meta(ge=2, le=MOST_CARRIERS)]
+    activation_ns: TimeNs
+    deactivation_ns: PositiveTimeNs
+
+
 class Radio(LinkStage, frozen=True, tag="radio"):
     """Radio layer 2 of one direction. `bler` ``None``: the pattern's SINR or its column `bler`, or 0 without both."""
 
@@ -195,8 +216,11 @@ class Radio(LinkStage, frozen=True, tag="radio"):
     connection: Connection | None
     handover: Literal["forward", "lose"]
     load: Load | None = None
+    aggregation: Aggregation | None = None
 
     def __post_init__(self) -> None:
+        if self.aggregation is not None and (self.direction == "up" or self.grants is not None):
+            raise RuleError("aggregation is for a downlink without grants")
         if self.discard_ns is not None and isinstance(self.queue, FqCodel):
             raise RuleError("discard_ns needs a queue with a single order, which fq_codel has not")
 

@@ -22,7 +22,8 @@ struct Played {
     end: End,
     start_ns: u64,
     origin_ns: u64,
-    has_handover: bool,
+    /// Which of handover and fall-back it has.
+    states: Vec<State>,
 }
 
 /// The channel at a time.
@@ -117,16 +118,16 @@ impl Air {
             return None;
         }
         pattern.rate_bps()?;
-        let has_handover = pattern
-            .state()
-            .is_some_and(|states| states.contains(&State::Handover));
+        let kept = [State::Handover, State::Fallback];
+        let has = |state: &State| pattern.state().is_some_and(|all| all.contains(state));
+        let states = kept.into_iter().filter(has).collect();
         let mut air = Self {
             played: Some(Played {
                 pattern,
                 end,
                 start_ns,
                 origin_ns,
-                has_handover,
+                states,
             }),
             fixed_bler: bler,
             now: Now {
@@ -233,8 +234,14 @@ impl Air {
     }
 
     /// Start of the first handover that begins at or after `at_ns`, if there is one.
-    pub fn next_handover(&mut self, mut at_ns: u64) -> Option<u64> {
-        let played = self.played.as_ref().filter(|played| played.has_handover)?;
+    pub fn next_handover(&mut self, at_ns: u64) -> Option<u64> {
+        self.next_start(State::Handover, at_ns)
+    }
+
+    /// When `state`, a handover or a fall-back, first begins at or after `at_ns`.
+    pub fn next_start(&mut self, state: State, mut at_ns: u64) -> Option<u64> {
+        let played = self.played.as_ref();
+        let played = played.filter(|played| played.states.contains(&state))?;
         let origin_ns = played.origin_ns;
         let lap_ns = played.pattern.period();
         let before = at_ns.checked_sub(1).filter(|&before| before >= origin_ns);
@@ -242,7 +249,7 @@ impl Air {
         let give_up_ns = at_ns.saturating_add(2 * lap_ns);
         while at_ns < give_up_ns {
             let now = self.at(at_ns);
-            if now.state == State::Handover && was != Some(State::Handover) {
+            if now.state == state && was != Some(state) {
                 return Some(at_ns);
             }
             if now.until_ns == u64::MAX {

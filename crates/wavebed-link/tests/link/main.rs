@@ -32,6 +32,7 @@ mod loss_support;
 mod packet_rate;
 mod pattern_format;
 mod pattern_playback;
+mod radio_aggregation;
 mod radio_changes;
 mod radio_decode;
 mod radio_harq;
