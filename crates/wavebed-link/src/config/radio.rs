@@ -15,6 +15,7 @@ use crate::radio::{
 };
 use crate::random_stream::RandomStream;
 use crate::unit::Unit;
+use crate::wifi::SharedAir;
 
 /// A radio stage.
 #[derive(Clone, Debug, Deserialize)]
@@ -182,9 +183,10 @@ const MAX_REQUESTS: u32 = 64;
 /// Lengths of the sequence number (TS 38.322, clause 6.2.3.3).
 const SN_BITS: [u32; 2] = [12, 18];
 
-/// The shared state of the stages of one hop: the connection of its two directions.
+/// The shared state of the stages of one hop: the connection of its two directions, and the air of 802.11ad.
 #[derive(Debug, Default)]
 pub struct Shared {
+    pub(super) wifi: SharedAir,
     connection: Option<(ConnectionSettings, Arc<Connection>)>,
 }
 

@@ -43,4 +43,5 @@ mod radio_slots;
 mod radio_support;
 mod radio_uplink;
 mod reorder_stage;
+mod wifi_air;
 mod wifi_stage;
