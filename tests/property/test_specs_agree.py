@@ -264,7 +264,7 @@ class Author:
         }
 
     def radio(self, direction: str, connection: Json | None) -> Json:
-        return {
+        radio: Json = {
             "stage": "radio",
             "direction": direction,
             "rate": self.air_rate(),
@@ -285,6 +285,16 @@ class Author:
                     "burst_ns": self.integer(100_000, 10**18),
                 }
             ),
+        }
+        fits = direction == "down" and radio["grants"] is None
+        radio["aggregation"] = self.maybe(self.aggregation) if fits or self.random.random() < 0.02 else None
+        return radio
+
+    def aggregation(self) -> Json:
+        return {
+            "carriers": self.integer(2, 32),
+            "activation_ns": self.time(),
+            "deactivation_ns": self.positive_time(),
         }
 
     def split_radio(self, direction: str, connection: Json | None) -> Json:

@@ -14,7 +14,7 @@ from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
 from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec.link import Constant, PacketRate, PatternRate
-from wavebed.spec.radio import Configured, Reordering, RlcAm, RlcUm
+from wavebed.spec.radio import Aggregation, Configured, Reordering, RlcAm, RlcUm
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -97,6 +97,15 @@ def test_a_part_that_was_off_comes_back_as_the_preset_has_it() -> None:
 
 def test_unacknowledged_mode_has_no_timers_in_the_stage() -> None:
     assert radio_stage(radio(rlc="um"), "down", RATE).rlc == RlcUm()
+
+
+def test_component_carriers_are_those_of_the_downlink() -> None:
+    settings = radio(aggregation={"carriers": 8, "deactivation": "40ms"})
+    assert radio_stage(settings, "down", RATE).aggregation == Aggregation(8, 24_000_000, 40_000_000)
+    assert radio_stage(settings, "up", RATE).aggregation is None
+    again = change_settings(settings, {"aggregation": "off"}, "radio")
+    assert isinstance(again, RadioSettings)
+    assert again.aggregation is None
 
 
 def test_the_link_is_re_established_after_its_time() -> None:

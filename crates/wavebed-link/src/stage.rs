@@ -1,5 +1,6 @@
 //! The trait of all impairments.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::counters::{LinkCounters, Reason};
@@ -74,14 +75,52 @@ pub enum Change {
 
 /// The output of a stage: runs go to the next stage, or are dropped with a reason, and are counted.
 pub struct Outlet<'a> {
-    forward: &'a mut Vec<Run>,
-    lost: &'a mut Vec<Run>,
-    copied: &'a mut Vec<Run>,
-    counters: &'a mut LinkCounters,
+    sink: Sink<'a>,
     gone: Backlog,
     stage: usize,
     /// Whether it belongs to a part of the stage.
     is_part: bool,
+}
+
+enum Sink<'a> {
+    Link {
+        forward: &'a mut Vec<Run>,
+        lost: &'a mut Vec<Run>,
+        copied: &'a mut Vec<Run>,
+        counters: &'a mut LinkCounters,
+    },
+    Record(&'a mut VecDeque<Effect>),
+}
+
+/// What a stage did, to be done later by [`Outlet::repeat`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    Forward(Run),
+    Drop(Run, Reason),
+    Duplicate(Run),
+    /// With the field that it had.
+    Mark(Run, u64),
+    Corrupt(Run),
+    Block(u64, bool),
+    LinkFailure(u64),
+    QueueLevel(u64, Backlog),
+    Sojourn(u64, Run),
+}
+
+impl Effect {
+    /// When.
+    pub(crate) const fn at_ns(&self) -> u64 {
+        match self {
+            Self::Forward(run) | Self::Drop(run, _) | Self::Duplicate(run) | Self::Corrupt(run) => {
+                run.at_ns
+            }
+            Self::Mark(_, at_ns)
+            | Self::Block(at_ns, _)
+            | Self::LinkFailure(at_ns)
+            | Self::QueueLevel(at_ns, _)
+            | Self::Sojourn(at_ns, _) => *at_ns,
+        }
+    }
 }
 
 impl<'a> Outlet<'a> {
@@ -92,11 +131,22 @@ impl<'a> Outlet<'a> {
         copied: &'a mut Vec<Run>,
         counters: &'a mut LinkCounters,
     ) -> Self {
-        Self {
+        Self::of(Sink::Link {
             forward,
             lost,
             copied,
             counters,
+        })
+    }
+
+    /// An outlet that records what is to be done later.
+    pub(crate) fn record(effects: &'a mut VecDeque<Effect>) -> Self {
+        Self::of(Sink::Record(effects))
+    }
+
+    fn of(sink: Sink<'a>) -> Self {
+        Self {
+            sink,
             gone: Backlog::default(),
             stage: 0,
             is_part: false,
@@ -105,31 +155,41 @@ impl<'a> Outlet<'a> {
 
     /// An outlet for a part of this stage: what leaves the part is counted and appended to these lists, and its queue is
     /// left to the stage.
+    ///
+    /// # Panics
+    /// If this outlet records: only a stage without parts does that.
     pub(crate) fn part<'b>(
         &'b mut self,
         forward: &'b mut Vec<Run>,
         lost: &'b mut Vec<Run>,
     ) -> Outlet<'b> {
+        let Sink::Link {
+            copied, counters, ..
+        } = &mut self.sink
+        else {
+            unreachable!("a stage with parts does not record");
+        };
         Outlet {
-            forward,
-            lost,
-            copied: self.copied,
-            counters: self.counters,
-            gone: Backlog::default(),
             stage: self.stage,
             is_part: true,
+            ..Outlet::new(forward, lost, copied, counters)
         }
     }
 
     /// Releases `run`, which a part of this stage dropped.
     pub(crate) fn dropped_by_part(&mut self, run: Run) {
         self.gone.count(&run);
-        self.lost.push(run);
+        if let Sink::Link { lost, .. } = &mut self.sink {
+            lost.push(run);
+        }
     }
 
     /// Failures of the radio link so far.
     pub(crate) const fn link_failures(&self) -> u64 {
-        self.counters.total().link_failures
+        match &self.sink {
+            Sink::Link { counters, .. } => counters.total().link_failures,
+            Sink::Record(_) => 0,
+        }
     }
 
     /// The outlet of the stage with this number in its link.
@@ -138,17 +198,42 @@ impl<'a> Outlet<'a> {
         self
     }
 
+    /// Does what was recorded.
+    pub(crate) fn repeat(&mut self, effect: Effect) {
+        match effect {
+            Effect::Forward(run) => self.forward(run),
+            Effect::Drop(run, reason) => self.drop(run, reason),
+            Effect::Duplicate(run) => self.duplicated(&run),
+            Effect::Mark(mut run, at_ns) => {
+                self.mark(&mut run, at_ns);
+            }
+            Effect::Corrupt(run) => self.corrupted(&run),
+            Effect::Block(at_ns, failed) => self.block(at_ns, failed),
+            Effect::LinkFailure(at_ns) => self.link_failed(at_ns),
+            Effect::QueueLevel(at_ns, backlog) => self.queue_level(at_ns, backlog),
+            Effect::Sojourn(at_ns, run) => self.sojourn(at_ns, &run),
+        }
+    }
+
     /// Passes `run` to the next stage at `run.at_ns`.
     pub fn forward(&mut self, run: Run) {
         self.gone.count(&run);
-        self.forward.push(run);
+        match &mut self.sink {
+            Sink::Link { forward, .. } => forward.push(run),
+            Sink::Record(effects) => keep(effects, Effect::Forward(run)),
+        }
     }
 
     /// Drops `run` at `run.at_ns` for `reason`.
     pub fn drop(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
-        self.counters.dropped(&run, reason);
-        self.lost.push(run);
+        match &mut self.sink {
+            Sink::Link { lost, counters, .. } => {
+                counters.dropped(&run, reason);
+                lost.push(run);
+            }
+            Sink::Record(effects) => keep(effects, Effect::Drop(run, reason)),
+        }
     }
 
     /// Everything that was forwarded or dropped through this outlet.
@@ -159,8 +244,15 @@ impl<'a> Outlet<'a> {
 
     /// Records that `run` is a copy made by the stage; the stage also forwards it.
     pub fn duplicated(&mut self, run: &Run) {
-        self.counters.duplicated(run);
-        self.copied.push(*run);
+        match &mut self.sink {
+            Sink::Link {
+                copied, counters, ..
+            } => {
+                counters.duplicated(run);
+                copied.push(*run);
+            }
+            Sink::Record(effects) => keep(effects, Effect::Duplicate(*run)),
+        }
     }
 
     /// Marks `run` CE at `at_ns` if it is ECN-capable; returns whether it is. A mark that it carried is not counted.
@@ -169,35 +261,65 @@ impl<'a> Outlet<'a> {
         match before {
             Ecn::NotEct => run.ecn = Ecn::NotEct,
             Ecn::Ce => {}
-            Ecn::Ect0 | Ecn::Ect1 => self.counters.marked(&Run { at_ns, ..*run }, before),
+            Ecn::Ect0 | Ecn::Ect1 => match &mut self.sink {
+                Sink::Link { counters, .. } => counters.marked(&Run { at_ns, ..*run }, before),
+                Sink::Record(effects) => {
+                    let unmarked = Run {
+                        ecn: before,
+                        ..*run
+                    };
+                    keep(effects, Effect::Mark(unmarked, at_ns));
+                }
+            },
         }
         before != Ecn::NotEct
     }
 
     /// Records that `run` was corrupted.
     pub fn corrupted(&mut self, run: &Run) {
-        self.counters.corrupted(run);
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.corrupted(run),
+            Sink::Record(effects) => keep(effects, Effect::Corrupt(*run)),
+        }
     }
 
     /// Records that a radio block was sent in the slot that begins at `at_ns`, and whether it failed.
     pub fn block(&mut self, at_ns: u64, failed: bool) {
-        self.counters.block(at_ns, failed);
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.block(at_ns, failed),
+            Sink::Record(effects) => keep(effects, Effect::Block(at_ns, failed)),
+        }
     }
 
     /// Records that the radio link failed at `at_ns`.
     pub fn link_failed(&mut self, at_ns: u64) {
-        self.counters.link_failed(at_ns);
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.link_failed(at_ns),
+            Sink::Record(effects) => keep(effects, Effect::LinkFailure(at_ns)),
+        }
     }
 
     /// Records the stage's queue since `at_ns`.
     pub fn queue_level(&mut self, at_ns: u64, backlog: Backlog) {
-        if !self.is_part {
-            self.counters.queue_level(at_ns, self.stage, backlog);
+        if self.is_part {
+            return;
+        }
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.queue_level(at_ns, self.stage, backlog),
+            Sink::Record(effects) => keep(effects, Effect::QueueLevel(at_ns, backlog)),
         }
     }
 
     /// Records that `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
     pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
-        self.counters.sojourn(at_ns, run);
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.sojourn(at_ns, run),
+            Sink::Record(effects) => keep(effects, Effect::Sojourn(at_ns, *run)),
+        }
     }
+}
+
+#[cold]
+fn keep(effects: &mut VecDeque<Effect>, effect: Effect) {
+    effects.push_back(effect);
 }

@@ -11,6 +11,7 @@ from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.radio.tables import (
+    AggregationTable,
     ConfiguredTable,
     DrxTable,
     GrantLossesTable,
@@ -41,6 +42,7 @@ _RADIO_PARTS: dict[str, type[Struct]] = {
     "drx": DrxTable,
     "rrc": RrcTable,
     "load": LoadTable,
+    "aggregation": AggregationTable,
 }
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from wavebed.config.queue import Queue
-    from wavebed.spec.radio import Connection, Grants, Load, Reordering, Slots
+    from wavebed.spec.radio import Aggregation, Connection, Grants, Load, Reordering, Slots
 
 __all__ = [
     "Bearer",
@@ -67,6 +67,8 @@ class RadioSettings(Struct, frozen=True):
     bler: float | None = None
     bearer: Bearer = "switched"
     up_threshold_bytes: int | None = None
+    aggregation: Aggregation | None = None
+    """Of the downlink."""
 
 
 class WifiSettings(Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from wavebed.config.problems import Problem, at, choose
 from wavebed.config.table import read_table
@@ -17,7 +17,7 @@ from wavebed.config.units import Limit
 from wavebed.radio.model import MacSettings, RadioSettings, UeLimit, WifiSettings
 from wavebed.radio.presets import GRANT_LOSSES, PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
-from wavebed.spec.radio import Configured, Connection, Load, Reordering, Slots
+from wavebed.spec.radio import Aggregation, Configured, Connection, Load, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,6 +190,10 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     if given.bler is not None:
         changed = replace(changed, bler=given.bler)
     changed = _bearer(changed, given)
+    if isinstance(given.aggregation, str):
+        changed = replace(changed, aggregation=None)
+    elif given.aggregation is not None:
+        changed = replace(changed, aggregation=Aggregation(**asdict(given.aggregation)))
     _check_discard(changed)
     return changed
 

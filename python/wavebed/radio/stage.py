@@ -76,6 +76,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         handover=side.handover,
         load=side.load,
         split=_split(settings, direction),
+        aggregation=settings.aggregation if direction == "down" else None,
     )
 
 

@@ -21,6 +21,7 @@ from wavebed.spec.radio import (
     LEAST_BURST_NS,
     MOST_AGGREGATE_BYTES,
     MOST_AGGREGATE_FRAMES,
+    MOST_CARRIERS,
     MOST_DECIBELS,
     MOST_FRAME_SLOTS,
     MOST_LOAD,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Schema
 
 __all__ = [
+    "AggregationTable",
     "ConfiguredTable",
     "DrxTable",
     "FallbackTable",
@@ -210,6 +212,10 @@ def _burst(value: object) -> int:
 
 BURST_NS = 5_000_000
 """An assumption: some objects of a web page at the rate of a cell."""
+ACTIVATION_NS = 24_000_000
+"""TS 36.133 7.7.2, of a known carrier. In NR it depends on the period of the SSB (TS 38.133 8.3.2): an assumption."""
+DEACTIVATION_NS = 80_000_000
+"""An assumption: TS 38.331 has 20 to 1280 ms."""
 _SLOTS = number(0, MOST_SLOTS)
 _LATER = number(1, MOST_SLOTS)
 
@@ -337,6 +343,20 @@ class LoadTable(Struct, frozen=True, kw_only=True):
 _LOAD_TABLE = _switch(LoadTable, "off")
 
 
+class AggregationTable(Struct, frozen=True, kw_only=True):
+    """``aggregation``: component carriers of the downlink."""
+
+    carriers: Annotated[
+        int, Key(number(2, MOST_CARRIERS), "component carriers of equal rate, the primary one included", write="N")
+    ]
+    activation_ns: Annotated[int, Key(time_ns, "from the command to the first slot of the secondary carriers")] = (
+        ACTIVATION_NS
+    )
+    deactivation_ns: Annotated[
+        int, Key(_positive, "sCellDeactivationTimer: time without a block on a secondary carrier")
+    ] = DEACTIVATION_NS
+
+
 class SlotKeys(Struct, frozen=True, kw_only=True):
     """The keys of the slots of a carrier."""
 
@@ -434,6 +454,13 @@ class RadioTable(SlotKeys, frozen=True, kw_only=True):
     ] = None
     down_load: Annotated[LoadTable | Off | None, Key(_LOAD_TABLE, "those of the downlink")] = None
     up_load: Annotated[LoadTable | Off | None, Key(_LOAD_TABLE, "those of the uplink")] = None
+    aggregation: Annotated[
+        AggregationTable | Off | None,
+        Key(
+            _switch(AggregationTable, "off"),
+            "component carriers of the downlink, which are activated when data waits: keys below",
+        ),
+    ] = None
 
 
 class WifiTable(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,18 @@ from wavebed.spec.link import (
     TimeNs,
 )
 
-__all__ = ["AirRate", "Configured", "Connection", "Drx", "GrantLosses", "Grants", "Harq", "Load", "Radio"]
+__all__ = [
+    "Aggregation",
+    "AirRate",
+    "Configured",
+    "Connection",
+    "Drx",
+    "GrantLosses",
+    "Grants",
+    "Harq",
+    "Load",
+    "Radio",
+]
 __all__ += ["Reordering", "RlcAm", "RlcUm", "Rrc", "Slots", "Split", "Wifi"]
 
 AirRate: TypeAlias = Constant | PatternRate
@@ -38,6 +49,8 @@ MOST_DECIBELS = 100
 MOST_RETRANSMISSIONS = 255
 MOST_REQUESTS = 64
 """sr-TransMax (TS 38.331)."""
+MOST_CARRIERS = 32
+"""maxNrofServingCells (TS 38.331)."""
 MOST_LOAD = 0.99
 LEAST_BURST_NS = 100_000
 MOST_THRESHOLD_BYTES = 10**12
@@ -192,6 +205,14 @@ class Split(Part, frozen=True):
     grants: Grants | None
 
 
+class Aggregation(Part, frozen=True):
+    """Component carriers of equal rate: all but the first are activated by a command when data waits."""
+
+    carriers: Annotated[int, Meta(ge=2, le=MOST_CARRIERS)]
+    activation_ns: TimeNs
+    deactivation_ns: PositiveTimeNs
+
+
 class Radio(LinkStage, frozen=True, tag="radio"):
     """Radio layer 2 of one direction. `bler` ``None``: the pattern's SINR or its column `bler`, or 0 without both."""
 
@@ -210,12 +231,15 @@ class Radio(LinkStage, frozen=True, tag="radio"):
     handover: Literal["forward", "lose"]
     load: Load | None = None
     split: Split | None = None
+    aggregation: Aggregation | None = None
 
     def __post_init__(self) -> None:
         if self.split is not None and self.fallback is None:
             raise RuleError("split needs a second carrier: add fallback")
         if self.split is not None and not isinstance(self.rate, PatternRate):
             raise RuleError("split needs a rate of kind pattern, with the column fallback_rate_bps")
+        if self.aggregation is not None and (self.direction == "up" or self.grants is not None):
+            raise RuleError("aggregation is for a downlink without grants")
         if self.discard_ns is not None and isinstance(self.queue, FqCodel):
             raise RuleError("discard_ns needs a queue with a single order, which fq_codel has not")
 

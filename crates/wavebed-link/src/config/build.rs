@@ -124,7 +124,13 @@ pub fn build_shared(
             probability_of("probability", *probability)?,
             random,
         )),
-        StageConfig::Wifi(config) => Box::new(wifi::stage(config, mtu_bytes, random, loader)?),
+        StageConfig::Wifi(config) => Box::new(wifi::stage(
+            config,
+            mtu_bytes,
+            random,
+            loader,
+            &shared.wifi,
+        )?),
     })
 }
 

@@ -11,12 +11,13 @@ use super::split::{self, SplitKeys};
 use super::{ConfigError, QueueConfig, RateConfig};
 use crate::pattern::{End, Kind};
 use crate::radio::{
-    Acknowledged, Air, Carriers, Code, Configured, Connection, Direction, Drx, GrantLosses, Grants,
-    Handover, Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
+    Acknowledged, Aggregation, Air, Carriers, Code, Configured, Connection, Direction, Drx,
+    GrantLosses, Grants, Handover, Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
 };
 use crate::random_stream::RandomStream;
 use crate::stage::Stage;
 use crate::unit::Unit;
+use crate::wifi::SharedAir;
 
 /// A radio stage.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,6 +40,7 @@ pub struct RadioKeys {
     handover: Handover,
     load: Option<LoadKeys>,
     split: Option<SplitKeys>,
+    aggregation: Option<AggregationKeys>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -128,6 +130,14 @@ struct LoadKeys {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct AggregationKeys {
+    carriers: u32,
+    activation_ns: u64,
+    deactivation_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ConfiguredKeys {
     slots: u64,
     bytes: u64,
@@ -169,14 +179,17 @@ const MAX_SLOT_NS: u64 = 1_000_000_000;
 const MAX_LOAD: f64 = 0.99;
 /// Shorter bursts would cost time, and no scheduler would see them.
 const MIN_BURST_NS: u64 = 100_000;
+/// `maxNrofServingCells` (TS 38.331).
+const MAX_CARRIERS: u32 = 32;
 /// `sr-TransMax` is at most 64 (TS 38.331).
 const MAX_REQUESTS: u32 = 64;
 /// Lengths of the sequence number (TS 38.322, clause 6.2.3.3).
 const SN_BITS: [u32; 2] = [12, 18];
 
-/// The shared state of the stages of one hop: the connection of its two directions.
+/// The shared state of the stages of one hop: the connection of its two directions, and the air of 802.11ad.
 #[derive(Debug, Default)]
 pub struct Shared {
+    pub(super) wifi: SharedAir,
     connection: Option<(ConnectionSettings, Arc<Connection>)>,
 }
 
@@ -211,12 +224,16 @@ pub(super) fn build(
         grants: keys.grants.map(grants).transpose()?,
         handover: keys.handover,
         load: keys.load.map(other_users).transpose()?,
+        aggregation: keys.aggregation.map(aggregation).transpose()?,
     };
     if config.overhead_bytes > super::build::MAX_OVERHEAD_BYTES {
         return fail(
             "overhead_bytes",
             format!("is {}: use at most 1000", config.overhead_bytes),
         );
+    }
+    if config.aggregation.is_some() && (direction == Direction::Up || config.grants.is_some()) {
+        return fail("aggregation", "is for a downlink without grants: use null");
     }
     if config.discard_ns.is_some() && matches!(keys.queue, QueueConfig::FqCodel { .. }) {
         return fail(
@@ -427,6 +444,20 @@ fn other_users(keys: LoadKeys) -> Result<Load, ConfigError> {
     Ok(Load {
         mean: keys.mean,
         burst_ns: time("load.burst_ns", keys.burst_ns)?,
+    })
+}
+
+fn aggregation(keys: AggregationKeys) -> Result<Aggregation, ConfigError> {
+    if !(2..=MAX_CARRIERS).contains(&keys.carriers) {
+        return fail(
+            "aggregation.carriers",
+            format!("is {}: use 2 to {MAX_CARRIERS}", keys.carriers),
+        );
+    }
+    Ok(Aggregation {
+        carriers: keys.carriers,
+        activation_ns: time("aggregation.activation_ns", keys.activation_ns)?,
+        deactivation_ns: positive_time("aggregation.deactivation_ns", keys.deactivation_ns)?,
     })
 }
 

@@ -97,6 +97,7 @@ pub(super) fn build(
         },
         rlc: rlc(keys.rlc).map_err(in_split)?,
         grants: keys.grants.map(grants).transpose().map_err(in_split)?,
+        aggregation: None,
         ..leg.clone()
     };
     let radio = |config, air, random| {

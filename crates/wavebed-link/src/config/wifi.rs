@@ -8,7 +8,7 @@ use super::{ConfigError, QueueConfig, RateConfig};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::unit::Unit;
-use crate::wifi::{Bler, Wifi, WifiSettings};
+use crate::wifi::{Bler, SharedAir, Wifi, WifiSettings};
 
 /// The MAC of 802.11ad. See `docs/models/wifi-802.11ad.md`.
 #[derive(Clone, Debug, Deserialize)]
@@ -51,6 +51,7 @@ pub(super) fn stage(
     mtu_bytes: u32,
     random: RandomStream,
     loader: &mut Loader<'_>,
+    air: &SharedAir,
 ) -> Result<Wifi, ConfigError> {
     let settings = settings(config, mtu_bytes)?;
     let (profile, of_pattern) = match &config.rate {
@@ -82,7 +83,8 @@ pub(super) fn stage(
         None => of_pattern,
     };
     let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;
-    Ok(Wifi::new(settings, queue, profile, bler, random))
+    let air = air.clone();
+    Ok(Wifi::sharing(air, settings, queue, profile, bler, random))
 }
 
 fn settings(config: &WifiConfig, mtu_bytes: u32) -> Result<WifiSettings, ConfigError> {

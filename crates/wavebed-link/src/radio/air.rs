@@ -118,13 +118,8 @@ impl Air {
             return None;
         }
         pattern.rate_bps()?;
-        let states = State::ALL.into_iter();
-        let has = |&state: &State| {
-            pattern
-                .state()
-                .is_some_and(|states| states.contains(&state))
-        };
-        let states = states.filter(has).collect();
+        let has = |state: &State| pattern.state().is_some_and(|all| all.contains(state));
+        let states = State::ALL.into_iter().filter(has).collect();
         let mut air = Self {
             played: Some(Played {
                 pattern,

@@ -13,8 +13,8 @@ pub struct Chunk {
     pub bytes: u64,
     /// From when on it may be sent.
     pub ready_ns: u64,
-    /// The slot of the block that HARQ gave up on, until later data has shown the gap to the receiver.
-    pub unnoticed_ns: Option<u64>,
+    /// The order of the block that HARQ gave up on, until later data has shown the gap to the receiver.
+    pub unnoticed: Option<(u64, u32)>,
     /// Number of RLC retransmissions.
     pub retries: u8,
     /// Its kind.

@@ -22,7 +22,7 @@ impl Radio {
             if keeps {
                 again.push_back(Chunk {
                     ready_ns: at_ns,
-                    unnoticed_ns: None,
+                    unnoticed: None,
                     ..chunk
                 });
             } else {
@@ -60,7 +60,7 @@ impl Radio {
             .into_iter()
             .map(|chunk| Chunk {
                 ready_ns: restored_ns,
-                unnoticed_ns: None,
+                unnoticed: None,
                 retries: 0,
                 ..chunk
             })
@@ -74,10 +74,40 @@ impl Radio {
         }
     }
 
-    /// Removes all blocks, and returns their contents in the order of their first transmission.
+    /// Deactivates the secondary carriers: their buffers of HARQ are flushed, and RLC has to find what was in them.
+    pub(super) fn deactivate(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
+        if let Some(secondary) = &mut self.secondary {
+            secondary.deactivate();
+        }
+        while let Some(block) = self.take_waiting_secondary() {
+            if !block.received {
+                self.give_up(block, at_ns, out);
+            }
+        }
+    }
+
+    /// Removes a block that waits for a retransmission on a secondary carrier.
+    fn take_waiting_secondary(&mut self) -> Option<Block> {
+        let mut secondary = self.entities.iter_mut().skip(1);
+        secondary.find_map(|entity| {
+            let (_, place) = entity.again()?;
+            Some(entity.blocks.swap_remove(place))
+        })
+    }
+
+    /// Removes all blocks, deactivates the secondary carriers, and returns the contents in the order of their first
+    /// transmission.
     fn take_blocks_on_air(&mut self) -> impl Iterator<Item = Chunk> + use<> {
-        let mut blocks = std::mem::take(&mut self.blocks);
-        blocks.sort_by_key(|block| block.first.start_ns);
+        if let Some(secondary) = &mut self.secondary {
+            secondary.deactivate();
+        }
+        let mut blocks = std::mem::take(&mut self.entities[0].blocks);
+        blocks.extend(
+            self.entities[1..]
+                .iter_mut()
+                .flat_map(|entity| entity.blocks.drain(..)),
+        );
+        blocks.sort_by_key(|block| block.first.order());
         blocks.into_iter().flat_map(|block| block.chunks)
     }
 

@@ -1,11 +1,13 @@
 //! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, DRX, RRC release and handover of one
 //! direction of an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
 
+mod aggregation;
 mod air;
 mod block;
 mod connection;
 mod contents;
 mod decode;
+mod entity;
 mod grants;
 mod interruption;
 mod leg;
@@ -20,6 +22,7 @@ mod split;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+pub use aggregation::Aggregation;
 pub use air::{Air, Now, Sinr};
 pub use block::BlockRecord;
 pub use connection::{Connection, Drx, Rrc};
@@ -36,8 +39,10 @@ use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
+use aggregation::Secondary;
 use block::{Block, Phase};
 use contents::{Chunk, Cuts, Part};
+use entity::Entity;
 use grants::Scheduler;
 use load::Others;
 use order::Order;
@@ -64,11 +69,13 @@ pub struct RadioConfig {
     pub handover: Handover,
     /// Demand of other users; `None`: each slot is this user's.
     pub load: Option<Load>,
+    /// Component carriers; `None`: one.
+    pub aggregation: Option<Aggregation>,
 }
 
 /// One direction of a radio link.
 ///
-/// Each slot of the direction carries at most one block: a HARQ retransmission, else an RLC retransmission, else new
+/// Each slot of a carrier carries at most one block: a HARQ retransmission, else an RLC retransmission, else new
 /// data. The segments of a block leave together when it has been decoded.
 pub struct Radio {
     config: RadioConfig,
@@ -77,19 +84,18 @@ pub struct Radio {
     random: RandomStream,
     connection: Option<Arc<Connection>>,
     scheduler: Option<Scheduler>,
-    others: Option<Others>,
+    /// One for each carrier, the primary one first.
+    entities: Vec<Entity>,
+    secondary: Option<Secondary>,
     order: Option<Order>,
     cuts: Cuts,
     /// Data that RLC sends again.
     resend: VecDeque<Chunk>,
     /// The rest of a segment after its first piece was sent.
     pending: VecDeque<Chunk>,
-    blocks: Vec<Block>,
     next_count: u64,
     /// Segments that left the buffer and have neither been delivered nor dropped.
     on_air: Backlog,
-    /// The end of the last slot that was used.
-    free_ns: u64,
     /// Slots whose blocks were built at or before this time were too early for the waiting data.
     asleep_ns: u64,
     plan: Option<Plan>,
@@ -112,7 +118,8 @@ const MOST_LOST_REPORTS: u64 = 64;
 enum Event {
     End,
     Handover,
-    Decode(usize),
+    Decode,
+    Deactivate,
     Reordering,
     Discard,
     Slot,
@@ -132,7 +139,8 @@ impl Radio {
         let end_ns = air.end_ns().unwrap_or(NEVER);
         Self {
             scheduler: (config.grants).map(|grants| Scheduler::new(grants, random.process(GRANTS))),
-            others: (config.load).map(|load| Others::new(load, random.process(OTHERS))),
+            entities: entities(&config, random),
+            secondary: (config.aggregation).map(|settings| Secondary::new(settings, &mut air)),
             order: config.reordering.map(Order::new),
             config,
             air,
@@ -142,10 +150,8 @@ impl Radio {
             cuts: Cuts::default(),
             resend: VecDeque::new(),
             pending: VecDeque::new(),
-            blocks: Vec::new(),
             next_count: 0,
             on_air: Backlog::default(),
-            free_ns: 0,
             asleep_ns: 0,
             plan: None,
             handover_ns,
@@ -170,15 +176,11 @@ impl Radio {
     }
 
     fn next(&self) -> Option<(u64, Event)> {
-        let decode = self
-            .blocks
-            .iter()
-            .enumerate()
-            .filter_map(|(place, block)| match block.phase {
-                Phase::Decoding { at_ns, .. } => Some((at_ns, Event::Decode(place))),
-                _ => None,
-            })
-            .min();
+        let decode = self.entities.iter().filter_map(Entity::decoded_ns).min();
+        let deactivate = self.secondary.as_ref().filter(|_| {
+            let mut secondary = self.entities[1..].iter();
+            secondary.any(|entity| entity.again().is_some())
+        });
         let reordering = self.order.as_ref().and_then(Order::deadline_ns);
         let head_ns = self.config.discard_ns.and(self.queue.head_at_ns());
         let discard = head_ns.zip(self.config.discard_ns);
@@ -191,7 +193,8 @@ impl Radio {
         [
             (!self.ended).then_some((end_ns, Event::End)),
             Some((handover_ns, Event::Handover)),
-            decode,
+            decode.map(|at_ns| (at_ns, Event::Decode)),
+            deactivate.map(|secondary| (secondary.active().end, Event::Deactivate)),
             reordering.map(|at_ns| (at_ns, Event::Reordering)),
             discard.map(|(head_ns, time_ns)| (head_ns.saturating_add(time_ns), Event::Discard)),
             self.plan.map(|plan| (plan.at_ns, Event::Slot)),
@@ -209,7 +212,8 @@ impl Radio {
             match event {
                 Event::End => self.finish(at_ns, out),
                 Event::Handover => self.hand_over(at_ns, out),
-                Event::Decode(place) => self.decode(place, at_ns, out),
+                Event::Decode => self.decode(at_ns, out),
+                Event::Deactivate => self.deactivate(at_ns, out),
                 Event::Reordering => {
                     if let Some(order) = &mut self.order {
                         deliver(&mut self.on_air, out, |out| order.expire(at_ns, out));
@@ -233,9 +237,15 @@ impl Radio {
         out.queue_level(at_ns, self.queue.backlog());
     }
 
-    /// Handles the end of decoding of a block.
-    fn decode(&mut self, place: usize, at_ns: u64, out: &mut Outlet<'_>) {
-        let block = &mut self.blocks[place];
+    /// Handles the end of decoding of a block: the first of those that end at `at_ns`.
+    fn decode(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
+        let mut entities = self.entities.iter().enumerate();
+        let found = entities.find_map(|(carrier, entity)| Some((carrier, entity.decoded(at_ns)?)));
+        let Some((carrier, place)) = found else {
+            return;
+        };
+        let active = carrier == 0 || self.has_secondary(at_ns);
+        let block = &mut self.entities[carrier].blocks[place];
         let Phase::Decoding {
             failed,
             misheard,
@@ -247,7 +257,7 @@ impl Radio {
         };
         let slots = self.config.carriers.slots(block.first);
         let limit = slots.harq.map_or(1, |harq| harq.limit);
-        let more = block.attempts < limit;
+        let more = block.attempts < limit && active;
         // A block that was received before is acknowledged again, however it arrives (TS 38.321, 5.3.2.2).
         if !failed || block.received {
             block.received = true;
@@ -256,9 +266,9 @@ impl Radio {
             } else {
                 Phase::Done { from_ns: then_ns }
             };
-            let first_ns = block.first.start_ns;
+            let first = block.first.order();
             let chunks = std::mem::take(&mut block.chunks);
-            self.show_gaps(first_ns, at_ns);
+            self.show_gaps(first, at_ns);
             for chunk in chunks {
                 self.arrive(chunk, at_ns, out);
             }
@@ -268,21 +278,31 @@ impl Radio {
             block.phase = Phase::Again { from_ns: then_ns };
             return;
         }
-        let block = self.blocks.swap_remove(place);
+        let block = self.entities[carrier].blocks.swap_remove(place);
         self.give_up(block, at_ns, out);
     }
 
-    /// At `at_ns` the receiver has a block first sent at `first_ns`, and detects the gaps before it.
-    fn show_gaps(&mut self, first_ns: u64, at_ns: u64) {
-        for other in &mut self.blocks {
-            if !other.chunks.is_empty() && other.first.start_ns < first_ns {
+    /// Whether the secondary carriers are active at `at_ns`.
+    fn has_secondary(&self, at_ns: u64) -> bool {
+        let secondary = self.secondary.as_ref();
+        secondary.is_some_and(|secondary| secondary.active().contains(&at_ns))
+    }
+
+    /// At `at_ns` the receiver has a block that was `first` in the order of slots, and detects the gaps before it.
+    fn show_gaps(&mut self, first: (u64, u32), at_ns: u64) {
+        let blocks = self
+            .entities
+            .iter_mut()
+            .flat_map(|entity| &mut entity.blocks);
+        for other in blocks {
+            if !other.chunks.is_empty() && other.first.order() < first {
                 other.noticed_ns.get_or_insert(at_ns);
             }
         }
         let Rlc::Acknowledged(timers) = self.config.rlc else {
             return;
         };
-        let noticed = |chunk: &Chunk| chunk.unnoticed_ns.is_some_and(|lost_ns| lost_ns < first_ns);
+        let noticed = |chunk: &Chunk| chunk.unnoticed.is_some_and(|lost| lost < first);
         if !self.resend.iter().any(noticed) {
             return;
         }
@@ -292,7 +312,7 @@ impl Radio {
                 .saturating_add(timers.reassembly_ns)
                 .saturating_add(report_ns(&timers, random, chunk.count, chunk.retries));
             chunk.ready_ns = chunk.ready_ns.min(reported_ns);
-            chunk.unnoticed_ns = None;
+            chunk.unnoticed = None;
         }
         self.resend
             .make_contiguous()
@@ -342,7 +362,7 @@ impl Radio {
         for chunk in block.chunks {
             let chunk = Chunk {
                 ready_ns,
-                unnoticed_ns: block.noticed_ns.is_none().then_some(block.first.start_ns),
+                unnoticed: block.noticed_ns.is_none().then_some(block.first.order()),
                 retries: chunk.retries + 1,
                 ..chunk
             };
@@ -374,7 +394,10 @@ impl Radio {
     /// The pattern has ended: stops the link.
     fn finish(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         self.ended = true;
-        let blocks = std::mem::take(&mut self.blocks);
+        let entities = self.entities.iter_mut();
+        let blocks: Vec<Block> = entities
+            .flat_map(|entity| entity.blocks.drain(..))
+            .collect();
         for chunk in blocks.into_iter().flat_map(|block| block.chunks) {
             self.lose(chunk, at_ns, Reason::Ended, out);
         }
@@ -387,6 +410,20 @@ impl Radio {
             });
         }
     }
+}
+
+/// The entities of all carriers.
+fn entities(config: &RadioConfig, random: RandomStream) -> Vec<Entity> {
+    let carriers = config.aggregation.map_or(1, |settings| settings.carriers);
+    let of = |carrier: u32| {
+        let random = random.process(OTHERS | u64::from(carrier));
+        let others = config.load.map(|load| Others::new(load, random));
+        Entity {
+            others,
+            ..Entity::default()
+        }
+    };
+    (0..carriers.max(1)).map(of).collect()
 }
 
 /// From the trigger of a status report until the sender has one: each that is lost costs it a poll.
@@ -418,9 +455,10 @@ impl Radio {
         }
         if self.empty() && self.handover_ns <= at_ns {
             self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
+            self.deactivate(at_ns, out);
         }
         if self.queue.wants_rate() {
-            let rate_bps = self.air.at(at_ns).rate_bps;
+            let rate_bps = self.service_bps(at_ns);
             self.queue.service_rate(rate_bps);
         }
         let ready_ns = self.connection.as_ref().map_or(at_ns, |connection| {
@@ -480,6 +518,9 @@ impl Stage for Radio {
         self.end_ns = air.end_ns().unwrap_or(NEVER);
         self.ended = false;
         self.air = air;
+        if let Some(secondary) = &mut self.secondary {
+            secondary.look_ahead(now_ns, &mut self.air);
+        }
         self.make_plan(now_ns);
         true
     }

@@ -1,11 +1,15 @@
 //! The choice of the next slot and of its block.
 
+use super::Radio;
+use super::aggregation::Aggregation;
+use super::air::Now;
 use super::block::{Block, BlockRecord, Errors, Phase};
 use super::contents::{Chunk, Part};
 use super::decode::Decoder;
-use super::settings::{Acknowledged, Rlc, Slots};
+use super::entity::Entity;
+use super::settings::{Acknowledged, Rlc};
 use super::slots::{Found, Needs, Slot};
-use super::{NEVER, Radio};
+use crate::pattern::State;
 use crate::run::Run;
 use crate::stage::{Backlog, Outlet};
 
@@ -26,6 +30,29 @@ pub struct Plan {
 impl Plan {
     fn start_ns(&self) -> u64 {
         self.slot.map_or(self.at_ns, |slot| slot.start_ns)
+    }
+
+    fn order(&self) -> (u64, u32) {
+        (self.start_ns(), self.slot.map_or(0, |slot| slot.carrier))
+    }
+}
+
+/// The plan that begins first; of two that begin together, `one`.
+fn earlier(one: Option<Plan>, other: Option<Plan>) -> Option<Plan> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.start_ns() < one.start_ns() => Some(other),
+        (None, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// The rate of `carrier`: all carriers have equal parts, but a fall-back has one carrier.
+fn rate_of(aggregation: Option<Aggregation>, now: Now, carrier: u32) -> u64 {
+    match aggregation {
+        Some(aggregation) if now.state != State::Fallback => {
+            aggregation.part(now.rate_bps, carrier)
+        }
+        _ => now.rate_bps,
     }
 }
 
@@ -50,32 +77,70 @@ impl Radio {
             + queue.segments * u64::from(self.config.overhead_bytes)
     }
 
-    /// Chooses the next slot at `now_ns`.
+    /// Chooses the next slot at `now_ns`: the first one; of several that begin together, that of the first carrier.
     pub(super) fn make_plan(&mut self, now_ns: u64) {
-        let again = self.plan_again(now_ns);
+        let again = self.plan_again(0, now_ns);
         let new = self.plan_new(now_ns);
-        self.plan = match (again, new) {
-            (Some(again), Some(new)) if new.start_ns() < again.start_ns() => Some(new),
-            (None, new) => new,
-            (again, _) => again,
-        };
+        self.plan = earlier(again, new);
+        if self.secondary.is_some() {
+            self.plan = earlier(self.plan, self.plan_secondary(now_ns));
+        }
         if let Some(plan) = &mut self.plan {
             plan.at_ns = plan.at_ns.max(now_ns);
         }
     }
 
-    fn plan_again(&mut self, now_ns: u64) -> Option<Plan> {
-        let waiting = self.blocks.iter().enumerate().filter_map(|(place, block)| {
-            let Phase::Again { from_ns } = block.phase else {
-                return None;
-            };
-            Some((from_ns, block.first.start_ns, place))
-        });
-        let (from_ns, _, place) = waiting.min()?;
-        let from_ns = from_ns.max(self.free_ns).max(now_ns);
-        let needs = Needs::Symbols(self.blocks[place].symbols);
+    fn plan_again(&mut self, carrier: u32, now_ns: u64) -> Option<Plan> {
+        let entity = &self.entities[carrier as usize];
+        let (from_ns, place) = entity.again()?;
+        let from_ns = from_ns.max(entity.free_ns).max(now_ns);
+        let needs = Needs::Symbols(entity.blocks[place].symbols);
         let found = self.config.carriers.find(&mut self.air, from_ns, needs);
-        self.plan_of(found, Some(place))
+        self.plan_of(found.on(carrier), Some(place))
+    }
+
+    /// The first slot of a secondary carrier.
+    fn plan_secondary(&mut self, now_ns: u64) -> Option<Plan> {
+        let active = self.secondary.as_ref()?.active();
+        if active.end <= now_ns.max(active.start) {
+            return None;
+        }
+        let from_ns = active.start.max(now_ns);
+        let new = self.plan_new_secondary(from_ns, now_ns);
+        let carriers = 1..self.config.aggregation?.carriers;
+        let again = carriers.filter_map(|carrier| self.plan_again(carrier, from_ns));
+        let plan = again.chain(new).min_by_key(Plan::order)?;
+        active.contains(&plan.start_ns()).then_some(plan)
+    }
+
+    /// The first slot of a secondary carrier for new data, from `from_ns` on.
+    fn plan_new_secondary(&mut self, from_ns: u64, now_ns: u64) -> Option<Plan> {
+        if !self.has_data(now_ns) {
+            return None;
+        }
+        let slots = &self.config.carriers.primary;
+        let there_ns = if self.pending.is_empty() {
+            now_ns.max(self.asleep_ns + 1)
+        } else {
+            now_ns
+        };
+        let from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
+        let free_ns = |entity: &Entity| Some(entity.free_ns.max(entity.process_free_ns(slots)?));
+        let all = (1..).zip(&self.entities[1..]);
+        let all = all.filter_map(|(carrier, entity)| Some((free_ns(entity)?, carrier)));
+        let first_ns = all.clone().map(|(free_ns, _)| free_ns).min()?;
+        let found = self
+            .config
+            .carriers
+            .find(&mut self.air, first_ns.max(from_ns), Needs::Rate);
+        let Found::Slot(slot) = found else {
+            return None;
+        };
+        let carrier = all
+            .filter(|&(free_ns, _)| free_ns <= slot.start_ns)
+            .map(|(_, carrier)| carrier)
+            .min()?;
+        self.plan_of(found.on(carrier), None)
     }
 
     fn plan_of(&self, found: Found, again: Option<usize>) -> Option<Plan> {
@@ -97,7 +162,11 @@ impl Radio {
             return self.plan_of(Found::LookAgain(at_ns), None);
         }
         let (slots, _) = self.config.carriers.of(self.air.at(now_ns).state);
-        let mut from_ns = self.free_ns.max(self.process_free_ns(slots)?).max(now_ns);
+        let primary = &self.entities[0];
+        let mut from_ns = primary
+            .free_ns
+            .max(primary.process_free_ns(slots)?)
+            .max(now_ns);
         let mut there_ns = now_ns;
         if self.pending.is_empty() {
             // Data that arrives at the instant when a block is built is too late for it.
@@ -114,19 +183,6 @@ impl Radio {
         self.plan_of(found, None)
     }
 
-    /// When a HARQ process of `slots` is free; `None` while unknown.
-    fn process_free_ns(&self, slots: &Slots) -> Option<u64> {
-        let processes = slots.harq.map_or(NEVER, |harq| u64::from(harq.processes));
-        if (self.blocks.len() as u64) < processes {
-            return Some(0);
-        }
-        let free = self.blocks.iter().filter_map(|block| match block.phase {
-            Phase::Done { from_ns } => Some(from_ns),
-            _ => None,
-        });
-        free.min()
-    }
-
     /// Uses the slot that was planned.
     pub(super) fn use_slot(&mut self, out: &mut Outlet<'_>) {
         let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
@@ -136,36 +192,50 @@ impl Radio {
             return;
         };
         let slots = self.config.carriers.slots(slot);
-        self.free_ns = slot.start_ns + slots.slot_ns;
-        let place = match again {
-            Some(place) => {
-                self.occupy(slot);
-                Some(place)
+        let entity = &mut self.entities[slot.carrier as usize];
+        entity.free_ns = slot.start_ns + slots.slot_ns;
+        let place = if let Some(place) = again {
+            entity.occupy(slot, slots);
+            Some(place)
+        } else {
+            let now = self.air.at(slot.start_ns);
+            let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
+            if entity.others_take(slot, slots, rate_bps) {
+                None
+            } else {
+                self.make_block(at_ns, slot, out)
             }
-            None if self.others_take(slot) => None,
-            None => self.make_block(at_ns, slot, out),
         };
         if let Some(place) = place {
             self.transmit(place, slot, out);
+            self.aggregate(at_ns, slot, again.is_none());
             if let Some(connection) = &self.connection {
                 connection.active(slot.start_ns);
             }
         }
     }
 
-    /// Whether another user gets `slot`.
-    fn others_take(&mut self, slot: Slot) -> bool {
-        let period_ns = self.config.carriers.slots(slot).period_ns();
-        let rate_bps = self.air.at(slot.start_ns).rate_bps;
-        let others = self.others.as_mut();
-        others.is_some_and(|others| others.take(slot.start_ns, period_ns, rate_bps))
+    /// A block was built at `at_ns` for `slot`. If data is left, a new one on the primary carrier activates the others.
+    fn aggregate(&mut self, at_ns: u64, slot: Slot, new: bool) {
+        let primary = new && slot.carrier == 0 && self.secondary.is_some();
+        let waits = primary && self.waiting_bytes(at_ns) > 0;
+        let Some(secondary) = &mut self.secondary else {
+            return;
+        };
+        if slot.carrier > 0 {
+            secondary.sent(slot.start_ns);
+        } else if waits && self.air.at(slot.start_ns).state != State::Fallback {
+            secondary.command(at_ns, slot.start_ns, &mut self.air);
+        }
     }
 
-    /// A retransmission takes `slot`.
-    fn occupy(&mut self, slot: Slot) {
-        let period_ns = self.config.carriers.slots(slot).period_ns();
-        if let Some(others) = &mut self.others {
-            others.occupy(slot.start_ns, period_ns);
+    /// Bits per second at `at_ns` of the carriers that are active.
+    pub(super) fn service_bps(&mut self, at_ns: u64) -> u64 {
+        let now = self.air.at(at_ns);
+        if self.has_secondary(at_ns) {
+            now.rate_bps
+        } else {
+            rate_of(self.config.aggregation, now, 0)
         }
     }
 
@@ -178,7 +248,8 @@ impl Radio {
         else {
             return u64::MAX;
         };
-        let on_air = self.blocks.iter().flat_map(|block| &block.chunks);
+        let blocks = self.entities.iter().flat_map(|entity| &entity.blocks);
+        let on_air = blocks.flat_map(|block| &block.chunks);
         let chunks = on_air.chain(&self.resend).chain(&self.pending);
         let oldest = chunks.map(|chunk| chunk.count).min();
         window.saturating_sub(self.next_count - oldest.unwrap_or(self.next_count))
@@ -186,16 +257,18 @@ impl Radio {
 
     /// Builds a block for `slot` from waiting data; `None` if the queue gave none.
     fn make_block(&mut self, at_ns: u64, slot: Slot, out: &mut Outlet<'_>) -> Option<usize> {
-        self.blocks.retain(
+        let entity = &mut self.entities[slot.carrier as usize];
+        entity.blocks.retain(
             |block| !matches!(block.phase, Phase::Done { from_ns } if from_ns <= slot.start_ns),
         );
         let now = self.air.at(slot.start_ns);
+        let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
         let slots = self.config.carriers.slots(slot);
-        let mut room = slots.capacity_bytes(slot.index, now.rate_bps);
+        let mut room = slots.capacity_bytes(slot.index, rate_bps);
         if let Some(scheduler) = &mut self.scheduler {
             room = room.min(scheduler.granted(slot, slots));
         }
-        let process = self.free_process(slot, slots);
+        let process = entity.free_process(slot, slots);
         let mut block = Block {
             process,
             first: slot,
@@ -213,9 +286,9 @@ impl Radio {
             return None;
         }
         let slots = self.config.carriers.slots(slot);
-        block.symbols = slots.symbols_of(block.bytes, slot.index, now.rate_bps);
+        block.symbols = slots.symbols_of(block.bytes, slot.index, rate_bps);
         if let Some(sinr) = now.sinr {
-            let full_bytes = slots.full_bytes(now.rate_bps);
+            let full_bytes = slots.full_bytes(rate_bps);
             let decoder = Decoder::new(slots.code, sinr.need_db, block.bytes, full_bytes);
             block.errors = Errors::Sinr(decoder);
         }
@@ -225,22 +298,9 @@ impl Radio {
             scheduler.sent(slot, slots, block.bytes, backlog);
         }
         out.queue_level(at_ns, self.queue.backlog());
-        self.blocks.push(block);
-        Some(self.blocks.len() - 1)
-    }
-
-    /// The process in turn, or else the first free one.
-    fn free_process(&self, slot: Slot, slots: &Slots) -> u32 {
-        let processes = slots.harq.map_or(1, |harq| harq.processes);
-        let turn = u32::try_from(slot.index % u64::from(processes)).unwrap_or(0);
-        let busy = |process: u32| self.blocks.iter().any(|block| block.process == process);
-        if busy(turn) {
-            (0..processes)
-                .find(|&process| !busy(process))
-                .unwrap_or(turn)
-        } else {
-            turn
-        }
+        let blocks = &mut self.entities[slot.carrier as usize].blocks;
+        blocks.push(block);
+        Some(blocks.len() - 1)
     }
 
     /// Fills up to `room` bytes of `block` with the data at `at_ns`.
@@ -294,18 +354,18 @@ impl Radio {
             count: self.next_count,
             bytes: run.bytes() + segments * u64::from(self.config.overhead_bytes),
             ready_ns: 0,
-            unnoticed_ns: None,
+            unnoticed: None,
             retries: 0,
             part: Part::Whole(run),
         });
         self.next_count += segments;
     }
 
-    /// Sends the block in `slot`. Its random numbers depend on seed, slot and process only.
+    /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only.
     fn transmit(&mut self, place: usize, slot: Slot, out: &mut Outlet<'_>) {
         let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
-        let block = &mut self.blocks[place];
+        let block = &mut self.entities[slot.carrier as usize].blocks[place];
         block.attempts += 1;
         let harq = slots.harq.as_ref();
         let p = match (&mut block.errors, now.sinr) {
@@ -317,7 +377,9 @@ impl Radio {
                 harq.map_or(*bler, |harq| harq.error_probability(*bler, block.attempts))
             }
         };
-        let key = u64::from(block.process) << 1 | u64::from(slot.fallback);
+        let key = u64::from(slot.carrier) << 32
+            | u64::from(block.process) << 1
+            | u64::from(slot.fallback);
         let failed = self.random.process(key).unit(slot.index) < p;
         let misheard = harq.is_some_and(|harq| {
             let loss = if failed {

@@ -9,10 +9,20 @@ use crate::pattern::State;
 pub struct Slot {
     /// Whether it belongs to the fallback carrier.
     pub fallback: bool,
+    /// Which component carrier; 0 is the primary one.
+    pub carrier: u32,
     /// Its index since time 0.
     pub index: u64,
     /// When it begins.
     pub start_ns: u64,
+}
+
+impl Slot {
+    /// Blocks are filled in this order.
+    #[must_use]
+    pub const fn order(&self) -> (u64, u32) {
+        (self.start_ns, self.carrier)
+    }
 }
 
 impl Slots {
@@ -171,6 +181,7 @@ impl Carriers {
                 if start_ns < now.until_ns {
                     return Found::Slot(Slot {
                         fallback,
+                        carrier: 0,
                         index,
                         start_ns,
                     });
@@ -196,6 +207,17 @@ pub enum Needs {
     Rate,
     /// This many symbols, for a retransmission: it keeps its size.
     Symbols(u32),
+}
+
+impl Found {
+    /// The same on this component carrier.
+    #[must_use]
+    pub fn on(self, carrier: u32) -> Self {
+        match self {
+            Self::Slot(slot) => Self::Slot(Slot { carrier, ..slot }),
+            other => other,
+        }
+    }
 }
 
 /// The result of [`Carriers::find`].

@@ -3,20 +3,20 @@
 //! See `docs/models/wifi-802.11ad.md`.
 
 mod air;
+mod medium;
+mod station;
 mod window;
 
-use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::chance::Chance;
-use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
-use air::{Air, Airtime};
-use window::Window;
+use medium::Medium;
+use station::Station;
 
 pub use air::Bler;
 
@@ -59,47 +59,33 @@ impl WifiSettings {
 
 const NEVER: u64 = u64::MAX;
 
-/// The state of the station.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// It has nothing to send.
-    Idle,
-    /// It has had data since `since_ns`, and starts an aggregate when the rate is above zero.
-    Access { since_ns: u64, start_ns: u64 },
-    /// An aggregate is on the air.
-    OnAir(Aggregate),
+/// The air of one hop, which its stations share.
+#[derive(Clone, Default)]
+pub struct SharedAir(Arc<Mutex<Medium>>);
+
+impl std::fmt::Debug for SharedAir {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("SharedAir")
+    }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Aggregate {
-    start_ns: u64,
-    end_ns: u64,
-    airtime: Airtime,
-    chance: Chance,
-    /// Whether an outage interrupted it that a live change has ended.
-    cut: bool,
+impl SharedAir {
+    fn medium(&self) -> MutexGuard<'_, Medium> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A station that sends its queue in aggregates.
+///
+/// A poll advances all stations of the air to its time, so that one that waits longer is not overtaken. What happened to
+/// the others is kept until they are polled.
 pub struct Wifi {
-    settings: WifiSettings,
-    queue: Box<dyn Queue>,
-    window: Window,
-    air: Air,
-    phase: Phase,
-    /// Pending live changes.
-    changes: VecDeque<(u64, Change)>,
-    end_ns: u64,
-    ended: bool,
-    /// The rate at arrivals, for queues with a limit in time.
-    arrival_rate: Option<Profile>,
-    reached_ns: u64,
-    /// Which frames of an aggregate failed; kept to save the allocation.
-    failed: Vec<bool>,
+    air: SharedAir,
+    place: usize,
 }
 
 impl Wifi {
-    /// A station with nothing to send at time 0, at this rate. Its `queue` returns wire segments.
+    /// A station with nothing to send at time 0, at this rate, with an air of its own. Its `queue` returns wire segments.
     #[must_use]
     pub fn new(
         settings: WifiSettings,
@@ -108,189 +94,48 @@ impl Wifi {
         bler: Bler,
         random: RandomStream,
     ) -> Self {
-        let mut wifi = Self {
-            settings,
-            queue,
-            window: Window::default(),
-            air: Air::new(rate, bler, random),
-            phase: Phase::Idle,
-            changes: VecDeque::new(),
-            end_ns: NEVER,
-            ended: false,
-            arrival_rate: None,
-            reached_ns: 0,
-            failed: Vec::new(),
-        };
-        wifi.watch();
-        wifi
+        let air = SharedAir::default();
+        Self::sharing(air, settings, queue, rate, bler, random)
     }
 
-    /// Finds the next event of the rate.
-    fn watch(&mut self) {
-        self.ended = false;
-        self.end_ns = self.air.end_ns().unwrap_or(NEVER);
-        self.arrival_rate = self.queue.wants_rate().then(|| self.air.profile());
-    }
-
-    /// The next live change or end of the pattern.
-    fn special_ns(&self) -> u64 {
-        let change_ns = self.changes.front().map_or(NEVER, |change| change.0);
-        change_ns.min(if self.ended { NEVER } else { self.end_ns })
-    }
-
-    /// Processes all events up to `now_ns`, in order.
-    fn advance(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
-        loop {
-            let at_ns = self.special_ns();
-            self.run(at_ns.min(now_ns), out);
-            if at_ns > now_ns {
-                break;
-            }
-            if self.changes.front().is_some_and(|change| change.0 <= at_ns) {
-                if let Some((_, change)) = self.changes.pop_front() {
-                    self.change(at_ns, &change);
-                }
-            } else {
-                self.stop(at_ns, out);
-            }
-        }
-        self.reached_ns = self.reached_ns.max(now_ns);
-    }
-
-    /// Sends up to `until_ns`; no other event occurs before it.
-    fn run(&mut self, until_ns: u64, out: &mut Outlet<'_>) {
-        loop {
-            match self.phase {
-                Phase::Access { start_ns, .. } if start_ns <= until_ns && start_ns < NEVER => {
-                    self.start(start_ns, out);
-                }
-                Phase::OnAir(aggregate) if aggregate.end_ns <= until_ns => {
-                    self.finish(aggregate, out);
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// Waits for a rate above zero, from `since_ns` on.
-    fn contend(&mut self, since_ns: u64) {
-        let start_ns = self.air.next_service(since_ns).unwrap_or(NEVER);
-        self.phase = Phase::Access { since_ns, start_ns };
-    }
-
-    fn start(&mut self, start_ns: u64, out: &mut Outlet<'_>) {
-        self.window
-            .fill(&self.settings, &mut *self.queue, start_ns, out);
-        out.queue_level(start_ns, self.queue.backlog());
-        let Some(bytes) = self.window.ends(&self.settings).last() else {
-            // The queue dropped all its segments.
-            self.phase = Phase::Idle;
-            return;
-        };
-        let (airtime, chance) = self.air.start(&self.settings, start_ns);
-        self.phase = Phase::OnAir(Aggregate {
-            start_ns,
-            end_ns: start_ns.saturating_add(airtime.of(bytes)),
-            airtime,
-            chance,
-            cut: false,
-        });
-    }
-
-    fn finish(&mut self, aggregate: Aggregate, out: &mut Outlet<'_>) {
-        let outage_ns = self.air.next_outage(aggregate.start_ns);
-        let cut = aggregate.cut || outage_ns.is_some_and(|at_ns| at_ns < aggregate.end_ns);
-        self.failed.clear();
-        for bytes in self.window.ends(&self.settings) {
-            let sent_ns = || {
-                let airtime_ns = aggregate.airtime.of(bytes);
-                aggregate.start_ns.saturating_add(airtime_ns)
-            };
-            let failed = cut || self.air.fails(aggregate.chance, sent_ns);
-            self.failed.push(failed);
-        }
-        self.window
-            .acknowledge(aggregate.end_ns, self.settings.retries, &self.failed, out);
-        if self.window.is_empty() && self.queue.head_bytes().is_none() {
-            self.phase = Phase::Idle;
-        } else {
-            self.contend(aggregate.end_ns);
-        }
-    }
-
-    /// The pattern has ended: drops all segments in the stage.
-    fn stop(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
-        self.ended = true;
-        self.phase = Phase::Idle;
-        self.window.clear(at_ns, Reason::Ended, out);
-        self.queue.clear(at_ns, Reason::Ended, out);
-        out.queue_level(at_ns, self.queue.backlog());
-    }
-
-    /// Applies a live change. An aggregate on the air keeps its airtime and its error probability.
-    fn change(&mut self, at_ns: u64, change: &Change) {
-        if let Phase::OnAir(aggregate) = &mut self.phase {
-            let outage_ns = self.air.next_outage(aggregate.start_ns);
-            aggregate.cut |= outage_ns.is_some_and(|outage_ns| outage_ns < at_ns);
-        }
-        self.air.change(at_ns, change);
-        if let Phase::Access { since_ns, .. } = self.phase {
-            self.contend(since_ns.max(at_ns));
-        }
-        self.watch();
+    /// The same, on this air.
+    #[must_use]
+    pub fn sharing(
+        air: SharedAir,
+        settings: WifiSettings,
+        queue: Box<dyn Queue>,
+        rate: Profile,
+        bler: Bler,
+        random: RandomStream,
+    ) -> Self {
+        let station = Station::new(settings, queue, rate, bler, random);
+        let place = air.medium().join(station);
+        Self { air, place }
     }
 }
 
 impl Stage for Wifi {
     fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
-        let at_ns = run.at_ns;
-        self.advance(at_ns, out);
-        if self.ended {
-            return out.drop(run, Reason::Ended);
-        }
-        if let Some(rate) = &mut self.arrival_rate {
-            self.queue.service_rate(rate.rate_at(at_ns));
-        }
-        self.queue.enqueue(run, out);
-        out.queue_level(at_ns, self.queue.backlog());
-        if matches!(self.phase, Phase::Idle) && self.queue.head_bytes().is_some() {
-            // An aggregate takes segments that arrived before its start, so that simultaneous arrivals are sent
-            // together.
-            self.contend(at_ns + 1);
-        }
+        let mut medium = self.air.medium();
+        medium.advance(run.at_ns, self.place, out);
+        medium.station(self.place).accept(run, out);
     }
 
     fn poll(&mut self, now_ns: u64, out: &mut Outlet<'_>) {
-        self.advance(now_ns, out);
+        self.air.medium().advance(now_ns, self.place, out);
     }
 
     fn next_event_ns(&self) -> Option<u64> {
-        let change_ns = self.changes.front().map_or(NEVER, |change| change.0);
-        let next_ns = match self.phase {
-            Phase::Idle => change_ns,
-            Phase::Access { start_ns, .. } => self.special_ns().min(start_ns),
-            Phase::OnAir(aggregate) => self.special_ns().min(aggregate.end_ns),
-        };
-        Some(next_ns).filter(|&next_ns| next_ns < NEVER)
+        self.air.medium().next_of(self.place)
     }
 
     fn backlog(&self) -> Backlog {
-        let mut backlog = self.queue.backlog();
-        backlog += self.window.backlog();
-        backlog
+        self.air.medium().station(self.place).backlog()
     }
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
-        let taken = match change {
-            Change::RateBps(_) => true,
-            Change::Pattern(pattern) => pattern.rate_bps().is_some(),
-            _ => false,
-        };
-        if taken {
-            let last_ns = self.changes.back().map_or(0, |change| change.0);
-            let at_ns = now_ns.max(self.reached_ns).max(last_ns);
-            self.changes.push_back((at_ns, change.clone()));
-        }
-        taken
+        let mut medium = self.air.medium();
+        let at_ns = now_ns.max(medium.reached_ns());
+        medium.station(self.place).apply(at_ns, change)
     }
 }

@@ -57,6 +57,7 @@ pub fn plain() -> RadioConfig {
         grants: None,
         handover: Handover::Forward,
         load: None,
+        aggregation: None,
     }
 }
 

@@ -267,13 +267,19 @@ fn single_radios() -> BoxedStrategy<String> {
     let handovers = prop_oneof![Just("forward"), Just("lose")];
     let discards = prop_oneof![Just("null"), Just("20000")];
     let loads = prop_oneof![3 => Just("null"), 1 => Just(r#"{"mean":0.7,"burst_ns":100000}"#)];
+    let aggregations = prop_oneof![
+        2 => Just(String::from("null")),
+        2 => (2u32..5, 0u64..20_000, 1u64..30_000).prop_map(|(carriers, activation, deactivation)| format!(
+            r#"{{"carriers":{carriers},"activation_ns":{activation},"deactivation_ns":{deactivation}}}"#
+        )),
+    ];
     let parts = (
         rlc,
         reordering,
         grants,
         sleep,
         directions,
-        (handovers, loads),
+        (handovers, loads, aggregations),
     );
     (
         rates,
@@ -285,11 +291,12 @@ fn single_radios() -> BoxedStrategy<String> {
         0u32..30,
     )
         .prop_map(|(rate, slots, fallback, queue, parts, discard, overhead)| {
-            let (rlc, reordering, grants, sleep, direction, (handover, load)) = parts;
+            let (rlc, reordering, grants, sleep, direction, (handover, load, aggregation)) = parts;
+            let aggregation = if direction == "up" || grants != "null" { "null".into() } else { aggregation };
             let fallback = fallback.unwrap_or_else(|| "null".into());
             let discard = if queue.contains("fq_codel") { "null" } else { discard };
             format!(
-                r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}","load":{load}}}"#
+                r#"{{"stage":"radio","direction":"{direction}","rate":{rate},"slots":{slots},"fallback":{fallback},"queue":{queue},"discard_ns":{discard},"overhead_bytes":{overhead},"rlc":{rlc},"reordering":{reordering},"grants":{grants},"connection":{sleep},"handover":"{handover}","load":{load},"aggregation":{aggregation}}}"#
             )
         })
         .boxed()
