@@ -82,6 +82,7 @@ def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_an_interrupted_test_keeps_what_was_whole_and_ends_with_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "wavebed", "forward", "--dut", KNOWN, "--sizes", "64"]

@@ -195,6 +195,7 @@ def test_a_page_that_is_not_there_by_its_limit_keeps_what_was_reached(site: Buil
     assert found["visually complete"] is None
 
 
+@pytest.mark.alone  # a browser must end within 5 s
 def test_a_page_that_is_loaded_but_not_recorded_long_enough_is_partial(site: BuiltSite, tmp_path: Path) -> None:
     outcome, _ = run_workload({**TABLE, "settle": "30s", "limit": "5s"}, KNOWN_PATH, tmp_path)
     assert outcome.status == "partial"
