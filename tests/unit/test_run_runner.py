@@ -47,7 +47,7 @@ def test_content_that_cannot_be_made_ends_the_run_in_one_line(tmp_path: Path, mo
         raise OSError(28, "No space left on device", str(cache / workload.name))
 
     monkeypatch.setattr(Workload, "prepare", full)
-    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr("wavebed.run.runner.check_programs", lambda _: None)
     scenario = tmp_path / "s.toml"
     scenario.write_text('[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n')
     with pytest.raises(WavebedError, match=r"^command: .*command: no space left on device: ") as told:
@@ -63,7 +63,7 @@ def _quick_trials(monkeypatch: pytest.MonkeyPatch) -> None:
         return TrialRecord(slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "valid", checks=checks)
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
-    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr("wavebed.run.runner.check_programs", lambda _: None)
 
 
 def _plan(folder: Path, trials: int) -> Plan:
@@ -124,7 +124,7 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
         )
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
-    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr("wavebed.run.runner.check_programs", lambda _: None)
     monkeypatch.setattr(Live, "look", lambda live, *_: live.say("{}, {:.0f} s".format(*live.position())))
     said = io.StringIO()
     run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", said))
@@ -134,9 +134,9 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
         "run-planned",
         "step-begun",
         *["trial-begun", "workload-begun", "workload-ended", "workload-begun", "workload-ended"],
-        *["check-failed", "trial-stored"],
+        *["check-failed", "trial-stored", "block-ended"],
         *["trial-begun", "workload-begun", "workload-ended", "workload-begun", "workload-ended"],
-        *["check-failed", "trial-stored"],
+        *["check-failed", "trial-stored", "block-ended"],
         "run-ended",
     ]
     planned = events[1]
@@ -165,7 +165,7 @@ def test_a_journal_that_cannot_be_written_during_a_trial_ends_the_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", trial)
-    monkeypatch.setattr("wavebed.run.runner._check_programs", lambda _: None)
+    monkeypatch.setattr("wavebed.run.runner.check_programs", lambda _: None)
     monkeypatch.setattr(Live, "look", lambda *_: None)
     with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
         run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", io.StringIO()))

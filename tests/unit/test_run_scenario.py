@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.run.runner import expected_s, plan_text
+from wavebed.run.expected import expected_s, plan_text
 from wavebed.run.scenario import AS_DESCRIBED, Plan, read_plan
 from wavebed.spec.link import Constant
 

@@ -115,8 +115,9 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     """Run a plan, and print the results."""
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
+    from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
-    from wavebed.run.runner import plan_text, run_plan
+    from wavebed.run.runner import run_plan
 
     live = Live(f"wavebed {args.command}")
     for note in plan.notes:

@@ -10,6 +10,7 @@ import msgspec
 from wavebed.result.model import Verdict
 
 __all__ = [
+    "BlockEnded",
     "CheckFailed",
     "Event",
     "LoadMeasured",
@@ -18,6 +19,7 @@ __all__ = [
     "RunEnded",
     "RunInterrupted",
     "RunPlanned",
+    "RunResumed",
     "StepBegun",
     "TrialBegun",
     "TrialFailed",
@@ -43,9 +45,9 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class RunBegun(_Event, frozen=True, tag="run-begun"):
-    """A run begins: of a scenario, a forwarding test, or the reproduction of a study."""
+    """A run begins: of a scenario, a campaign, a forwarding test, or the reproduction of a study."""
 
-    kind: Literal["run", "forward", "reproduction"]
+    kind: Literal["run", "campaign", "forward", "reproduction"]
     title: str
 
 
@@ -64,6 +66,18 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
     expected_s: float
     at_most_s: float | None = None
     parts: tuple[Part, ...] = ()
+
+
+class RunResumed(_Event, frozen=True, tag="run-resumed"):
+    """A run goes on in its folder; with changed inputs, stored trials of blocks that have not ended are set aside.
+
+    Parameters
+    ----------
+    changed : tuple of str
+        What changed since the last start and was accepted, one line each.
+    """
+
+    changed: tuple[str, ...] = ()
 
 
 class StepBegun(_Event, frozen=True, tag="step-begun"):
@@ -89,6 +103,7 @@ class TrialBegun(_Event, frozen=True, tag="trial-begun"):
     treatment: str | None = None
     block: int | None = None
     seed: int | None = None
+    attempt: int = 1
 
 
 class WorkloadBegun(_Event, frozen=True, tag="workload-begun"):
@@ -134,6 +149,7 @@ class TrialStored(_Event, frozen=True, tag="trial-stored"):
     verdict: Verdict
     wall_s: float
     reasons: tuple[str, ...] = ()
+    attempt: int = 1
 
 
 class TrialFailed(_Event, frozen=True, tag="trial-failed"):
@@ -144,10 +160,18 @@ class TrialFailed(_Event, frozen=True, tag="trial-failed"):
     reason: str
 
 
+class BlockEnded(_Event, frozen=True, tag="block-ended"):
+    """Every trial of a block is stored, with its repetitions; `machine` is where it ran."""
+
+    block: int
+    machine: str = ""
+
+
 class RunEnded(_Event, frozen=True, tag="run-ended"):
-    """Every trial is stored."""
+    """Every trial is stored, or the stop rule ended the run, for the reason `stopped`."""
 
     trials: int
+    stopped: str = ""
 
 
 class RunInterrupted(_Event, frozen=True, tag="run-interrupted"):
@@ -159,6 +183,7 @@ class RunInterrupted(_Event, frozen=True, tag="run-interrupted"):
 Event: TypeAlias = (
     RunBegun
     | RunPlanned
+    | RunResumed
     | StepBegun
     | TrialBegun
     | WorkloadBegun
@@ -167,6 +192,7 @@ Event: TypeAlias = (
     | CheckFailed
     | TrialStored
     | TrialFailed
+    | BlockEnded
     | RunEnded
     | RunInterrupted
 )

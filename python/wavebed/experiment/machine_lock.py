@@ -1,13 +1,14 @@
 """The lock of this machine, by which concurrent runs detect each other, because they disturb each other.
 
-Every run holds a shared flock(2) on one empty file while it measures; the kernel releases it when the process ends.
-The kernel's list of locks names the other holders.
+A run holds a shared flock(2) on one empty file while it measures, a campaign an exclusive one; the kernel releases it
+when the process ends. The kernel's list of locks names the other holders.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING
 from wavebed.result.model import Check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["VARIABLE", "Neighbours", "measuring"]
 
 VARIABLE = "WAVEBED_LOCK"
 """Names another file: in a container that shares processors with its host, the file of the host."""
+
+
+_LOOK_S = 0.5
 
 
 class Neighbours:
@@ -51,17 +55,41 @@ class Neighbours:
 
 
 @contextmanager
-def measuring() -> Iterator[Neighbours]:
-    """Hold the machine's shared lock in the block; never wait for other holders, but report them."""
+def measuring(waiting: Callable[[str], None] = lambda _: None, *, alone: bool = False) -> Iterator[Neighbours]:
+    """Hold the machine's lock in the block.
+
+    A run that is not `alone` waits for the end of one that is, and reports the others. One that is `alone` waits for
+    all others.
+
+    Parameters
+    ----------
+    waiting : callable
+        Called twice a second during the wait, with the processes that hold the lock.
+    alone : bool
+        Whether no other run may measure at the same time.
+    """
     descriptor = _open()
     try:
         if descriptor is not None:
-            with suppress(OSError):  # an exclusive holder, which is reported
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            _wait(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, waiting)
         yield Neighbours(descriptor)
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _wait(descriptor: int, lock: int, waiting: Callable[[str], None]) -> None:
+    """Take a lock; a file system without locks has no others to wait for."""
+    while True:
+        try:
+            fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting(", ".join(map(str, sorted(_holders(descriptor) - {os.getpid()}))) or "unknown")
+            time.sleep(_LOOK_S)
+        except OSError:
+            return
+        else:
+            return
 
 
 def _open() -> int | None:

@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["KEPT", "keep_partial", "new_partial"]
+__all__ = ["KEPT", "attempt_name", "keep_partial", "new_partial"]
 
 KEPT = "the trials that had ended can be read"
 """End of the message of a disk error."""
+
+
+def attempt_name(trial: str, attempt: int) -> str:
+    """Return the folder name of an attempt at a trial: ``0001-cubic``, then ``0001-cubic.2``."""
+    return trial if attempt == 1 else f"{trial}.{attempt}"
 
 
 def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("series", "raw")) -> Path:

@@ -10,7 +10,7 @@ from wavebed.errors import WavebedError
 from wavebed.experiment.estimate import Estimate
 from wavebed.experiment.events import RunPlanned, TrialBegun, TrialFailed, TrialStored
 from wavebed.experiment.guard import guarded
-from wavebed.experiment.store import new_partial
+from wavebed.experiment.store import attempt_name, new_partial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,26 +49,46 @@ class PlannedTrials:
         return self._estimate.left_s
 
     def begin(
-        self, number: int, treatment: str | None = None, block: int | None = None, seed: int | None = None
+        self,
+        number: int,
+        treatment: str | None = None,
+        block: int | None = None,
+        seed: int | None = None,
+        attempt: int = 1,
     ) -> None:
         """Record that a trial begins."""
         self.emit(
             TrialBegun(
-                trial=self.parts[number - 1].trial,
+                trial=self.name(number, attempt),
                 number=number,
                 trials=len(self.parts),
                 left_s=self.left_s,
                 treatment=treatment,
                 block=block,
                 seed=seed,
+                attempt=attempt,
             )
         )
 
-    def stored(self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = ()) -> None:
+    def stored(
+        self, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str] = (), attempt: int = 1
+    ) -> None:
         """Record that a trial is on the disk under its final name."""
-        name = self.parts[number - 1].trial
-        self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons)))
+        name = self.name(number, attempt)
+        self.emit(
+            TrialStored(
+                trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons), attempt=attempt
+            )
+        )
+        self.known(number, wall_s)
+
+    def known(self, number: int, wall_s: float) -> None:
+        """Add the duration of a trial that is stored already."""
         self._estimate.done(number, wall_s)
+
+    def name(self, number: int, attempt: int = 1) -> str:
+        """Return the name of an attempt at a trial."""
+        return attempt_name(self.parts[number - 1].trial, attempt)
 
 
 class Trials(PlannedTrials):
@@ -96,7 +116,13 @@ class Trials(PlannedTrials):
 
     @contextmanager
     def begun(
-        self, number: int, treatment: str, block: int, seed: int | None = None, inside: Sequence[str] = ()
+        self,
+        number: int,
+        treatment: str,
+        block: int,
+        seed: int | None = None,
+        inside: Sequence[str] = (),
+        attempt: int = 1,
     ) -> Iterator[Path]:
         """Begin a trial and yield its unfinished folder with the folders `inside`; an error in the block fails it.
 
@@ -105,9 +131,9 @@ class Trials(PlannedTrials):
         WavebedError
             If the folder cannot be made.
         """
-        name = self.parts[number - 1].trial
+        name = self.name(number, attempt)
         partial = new_partial(self.folder, name, self._mark, inside)
-        self.begin(number, treatment, block, seed)
+        self.begin(number, treatment, block, seed, attempt)
         try:
             yield partial
         except BaseException as error:

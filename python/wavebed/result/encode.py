@@ -39,6 +39,7 @@ def trial_json(record: TrialRecord) -> str:
             "block": record.block,
             "treatment": record.treatment,
             "seed": record.seed,
+            "attempt": record.attempt,
             "started": record.started,
             "wall_s": record.wall_s,
             "verdict": record.verdict,

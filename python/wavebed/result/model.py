@@ -75,6 +75,8 @@ class TrialRecord:
         The summary of the engine.
     resolved : mapping
         Content of the trial's ``spec.json``; in older results only the key ``network``.
+    attempt : int
+        1, and one more for each repetition with the same seed.
     """
 
     folder: str
@@ -90,11 +92,12 @@ class TrialRecord:
     transport: Sequence[Metric] = ()
     engine: Mapping[str, Json] = field(default_factory=dict)
     resolved: Mapping[str, Json] = field(default_factory=dict)
+    attempt: Integer = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """A trial in ``run.json``."""
+    """An attempt at a trial in ``run.json``."""
 
     folder: Text
     block: Integer
@@ -102,11 +105,27 @@ class TrialLine:
     seed: Integer
     verdict: Verdict
     reasons: Sequence[Text] = ()
+    attempt: Integer = 1
+
+    @classmethod
+    def of(cls, trial: TrialRecord) -> TrialLine:
+        """Return the line of a trial."""
+        return cls(
+            trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, list(trial.reasons), trial.attempt
+        )
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run: the content of ``run.json``."""
+    """A run: the content of ``run.json``.
+
+    Parameters
+    ----------
+    campaign : mapping
+        Of a campaign: `wavebed.campaign.record.CampaignRecord`; empty for a run of a scenario.
+    aside : list of TrialLine
+        Trials of blocks that were begun again after a change of inputs.
+    """
 
     title: Text
     source: Text
@@ -122,3 +141,5 @@ class RunRecord:
     treatments: Sequence[Mapping[str, Json]]
     trials: list[TrialLine] = field(default_factory=list)
     ended: Text | None = None
+    campaign: Mapping[str, Json] = field(default_factory=dict)
+    aside: list[TrialLine] = field(default_factory=list)

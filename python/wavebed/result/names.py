@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 __all__ = [
+    "ASIDE_FOLDER",
     "DEVICES_FOLDER",
     "INCOMPLETE",
     "JOURNAL_FILE",
+    "METRICS_FILE",
+    "METRICS_FOLDER",
     "PARTIAL",
     "RUN_FILE",
     "SCENARIO_FILE",
@@ -16,9 +19,14 @@ __all__ = [
     "TRIAL_FILE",
 ]
 
+ASIDE_FOLDER = "aside"
+"""Trials of blocks that were begun again after a change of inputs."""
 DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
 JOURNAL_FILE = "journal.jsonl"
+METRICS_FILE = "metrics.parquet"
+METRICS_FOLDER = "metrics"
+"""The metrics of each block that has ended, before the end of the run."""
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
 SCENE_FILE = "scene.svg"

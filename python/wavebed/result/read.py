@@ -77,9 +77,7 @@ def _kept(folder: Path) -> list[TrialLine]:
     lines = []
     for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}"):
         with suppress(UserError):  # the others stay readable
-            trial = read_trial(file.parent)
-            reasons = list(trial.reasons)
-            lines.append(TrialLine(trial.folder, trial.block, trial.treatment, trial.seed, trial.verdict, reasons))
+            lines.append(TrialLine.of(read_trial(file.parent)))
     return sorted(lines, key=lambda line: (len(line.folder.partition("-")[0]), line.folder))
 
 
@@ -117,6 +115,7 @@ def read_trial(folder: Path) -> TrialRecord:
         transport=metrics.get(PATH_WORKLOAD, []),
         engine=given.engine,
         resolved=resolved,
+        attempt=given.attempt,
     )
 
 
@@ -163,6 +162,7 @@ class _Trial(msgspec.Struct):
     workloads: list[_Workload]
     metrics: list[_Metric]
     engine: dict[str, Json]
+    attempt: int = 1
     laboratory: dict[str, Json] | None = None
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.experiment.order import in_blocks
+from wavebed.experiment.store import attempt_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,17 +26,25 @@ class Slot:
         Place in the order of the trials, from 1.
     block : int
         Place of its seed, from 1.
+    attempt : int
+        1, and one more each time that it is repeated with its seed.
     """
 
     number: int
     block: int
     seed: int
     treatment: TreatmentPlan
+    attempt: int = 1
+
+    @property
+    def trial(self) -> str:
+        """The name of its first attempt."""
+        return f"{self.number:04d}-{self.treatment.name}"
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
-        return f"{self.number:04d}-{self.treatment.name}"
+        return attempt_name(self.trial, self.attempt)
 
 
 def ordered(treatments: Sequence[TreatmentPlan], trials: int, seed: int) -> list[Slot]:

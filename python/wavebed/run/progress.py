@@ -52,6 +52,10 @@ class Live(Status):
             case _:
                 pass
 
+    def waiting(self, processes: str) -> None:
+        """Show that another run measures on this machine."""
+        self.say(f"waiting for the end of another run on this machine (process {processes})")
+
     def position(self) -> tuple[str, float]:
         """Return the running trial as text, and the seconds left."""
         trial = self._trial

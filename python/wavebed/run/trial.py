@@ -110,6 +110,7 @@ def run_trial(
         transport=transport,
         engine=course.summary,
         resolved=plain(resolved.spec),
+        attempt=slot.attempt,
     )
 
 

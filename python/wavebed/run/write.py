@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.result.model import RunRecord, TrialRecord
+    from wavebed.run.design import Keep
 
 __all__ = ["compress_raw", "open_run", "write_run", "write_trial"]
 
@@ -28,6 +29,7 @@ _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", 
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
 """Compressed formats; these files are not compressed again."""
 _GZIP_LEVEL = 6
+_UNKEPT: dict[Keep, tuple[str, ...]] = {"all": (), "series": ("raw",), "metrics": ("raw", "series")}
 
 
 def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
@@ -60,8 +62,13 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
-def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
+def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = "all") -> Path:
     """Compress a trial's raw outputs, write ``trial.json``, rename the folder and return it.
+
+    Parameters
+    ----------
+    keep : str
+        What is kept beside ``trial.json`` and ``spec.json``: ``all``, ``series`` or ``metrics`` (neither).
 
     Raises
     ------
@@ -70,7 +77,10 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord) -> Path:
     """
     try:
         with explained(run_dir, KEPT):
-            compress_raw(partial / "raw")
+            for name in _UNKEPT[keep]:
+                shutil.rmtree(partial / name, ignore_errors=True)
+            if keep == "all":
+                compress_raw(partial / "raw")
             if record.resolved:
                 replace_file(partial / SPEC_FILE, spec_json(record.resolved).encode())
             replace_file(partial / TRIAL_FILE, trial_json(record).encode())

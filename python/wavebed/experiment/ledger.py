@@ -1,0 +1,187 @@
+"""What is stored in a folder of results: its journal, checked against its folders of trials."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.experiment.disk import explained, sync
+from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
+from wavebed.experiment.journal import read_journal
+from wavebed.experiment.store import KEPT
+from wavebed.result.names import ASIDE_FOLDER, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.read import read_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.result.model import TrialLine, TrialRecord, Verdict
+
+__all__ = ["Ledger", "Stored", "read_ledger", "reconciled", "set_aside"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored attempt at a trial; `number` is the trial's place in the order, from 1."""
+
+    line: TrialLine
+    number: int
+    wall_s: float
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The stored trials of a folder of results.
+
+    Parameters
+    ----------
+    blocks : dict
+        The stored trials of each block, by number and attempt.
+    ended : dict
+        Group of inputs of each block that has ended, from 1; blocks of one group have the same inputs.
+    machines : dict
+        The machine on which each block that has ended ran.
+    aside : list of Stored
+        Trials of blocks that were begun again after a change of inputs.
+    changes : list of tuple of str
+        The changed inputs of each group after the first.
+    stopped : str
+        The reason of the stop rule, if it has ended the run.
+    """
+
+    blocks: dict[int, dict[tuple[int, int], Stored]] = field(default_factory=dict)
+    ended: dict[int, int] = field(default_factory=dict)
+    machines: dict[int, str] = field(default_factory=dict)
+    aside: list[Stored] = field(default_factory=list)
+    changes: list[tuple[str, ...]] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def group(self) -> int:
+        """The group of the blocks that end next."""
+        return len(self.changes) + 1
+
+    def stored(self) -> Iterator[Stored]:
+        """Yield the stored trials, in the order of their blocks, numbers and attempts."""
+        for block in sorted(self.blocks):
+            yield from self.of_block(block)
+
+    def of_block(self, block: int) -> list[Stored]:
+        """Return the stored trials of a block, in the order of their attempts and numbers."""
+        stored = self.blocks.get(block, {})
+        return [stored[key] for key in sorted(stored, key=lambda key: (key[1], key[0]))]
+
+    def verdicts(self, block: int) -> dict[int, list[Verdict]]:
+        """Return the verdicts of the attempts at each trial of a block, by the trial's number."""
+        found: dict[int, list[Verdict]] = {}
+        for one in self.of_block(block):
+            found.setdefault(one.number, []).append(one.line.verdict)
+        return found
+
+    def add(self, one: Stored) -> None:
+        """Add a trial that was stored."""
+        self.blocks.setdefault(one.line.block, {})[(one.number, one.line.attempt)] = one
+
+    def resume(self, changed: Sequence[str]) -> None:
+        """Take a new start; with changed inputs, the trials of blocks that have not ended are set aside."""
+        self.stopped = ""
+        if changed:
+            self.changes.append(tuple(changed))
+            for block in sorted(self.blocks.keys() - self.ended.keys()):
+                self.aside += self.of_block(block)
+                del self.blocks[block]
+
+
+def read_ledger(folder: Path, planned: Mapping[str, TrialLine]) -> Ledger:
+    """Return what the journal of a folder of results lists.
+
+    Parameters
+    ----------
+    planned : mapping
+        The planned trials by the name of their first attempt, of any verdict.
+
+    Raises
+    ------
+    UserError
+        If the journal is damaged, or lists a trial that is not planned.
+    """
+    ledger = Ledger()
+    for event in read_journal(folder):
+        _add(ledger, event, planned, folder)
+    return ledger
+
+
+def _add(ledger: Ledger, event: Event, planned: Mapping[str, TrialLine], folder: Path) -> None:
+    match event:
+        case TrialStored():
+            first = event.trial if event.attempt == 1 else event.trial.rpartition(".")[0]
+            if first not in planned:
+                raise UserError(
+                    f"{folder}: has trial {event.trial}, which is not planned: name the folder of this plan"
+                )
+            line = replace(
+                planned[first],
+                folder=event.trial,
+                verdict=event.verdict,
+                reasons=event.reasons,
+                attempt=event.attempt,
+            )
+            ledger.add(Stored(line, event.number, event.wall_s))
+        case BlockEnded():
+            ledger.ended[event.block] = ledger.group
+            ledger.machines[event.block] = event.machine
+        case RunResumed():
+            ledger.resume(event.changed)
+        case RunEnded():
+            ledger.stopped = event.stopped
+        case _:
+            pass
+
+
+def reconciled(ledger: Ledger, folder: Path) -> list[tuple[int, TrialRecord]]:
+    """Make a ledger agree with the folders of trials.
+
+    A kill between the rename of a trial and its line in the journal leaves a trial that is not listed: it is returned,
+    for the journal. A listed trial without a folder is forgotten, and runs again; its block has not ended then.
+
+    Returns
+    -------
+    list of tuple
+        Number and record of each trial that is stored but not listed.
+    """
+    present = {file.parent.name for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}")}
+    for block, stored in ledger.blocks.items():
+        for key, one in list(stored.items()):
+            if one.line.folder not in present:
+                del stored[key]
+                ledger.ended.pop(block, None)
+    listed = {one.line.folder for one in (*ledger.stored(), *ledger.aside)}
+    found = []
+    for name in sorted(present - listed):
+        with suppress(UserError):  # a damaged one runs again
+            found.append((int(name.partition("-")[0]), read_trial(folder / TRIALS_FOLDER / name)))
+    return found
+
+
+def set_aside(ledger: Ledger, folder: Path) -> None:
+    """Move the trials that were set aside out of the folder of trials; a repetition of a killed call ends it.
+
+    Raises
+    ------
+    WavebedError
+        If they cannot be moved.
+    """
+    kept = {one.line.folder for one in ledger.stored()}
+    moved = [one.line.folder for one in ledger.aside if one.line.folder not in kept]
+    with explained(folder, KEPT):
+        for name in moved:
+            source = folder / TRIALS_FOLDER / name
+            if source.exists():
+                target = folder / ASIDE_FOLDER / str(len(ledger.changes)) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source.rename(target)
+                sync(target.parent)
+                sync(folder / TRIALS_FOLDER)

@@ -1,0 +1,82 @@
+"""How the trials of a plan are repeated, kept and stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavebed.result.model import COUNTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wavebed.config.data import Json
+    from wavebed.experiment.ledger import Ledger
+    from wavebed.result.model import Verdict
+    from wavebed.run.order import Slot
+
+__all__ = ["KEEP", "Design", "Keep", "next_trial"]
+
+Keep: TypeAlias = Literal["all", "series", "metrics"]
+KEEP: tuple[Keep, ...] = ("all", "series", "metrics")
+
+
+def _go_on(ledger: Ledger) -> str:
+    del ledger
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How a plan is run; the defaults are those of ``wavebed run``.
+
+    Parameters
+    ----------
+    attempts : int
+        Most attempts at a trial in its block, with its seed, until one is counted.
+    keep : str
+        What is kept of a trial: ``all``, ``series`` (without raw outputs) or ``metrics`` (without both).
+    alone : bool
+        Whether no other run may measure on this machine at the same time.
+    resume : bool
+        Whether the folder has trials of this plan.
+    changed : sequence of str
+        Accepted changes of inputs since the last start; blocks that have not ended begin again.
+    stop : callable
+        Called before each block with all that is stored; returns the reason to stop, or nothing.
+    record : mapping
+        The key `campaign` of ``run.json``.
+    """
+
+    attempts: int = 1
+    keep: Keep = "all"
+    alone: bool = False
+    resume: bool = False
+    changed: Sequence[str] = ()
+    stop: Callable[[Ledger], str] = _go_on
+    record: Mapping[str, Json] = field(default_factory=dict)
+
+
+def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]], attempts: int) -> Slot | None:
+    """Return the next trial of a block: first every trial in order, then again those that no attempt counts of.
+
+    Parameters
+    ----------
+    slots : sequence of Slot
+        The trials of the block in order.
+    verdicts : mapping
+        Verdicts of the attempts so far, by number of the trial.
+    attempts : int
+        Most attempts at a trial.
+
+    Returns
+    -------
+    Slot or None
+        The trial with its attempt; ``None`` if the block has ended.
+    """
+    for attempt in range(1, attempts + 1):
+        for slot in slots:
+            so_far = verdicts.get(slot.number, ())
+            if len(so_far) == attempt - 1 and not any(verdict in COUNTED for verdict in so_far):
+                return replace(slot, attempt=attempt)
+    return None

@@ -1,0 +1,200 @@
+"""The folder of a run's results: begun, continued after a kill, and ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import MachineError, UserError
+from wavebed.experiment.disk import explained
+from wavebed.experiment.events import BlockEnded, Part, RunBegun, RunEnded, RunResumed
+from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, set_aside
+from wavebed.experiment.store import KEPT
+from wavebed.experiment.trials import Trials
+from wavebed.extras import require
+from wavebed.result.machine import machine, versions
+from wavebed.result.metrics import factors_of, keep_metrics, merge_metrics
+from wavebed.result.model import COUNTED, RunRecord, TrialLine
+from wavebed.run.expected import expected_s
+from wavebed.run.write import open_run, write_run
+from wavebed.workload.tools import PACKAGES, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.config.data import Json
+    from wavebed.experiment.journal import Journal
+    from wavebed.run.design import Design
+    from wavebed.run.order import Slot
+    from wavebed.run.scenario import Plan
+
+__all__ = ["Opened", "Outcome", "check_programs", "open_folder", "programs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a run."""
+
+    record: RunRecord
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """Number of counted (valid or suspect) trials of each treatment."""
+        found = {str(treatment["name"]): 0 for treatment in self.record.treatments}
+        for trial in self.record.trials:
+            found[trial.treatment] += trial.verdict in COUNTED
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The folder of a run that is under way.
+
+    Parameters
+    ----------
+    trials : Trials
+        Its trials in order.
+    ledger : Ledger
+        Those that are stored.
+    record : RunRecord
+        Its ``run.json``.
+    """
+
+    trials: Trials
+    ledger: Ledger
+    record: RunRecord
+
+    def stored(self, line: TrialLine, number: int, wall_s: float) -> None:
+        """Record that a trial is on the disk under its final name."""
+        self.trials.stored(number, line.verdict, wall_s, line.reasons, line.attempt)
+        self.ledger.add(Stored(line, number, wall_s))
+
+    def end_block(self, block: int, where: str = "") -> list[TrialLine]:
+        """Store the metrics of a block whose trials are stored, record its end, and return its attempts.
+
+        Raises
+        ------
+        WavebedError
+            If they cannot be written.
+        """
+        lines = [one.line for one in self.ledger.of_block(block)]
+        with explained(self.trials.folder, KEPT):
+            keep_metrics(self.trials.folder, block, lines, self.ledger.group, where)
+        self.trials.journal.emit(BlockEnded(block=block, machine=where))
+        self.ledger.ended[block] = self.ledger.group
+        self.ledger.machines[block] = where
+        return lines
+
+    def end(self, stopped: str) -> Outcome:
+        """Write the last ``run.json`` and all metrics.
+
+        Raises
+        ------
+        WavebedError
+            If they cannot be written.
+        """
+        record, ledger = self.record, self.ledger
+        record.trials = [one.line for one in ledger.stored()]
+        record.aside = [one.line for one in ledger.aside]
+        record.ended = datetime.now(UTC).isoformat(timespec="seconds")
+        if record.campaign:
+            groups: Json = [{"changed": list(changed)} for changed in ((), *ledger.changes)]
+            record.campaign = {**record.campaign, "groups": groups, "stopped": stopped}
+        with explained(self.trials.folder, KEPT):
+            merge_metrics(self.trials.folder, sorted(ledger.ended), factors_of(record))
+        write_run(self.trials.folder, record)
+        self.trials.journal.emit(RunEnded(trials=len(record.trials), stopped=stopped))
+        return Outcome(record)
+
+
+def open_folder(
+    plan: Plan, slots: Sequence[Slot], folder: Path, command_line: Sequence[str], journal: Journal, design: Design
+) -> Opened:
+    """Begin the folder of a run, or go on in it.
+
+    Raises
+    ------
+    UserError
+        If it is not empty, or with `design.resume` not of this plan.
+    WavebedError
+        If it cannot be written.
+    """
+    record = _record(plan, command_line, design)
+    ledger = Ledger()
+    parts = [Part(slot.trial, expected_s(slot.treatment)) for slot in slots]
+    if not design.resume:
+        open_run(folder, record, plan.text)
+        journal.open(folder)
+        journal.emit(RunBegun(kind="campaign" if design.record else "run", title=plan.title))
+        return Opened(Trials(folder, journal, parts), ledger, record)
+    planned = {
+        slot.trial: TrialLine(slot.trial, slot.block, slot.treatment.name, slot.seed, "failed") for slot in slots
+    }
+    ledger = read_ledger(folder, planned)
+    unlisted = reconciled(ledger, folder)
+    _check_planned(folder, unlisted, planned)
+    journal.reopen(folder)
+    opened = Opened(Trials(folder, journal, parts), ledger, record)
+    for number, trial in unlisted:
+        opened.stored(TrialLine.of(trial), number, trial.wall_s)
+    journal.emit(RunResumed(changed=tuple(design.changed)))
+    ledger.resume(design.changed)
+    set_aside(ledger, folder)
+    for one in ledger.stored():
+        opened.trials.known(one.number, one.wall_s)
+    write_run(folder, record)
+    return opened
+
+
+def _check_planned(folder: Path, unlisted: Sequence[tuple[int, object]], planned: dict[str, TrialLine]) -> None:
+    numbers = {int(name.partition("-")[0]) for name in planned}
+    for number, _ in unlisted:
+        if number not in numbers:
+            raise UserError(f"{folder}: has trial {number}, which is not planned: name the folder of this plan")
+
+
+def programs(plan: Plan) -> set[str]:
+    """Return the programs that the workloads of a plan start."""
+    return {
+        program for each in plan.treatments for workload in each.workloads for program in workload.needed_programs()
+    }
+
+
+def check_programs(plan: Plan) -> None:
+    """Check that the programs and packages of a plan are installed.
+
+    Raises
+    ------
+    MachineError
+        If one is missing.
+    """
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
+            if workload.extra:
+                require(workload.extra, f"workload {workload.name}")
+    absent = missing(sorted(programs(plan)))
+    if absent:
+        packages = " ".join(PACKAGES.get(name, name) for name in absent)
+        raise MachineError(f"{', '.join(absent)}: not found: run `apt-get install {packages}`")
+
+
+def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecord:
+    return RunRecord(
+        title=plan.title,
+        source=plan.source,
+        scenario=plan.scenario.name,
+        overrides=cast("dict[str, Json]", dict(plan.overrides)),
+        command_line=list(command_line),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=plan.seed,
+        blocks=plan.trials,
+        versions=versions(programs(plan)),
+        machine=machine(),
+        workloads=list(plan.tables),
+        treatments=[
+            {"name": each.name, "set": cast("dict[str, Json]", dict(each.changes))} for each in plan.treatments
+        ],
+        campaign=design.record,
+    )
