@@ -10,12 +10,18 @@ import io
 import json
 import os
 import stat
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from wavebed.errors import UserError
 
-__all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "open_foreign", "read_bytes", "read_json", "read_text", "read_toml"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "noted_files", "open_foreign", "read_bytes", "read_json", "read_text"]
+__all__ += ["read_toml"]
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -29,6 +35,19 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a directory",
 }
+
+_NOTED: ContextVar[set[Path] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noted_files() -> Iterator[set[Path]]:
+    """Yield the set of files that are opened here in the block, by their absolute names."""
+    noted: set[Path] = set()
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
 
 
 def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> io.FileIO:
@@ -63,6 +82,9 @@ def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_B
             raise
     except (OSError, ValueError) as error:
         raise _unreadable(name, error, remedy) from None
+    noted = _NOTED.get()
+    if noted is not None:
+        noted.add(Path(name).absolute())
     return io.FileIO(descriptor, "rb")
 
 

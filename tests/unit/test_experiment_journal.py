@@ -52,6 +52,7 @@ def test_a_line_is_one_json_object_that_names_its_event(tmp_path: Path) -> None:
         "verdict": "suspect",
         "wall_s": 2.5,
         "reasons": ["late"],
+        "attempt": 1,
     }
 
 

@@ -7,6 +7,7 @@ its name), ``workload.NAME.size`` (a workload by its name); parts with dots are 
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
 import tomllib
@@ -58,6 +59,7 @@ def _outside_quotes(text: str) -> tuple[str, str] | None:
     return None
 
 
+@functools.cache
 def key_parts(key: str) -> tuple[str, ...]:
     """Return the parts of a dotted key.
 

@@ -29,7 +29,7 @@ from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import read_common
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["AS_DESCRIBED", "Plan", "RunTable", "StoredTrial", "TreatmentPlan", "plan_of_spec", "read_plan"]
+__all__ = ["AS_DESCRIBED", "MAX_TRIALS", "Plan", "RunTable", "StoredTrial", "TreatmentPlan", "described_treatments"]
+__all__ += ["plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -125,6 +126,8 @@ def read_plan(
     only: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
+    cells: Sequence[tuple[str, Mapping[str, object]]] | None = None,
+    overrides_are: str = "--set",
 ) -> Plan:
     """Read a scenario for a run.
 
@@ -138,6 +141,10 @@ def read_plan(
         Names of the workloads that are wanted; all without.
     trials, seed : int, optional
         Instead of those in ``[run]``.
+    cells : sequence of tuple, optional
+        Name and changes of each treatment, instead of those of the scenario.
+    overrides_are : str
+        Where the overrides were written, for messages.
 
     Raises
     ------
@@ -145,12 +152,16 @@ def read_plan(
         If anything in it is wrong.
     """
     document = read_document(scenario)
-    overrides = at("--set", functools.partial(with_new_keys, source="--set: "), overrides or {})
+    source = f"{overrides_are}: "
+    overrides = at(overrides_are, functools.partial(with_new_keys, source=source), overrides or {})
     traces = Traces()
     try:
         document = changed(document, overrides)
         run = at("run", _read_run, document.get("run", {}))
-        treatments = _treatments(document, overrides, scenario, only, traces)
+        named = _described(document, scenario) if cells is None else [("", *cell) for cell in cells]
+        treatments = tuple(
+            _checked(named, overrides, overrides_are, functools.partial(_treatment, document, scenario, only, traces))
+        )
         path_seed = cast("PathModel", treatments[0].path).seed
     except Problem as problem:
         raise UserError(f"{scenario}: {problem}") from None
@@ -228,35 +239,60 @@ def _read_run(table: object) -> RunTable:
     return read_table(RunTable, table, "[run] on a line of its own")
 
 
-def _treatments(
-    document: Mapping[str, object],
-    overrides: Mapping[str, object],
-    scenario: Path,
-    only: Sequence[str],
-    traces: Traces,
-) -> tuple[TreatmentPlan, ...]:
+def described_treatments(document: Mapping[str, object], scenario: Path) -> dict[str, Mapping[str, object]]:
+    """Return the changes of each treatment of a scenario by name; none if it has no treatments.
+
+    Raises
+    ------
+    Problem
+        If one is wrong.
+    """
+    described_ = _described(document, scenario)
+    return {name: changes for where, name, changes in described_ if where}
+
+
+def _described(document: Mapping[str, object], scenario: Path) -> list[tuple[str, str, Mapping[str, object]]]:
+    """Return place, name and changes of each treatment."""
     given = _tables(document, "treatment")
     if not given:
-        return (_treatment(AS_DESCRIBED, document, scenario, only, traces, {}),)
-    treatments: list[TreatmentPlan] = []
-    overridden = {key_parts(key): key for key in overrides}
+        return [("", AS_DESCRIBED, {})]
+    found: list[tuple[str, str, Mapping[str, object]]] = []
     for index, table in enumerate(given, 1):
         where = f"treatment[{index}]"
         name = at(where, _treatment_name, table)
-        if any(treatment.name == name for treatment in treatments):
+        if any(name == other for _, other, _ in found):
             raise Problem(f"{name!r} is taken by another treatment: choose another", f"{where}.name")
         changes = table.get("set", {})
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
-        changes = at(f"{where}.set", functools.partial(with_new_keys, source=f"{scenario}: "), changes)
+        found.append(
+            (where, name, at(f"{where}.set", functools.partial(with_new_keys, source=f"{scenario}: "), changes))
+        )
+    return found
+
+
+def _checked(
+    named: Sequence[tuple[str, str, Mapping[str, object]]],
+    overrides: Mapping[str, object],
+    overrides_are: str,
+    treatment: Callable[[str, Mapping[str, object]], TreatmentPlan],
+) -> Iterator[TreatmentPlan]:
+    """Yield each treatment; its changes touch neither the run nor the overrides."""
+    overridden = {key_parts(key) for key in overrides}
+    for where, name, changes in named:
+        place = where or name
         for key in changes:
-            parts = at(f"{where}.set", key_parts, key)
+            parts = at(f"{place}.set", key_parts, key)
             if parts[0] == _OF_THE_RUN or parts == _SEED:
-                raise Problem("belongs to the whole run, whose treatments share trials and seeds", f"{where}.set.{key}")
+                raise Problem("belongs to the whole run, whose treatments share trials and seeds", f"{place}.set.{key}")
             if parts in overridden:
-                raise Problem(f"--set changes {key} too, which would make the treatments alike: leave one out", where)
-        treatments.append(at(where, functools.partial(_treatment, name, document, scenario, only, traces), changes))
-    return tuple(treatments)
+                raise Problem(
+                    f"{overrides_are} changes {key} too, which would make the treatments alike: leave one out", place
+                )
+        if changes:
+            yield at(place, functools.partial(treatment, name), changes)
+        else:
+            yield treatment(name, changes)
 
 
 def _treatment_name(table: Mapping[str, object]) -> str:
@@ -269,11 +305,11 @@ def _treatment_name(table: Mapping[str, object]) -> str:
 
 
 def _treatment(
-    name: str,
     document: Mapping[str, object],
     scenario: Path,
     only: Sequence[str],
     traces: Traces,
+    name: str,
     changes: Mapping[str, object],
 ) -> TreatmentPlan:
     document = changed(document, changes)

@@ -1,0 +1,225 @@
+"""The cells of a campaign: the cross product of the levels of its factors, without exclusions."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavebed.config.problems import Problem, choose, described, unknown_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wavebed.campaign.tables import FactorTable
+
+__all__ = ["Cell", "Comparison", "Factor", "cells_of", "comparisons_of", "factors_of"]
+
+MOST_CELLS = 10_000
+_LONGEST_NAME = 120
+_UNNAMED = re.compile(r"[^a-z0-9.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor, and the changes of each of its levels by dotted key."""
+
+    name: str
+    levels: Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A combination of levels: a treatment.
+
+    Parameters
+    ----------
+    levels : mapping
+        Level of each factor.
+    changes : mapping
+        Values by dotted key.
+    """
+
+    name: str
+    levels: Mapping[str, str]
+    changes: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two cells that differ in the compared factor alone.
+
+    Parameters
+    ----------
+    at : mapping
+        Levels of the other factors.
+    """
+
+    baseline: str
+    cell: str
+    at: Mapping[str, str]
+
+
+def factors_of(tables: Sequence[FactorTable], treatments: Mapping[str, Mapping[str, object]]) -> tuple[Factor, ...]:
+    """Return the factors of a campaign; the treatments of its scenario are the first one.
+
+    Parameters
+    ----------
+    treatments : mapping
+        Changes of each treatment of the scenario by name; empty if it has none.
+
+    Raises
+    ------
+    Problem
+        If a factor is wrong.
+    """
+    found = [Factor("treatment", treatments)] if treatments else []
+    for index, given in enumerate(tables, 1):
+        factor = _factor(given, f"factor[{index}]")
+        if any(factor.name == other.name for other in found):
+            raise Problem(f"{factor.name!r} is taken: choose another name", f"factor[{index}].name")
+        found.append(factor)
+    return tuple(found)
+
+
+def _factor(given: FactorTable, where: str) -> Factor:
+    if bool(given.level) == bool(given.given):
+        raise Problem("has neither or both: write key and values, or [[factor.level]]", where)
+    if given.level:
+        if given.key is not None:
+            raise Problem("belongs to values: named levels have their own set", f"{where}.key")
+        levels = {level.name: level.set for level in given.level}
+        if len(levels) < len(given.level):
+            raise Problem("two levels have one name: choose another for one", f"{where}.level")
+        return Factor(given.name, levels)
+    if given.key is None:
+        raise Problem('is missing: write key = "path.…"', f"{where}.key")
+    named = {label(value): {given.key: value} for value in given.given}
+    if len(named) < len(given.given):
+        raise Problem("two values have one label: use [[factor.level]] with names", f"{where}.values")
+    return Factor(given.name, named)
+
+
+def label(value: object) -> str:
+    """Return the name of a value: ``bbr``, ``20ms``, ``true``, ``droptail-1000p``."""
+    text = _UNNAMED.sub("-", str(value).lower()).strip("-.")
+    return text or "empty"
+
+
+def cells_of(factors: Sequence[Factor], exclusions: Sequence[Mapping[str, object]], as_described: str) -> list[Cell]:
+    """Return the cells; the last factor varies fastest.
+
+    Parameters
+    ----------
+    as_described : str
+        Name of the only cell of a campaign without factors.
+
+    Raises
+    ------
+    Problem
+        If an exclusion is wrong, two factors change one key, or there are no cells or too many.
+    """
+    if not factors:
+        return [Cell(as_described, {}, {})]
+    count = 1
+    for factor in factors:
+        count *= len(factor.levels)
+    if count > MOST_CELLS * 10:
+        raise Problem(f"the levels make {count} combinations: at most {MOST_CELLS} cells can run", "factor")
+    excluded = [_exclusion(given, factors, f"exclude[{index}]") for index, given in enumerate(exclusions, 1)]
+    _check_keys(factors)
+    cells = []
+    for combination in itertools.product(*(factor.levels.items() for factor in factors)):
+        levels = {factor.name: level for factor, (level, _) in zip(factors, combination, strict=True)}
+        if not any(all(levels[name] in left_out for name, left_out in each.items()) for each in excluded):
+            changes = {key: value for _, set_ in combination for key, value in set_.items()}
+            cells.append(Cell("-".join(levels.values()), levels, changes))
+    if not cells:
+        raise Problem("leaves no cell: remove one", "exclude")
+    if len(cells) > MOST_CELLS:
+        raise Problem(f"the levels make {len(cells)} cells: at most {MOST_CELLS} can run", "factor")
+    return _with_short_names(cells)
+
+
+def _with_short_names(cells: list[Cell]) -> list[Cell]:
+    names = {cell.name for cell in cells}
+    if len(names) == len(cells) and max(map(len, names)) <= _LONGEST_NAME:
+        return cells
+    width = len(str(len(cells)))
+    return [Cell(f"cell-{number:0{width}d}", cell.levels, cell.changes) for number, cell in enumerate(cells, 1)]
+
+
+def _check_keys(factors: Sequence[Factor]) -> None:
+    changed: dict[str, str] = {}
+    for factor in factors:
+        for key in {key for set_ in factor.levels.values() for key in set_}:
+            if key in changed:
+                raise Problem(f"{key!r} is changed by factor {changed[key]!r} too: leave one out", factor.name)
+            changed[key] = factor.name
+
+
+def _exclusion(given: Mapping[str, object], factors: Sequence[Factor], where: str) -> dict[str, set[str]]:
+    known = {factor.name: factor for factor in factors}
+    found = {}
+    if not given:
+        raise Problem("is empty and would leave out every cell: name a factor and its level", where)
+    for name, value in given.items():
+        if name not in known:
+            raise Problem(unknown_key(name, known).rule, f"{where}.{name}")
+        levels = value if isinstance(value, list) else [value]
+        try:
+            found[name] = {choose(_level(each), known[name].levels) for each in levels}
+        except Problem as problem:
+            raise problem.below(f"{where}.{name}") from None
+    return found
+
+
+def _level(value: object) -> object:
+    return value if isinstance(value, str) and label(value) != value else label(value)
+
+
+def comparisons_of(
+    cells: Sequence[Cell], factors: Sequence[Factor], factor: str | None, baseline: str | None
+) -> tuple[Comparison, ...]:
+    """Return the pairs of cells that are compared.
+
+    Parameters
+    ----------
+    factor, baseline : str or None
+        The compared factor and the level of the first of each pair; by default the first of each.
+
+    Raises
+    ------
+    Problem
+        If there is no such factor or level.
+    """
+    if not factors:
+        if factor is not None:
+            raise Problem(f"there is no factor {described(factor)}: add [[factor]]", "compare.factor")
+        return ()
+    chosen = factors[0]
+    if factor is not None:
+        known = {each.name: each for each in factors}
+        try:
+            chosen = known[choose(factor, known)]
+        except Problem as problem:
+            raise problem.below("compare.factor") from None
+    first = next(iter(chosen.levels))
+    if baseline is not None:
+        try:
+            first = choose(baseline, chosen.levels)
+        except Problem as problem:
+            raise problem.below("compare.baseline") from None
+    return tuple(_pairs(cells, chosen.name, first))
+
+
+def _pairs(cells: Sequence[Cell], factor: str, baseline: str) -> Iterator[Comparison]:
+    def others(cell: Cell) -> tuple[tuple[str, str], ...]:
+        return tuple((name, level) for name, level in cell.levels.items() if name != factor)
+
+    bases = {others(cell): cell for cell in cells if cell.levels[factor] == baseline}
+    for cell in cells:
+        base = bases.get(others(cell))
+        if base is not None and cell is not base:
+            yield Comparison(base.name, cell.name, dict(others(cell)))

@@ -1,0 +1,144 @@
+"""Read a campaign file: its scenario, its cells, its design and its questions.
+
+Everything is read before anything runs, so that a mistake in the last cell is found in the first seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from wavebed.campaign.cells import Cell, Comparison, Factor, cells_of, comparisons_of, factors_of
+from wavebed.campaign.tables import FileTable, PrimaryTable
+from wavebed.config.problems import Problem
+from wavebed.config.table import read_table
+from wavebed.errors import UserError
+from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
+from wavebed.path.scenario import read_document
+from wavebed.result.encode import PATH_WORKLOAD
+from wavebed.run.scenario import AS_DESCRIBED, described_treatments, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.run.scenario import Plan
+
+__all__ = ["Campaign", "read_campaign", "scenario_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+        Its file.
+    text : str
+        The text of the file.
+    table : FileTable
+        Its keys.
+    factors : tuple of Factor
+        In order; the treatments of the scenario first.
+    cells : tuple of Cell
+        The treatments of `plan`, in the same order.
+    comparisons : tuple of Comparison
+        Pairs of cells.
+    plan : Plan
+        The trials.
+    inputs : tuple of pathlib.Path
+        Every file that was read.
+    """
+
+    file: Path
+    text: str
+    table: FileTable
+    factors: tuple[Factor, ...]
+    cells: tuple[Cell, ...]
+    comparisons: tuple[Comparison, ...]
+    plan: Plan
+    inputs: tuple[Path, ...]
+
+    @property
+    def primaries(self) -> tuple[PrimaryTable, ...]:
+        """The metrics that are decided."""
+        return self.table.primary
+
+
+def read_campaign(file: Path) -> Campaign:
+    """Read a campaign file.
+
+    Raises
+    ------
+    UserError
+        If anything in it, or in its scenario, is wrong.
+    """
+    with noted_files() as noted:
+        given = read_toml(file, "name a campaign file")
+        try:
+            table = read_table(FileTable, given, "a campaign file")
+            scenario = scenario_file(table.scenario, file)
+            treatments = described_treatments(read_document(scenario), scenario)
+            factors = factors_of(table.factor, treatments)
+            cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
+            comparisons = comparisons_of(cells, factors, table.compare.factor, table.compare.baseline)
+            plan = _plan(table, file, scenario, cells)
+            _check_primaries(table.primary, plan, comparisons)
+        except Problem as problem:
+            raise UserError(f"{file}: {problem}") from None
+        text = read_text(file, "name a campaign file", most=MAX_TEXT_BYTES)
+    return Campaign(file, text, table, factors, cells, comparisons, plan, tuple(sorted(noted)))
+
+
+def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -> Plan:
+    plan = read_plan(
+        scenario,
+        overrides=table.set,
+        overrides_are="set",
+        trials=table.campaign.blocks,
+        seed=table.campaign.seed,
+        cells=[(cell.name, cell.changes) for cell in cells],
+    )
+    return replace(plan, title=table.title or file.stem, source=table.source or plan.source)
+
+
+def scenario_file(given: str, campaign: Path | None) -> Path:
+    """Return the file of a scenario that is named in a campaign file or, without one, on the command line.
+
+    Raises
+    ------
+    Problem
+        If there is none.
+    """
+    near = Path(given) if campaign is None else campaign.parent / given
+    if near.is_file() or near.suffix:
+        return near
+    shipped = Path(str(resources.files("wavebed"))) / "scenarios" / f"{given}.toml"
+    if not shipped.exists():
+        names = ", ".join(sorted(path.stem for path in shipped.parent.glob("*.toml")))
+        raise Problem(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}", "scenario")
+    return shipped
+
+
+def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, comparisons: Sequence[Comparison]) -> None:
+    seen = set()
+    for index, primary in enumerate(primaries, 1):
+        where = f"primary[{index}]"
+        known = {workload.name for each in plan.treatments for workload in each.workloads} | {PATH_WORKLOAD}
+        if primary.workload not in known:
+            raise Problem(
+                f"{primary.workload!r} is no workload of the scenario: write one of {', '.join(sorted(known))}",
+                f"{where}.workload",
+            )
+        if (primary.workload, primary.metric) in seen:
+            raise Problem("is given twice: leave one out", where)
+        seen.add((primary.workload, primary.metric))
+        if not comparisons:
+            raise Problem("has nothing to compare: add a [[factor]] with two levels or more", where)
+
+
+def levels_by_cell(campaign: Campaign) -> dict[str, dict[str, str]]:
+    """Return the level of each factor by cell."""
+    return {cell.name: cast("dict[str, str]", dict(cell.levels)) for cell in campaign.cells}
