@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from wavebed.config.problems import Problem, choose, described, unknown_key
+from wavebed.config.problems import Problem, at, choose, described, unknown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from wavebed.campaign.tables import FactorTable
 
-__all__ = ["Cell", "Comparison", "Factor", "cells_of", "comparisons_of", "factors_of"]
+__all__ = ["Cell", "Factor", "cells_of", "compared", "factors_of"]
 
 MOST_CELLS = 10_000
 _LONGEST_NAME = 120
@@ -44,21 +45,6 @@ class Cell:
     name: str
     levels: Mapping[str, str]
     changes: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two cells that differ in the compared factor alone.
-
-    Parameters
-    ----------
-    at : mapping
-        Levels of the other factors.
-    """
-
-    baseline: str
-    cell: str
-    at: Mapping[str, str]
 
 
 def factors_of(tables: Sequence[FactorTable], treatments: Mapping[str, Mapping[str, object]]) -> tuple[Factor, ...]:
@@ -167,11 +153,9 @@ def _exclusion(given: Mapping[str, object], factors: Sequence[Factor], where: st
     for name, value in given.items():
         if name not in known:
             raise Problem(unknown_key(name, known).rule, f"{where}.{name}")
-        levels = value if isinstance(value, list) else [value]
-        try:
-            found[name] = {choose(_level(each), known[name].levels) for each in levels}
-        except Problem as problem:
-            raise problem.below(f"{where}.{name}") from None
+        choice = partial(choose, choices=known[name].levels)
+        given_levels = value if isinstance(value, list) else [value]
+        found[name] = {at(f"{where}.{name}", choice, _level(each)) for each in given_levels}
     return found
 
 
@@ -179,15 +163,13 @@ def _level(value: object) -> object:
     return value if isinstance(value, str) and label(value) != value else label(value)
 
 
-def comparisons_of(
-    cells: Sequence[Cell], factors: Sequence[Factor], factor: str | None, baseline: str | None
-) -> tuple[Comparison, ...]:
-    """Return the pairs of cells that are compared.
+def compared(factors: Sequence[Factor], factor: str | None, baseline: str | None) -> tuple[str, str]:
+    """Return the compared factor, and the level of the first of each pair; empty without factors.
 
     Parameters
     ----------
     factor, baseline : str or None
-        The compared factor and the level of the first of each pair; by default the first of each.
+        As given; by default the first factor, and its first level.
 
     Raises
     ------
@@ -197,29 +179,12 @@ def comparisons_of(
     if not factors:
         if factor is not None:
             raise Problem(f"there is no factor {described(factor)}: add [[factor]]", "compare.factor")
-        return ()
+        return "", ""
     chosen = factors[0]
     if factor is not None:
         known = {each.name: each for each in factors}
-        try:
-            chosen = known[choose(factor, known)]
-        except Problem as problem:
-            raise problem.below("compare.factor") from None
+        chosen = known[at("compare.factor", lambda name: choose(name, known), factor)]
     first = next(iter(chosen.levels))
     if baseline is not None:
-        try:
-            first = choose(baseline, chosen.levels)
-        except Problem as problem:
-            raise problem.below("compare.baseline") from None
-    return tuple(_pairs(cells, chosen.name, first))
-
-
-def _pairs(cells: Sequence[Cell], factor: str, baseline: str) -> Iterator[Comparison]:
-    def others(cell: Cell) -> tuple[tuple[str, str], ...]:
-        return tuple((name, level) for name, level in cell.levels.items() if name != factor)
-
-    bases = {others(cell): cell for cell in cells if cell.levels[factor] == baseline}
-    for cell in cells:
-        base = bases.get(others(cell))
-        if base is not None and cell is not base:
-            yield Comparison(base.name, cell.name, dict(others(cell)))
+        first = at("compare.baseline", lambda level: choose(level, chosen.levels), baseline)
+    return chosen.name, first

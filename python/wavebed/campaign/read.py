@@ -8,20 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from wavebed.campaign.cells import Cell, Comparison, Factor, cells_of, comparisons_of, factors_of
+from msgspec import Struct
+
+from wavebed.campaign.cells import Cell, Factor, cells_of, compared, factors_of
 from wavebed.campaign.tables import FileTable, PrimaryTable
 from wavebed.config.problems import Problem
 from wavebed.config.table import read_table
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
+from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
+from wavebed.result.campaign import Comparison, comparisons
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.scenario import AS_DESCRIBED, described_treatments, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wavebed.run.scenario import Plan
 
@@ -44,8 +48,8 @@ class Campaign:
         In order; the treatments of the scenario first.
     cells : tuple of Cell
         The treatments of `plan`, in the same order.
-    comparisons : tuple of Comparison
-        Pairs of cells.
+    compared : tuple of str
+        The compared factor, and the level of the first of each pair; empty without factors.
     plan : Plan
         The trials.
     inputs : tuple of pathlib.Path
@@ -57,9 +61,24 @@ class Campaign:
     table: FileTable
     factors: tuple[Factor, ...]
     cells: tuple[Cell, ...]
-    comparisons: tuple[Comparison, ...]
+    compared: tuple[str, str]
     plan: Plan
     inputs: tuple[Path, ...]
+
+    @property
+    def levels(self) -> dict[str, Mapping[str, str]]:
+        """The level of each factor by cell."""
+        return {cell.name: cell.levels for cell in self.cells}
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The pairs of cells that are compared."""
+        return comparisons(self.levels, *self.compared)
+
+    @property
+    def replicate(self) -> str:
+        """What differs between blocks: the ``channel`` if every cell has a scene or a map, else the ``host`` alone."""
+        return "channel" if all(_has_scene(each.path) for each in self.plan.treatments) else "host"
 
     @property
     def primaries(self) -> tuple[PrimaryTable, ...]:
@@ -83,13 +102,13 @@ def read_campaign(file: Path) -> Campaign:
             treatments = described_treatments(read_document(scenario), scenario)
             factors = factors_of(table.factor, treatments)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
-            comparisons = comparisons_of(cells, factors, table.compare.factor, table.compare.baseline)
+            of = compared(factors, table.compare.factor, table.compare.baseline)
             plan = _plan(table, file, scenario, cells)
-            _check_primaries(table.primary, plan, comparisons)
+            _check_primaries(table.primary, plan, len(cells))
         except Problem as problem:
             raise UserError(f"{file}: {problem}") from None
         text = read_text(file, "name a campaign file", most=MAX_TEXT_BYTES)
-    return Campaign(file, text, table, factors, cells, comparisons, plan, tuple(sorted(noted)))
+    return Campaign(file, text, table, factors, cells, of, plan, tuple(sorted(noted)))
 
 
 def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -> Plan:
@@ -122,7 +141,7 @@ def scenario_file(given: str, campaign: Path | None) -> Path:
     return shipped
 
 
-def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, comparisons: Sequence[Comparison]) -> None:
+def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, cells: int) -> None:
     seen = set()
     for index, primary in enumerate(primaries, 1):
         where = f"primary[{index}]"
@@ -135,10 +154,13 @@ def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, comparisons:
         if (primary.workload, primary.metric) in seen:
             raise Problem("is given twice: leave one out", where)
         seen.add((primary.workload, primary.metric))
-        if not comparisons:
+        if cells < 2:
             raise Problem("has nothing to compare: add a [[factor]] with two levels or more", where)
 
 
-def levels_by_cell(campaign: Campaign) -> dict[str, dict[str, str]]:
-    """Return the level of each factor by cell."""
-    return {cell.name: cast("dict[str, str]", dict(cell.levels)) for cell in campaign.cells}
+def _has_scene(value: object) -> bool:
+    if isinstance(value, ScenePattern):
+        return True
+    if isinstance(value, Struct):
+        return any(_has_scene(getattr(value, name)) for name in value.__struct_fields__)
+    return isinstance(value, tuple) and any(map(_has_scene, value))

@@ -13,6 +13,7 @@ from wavebed.config import values
 from wavebed.config.problems import Problem, described
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table
+from wavebed.result.campaign import margin_text
 from wavebed.run.design import KEEP, Keep
 from wavebed.run.scenario import MAX_TRIALS
 from wavebed.spec.network import MOST_SEED
@@ -45,7 +46,7 @@ class MarginValue:
     @property
     def text(self) -> str:
         """The margin for people: ``5%``, ``20 ms``."""
-        return f"{self.value:g}%" if self.unit == "%" else f"{self.value:g} {self.unit}".rstrip()
+        return margin_text(self.value, self.unit)
 
 
 @reader("MARGIN", {"type": ["string", "number"]}, lambda margin: margin.text)
@@ -144,6 +145,14 @@ class CompareTable(Struct, frozen=True, kw_only=True):
     baseline: Annotated[
         str | None, Key(values.text, "level with which the others are compared", absent="its first level")
     ] = None
+    family: Annotated[
+        str,
+        Key(
+            values.word("all", "comparison"),
+            "over what false alarms stay below 5 %: `all` comparisons and primary metrics together, or the primary"
+            " metrics of each `comparison`",
+        ),
+    ] = "all"
 
 
 class StopTable(Struct, frozen=True, kw_only=True):
@@ -204,9 +213,10 @@ class FileTable(Struct, frozen=True, kw_only=True):
     ]
     title: Annotated[str | None, Key(values.text, "what people read", absent="the name of the file")] = None
     source: Annotated[str | None, Key(values.text, "where the question comes from")] = None
-    campaign: Annotated[CampaignTable, Key(table(CampaignTable, "[campaign]", "[campaign]"), "the design")] = (
-        CampaignTable()
-    )
+    campaign: Annotated[
+        CampaignTable,
+        Key(table(CampaignTable, "[campaign]", "[campaign]"), "the design", absent="the defaults of its keys"),
+    ] = CampaignTable()
     set: Annotated[
         Mapping[str, object], Key(changes, "changes of the scenario that all cells share, by dotted key")
     ] = {}
@@ -221,7 +231,11 @@ class FileTable(Struct, frozen=True, kw_only=True):
     primary: Annotated[
         tuple[PrimaryTable, ...], Key(tables(PrimaryTable, "[[primary]]"), "the metrics that are decided")
     ] = ()
-    compare: Annotated[CompareTable, Key(table(CompareTable, "[compare]", "[compare]"), "what is compared")] = (
-        CompareTable()
-    )
-    stop: Annotated[StopTable, Key(table(StopTable, "[stop]", "[stop]"), "when the campaign ends")] = StopTable()
+    compare: Annotated[
+        CompareTable,
+        Key(table(CompareTable, "[compare]", "[compare]"), "what is compared", absent="the defaults of its keys"),
+    ] = CompareTable()
+    stop: Annotated[
+        StopTable,
+        Key(table(StopTable, "[stop]", "[stop]"), "when the campaign ends", absent="the defaults of its keys"),
+    ] = StopTable()

@@ -17,6 +17,7 @@ __all__ = ["NAMES", "register", "run", "schema_text"]
 NAMES = {
     "trial": "the specification that wavebed resolve writes",
     "scenario": "a scenario file",
+    "campaign": "a campaign file",
     "scene": "a scene file",
     "site": "the file that describes a web site",
 }
@@ -54,6 +55,10 @@ def _schema(name: str) -> Schema:
         return scenario_schema()
     from wavebed.config.table import table_schema
 
+    if name == "campaign":
+        from wavebed.campaign.tables import FileTable
+
+        return table_schema(FileTable)
     if name == "scene":
         from wavebed.scene.tables import SceneTable
 

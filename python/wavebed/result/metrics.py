@@ -110,10 +110,22 @@ def merge_metrics(folder: Path, blocks: Sequence[int], factors: Mapping[str, Map
 
     names = list(next(iter(factors.values()), {}))
     schema = _schema(names)
+    before = read_parquet(folder / METRICS_FILE) if (folder / METRICS_FILE).exists() else None
     with replacing(folder / METRICS_FILE) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
         for block in blocks:
-            writer.write_table(_with_factors(read_parquet(block_file(folder, block)), names, factors).cast(schema))
+            part = block_file(folder, block)
+            if part.exists() or before is None:
+                table = _with_factors(read_parquet(part), names, factors)
+            else:
+                table = _of_block(before, block)
+            writer.write_table(table.cast(schema))
     shutil.rmtree(folder / METRICS_FOLDER, ignore_errors=True)
+
+
+def _of_block(table: pa.Table, block: int) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return table.filter(pc.field("block") == block)
 
 
 def read_metrics(
@@ -127,13 +139,17 @@ def read_metrics(
         If a file is damaged.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if (folder / METRICS_FILE).exists():
-        return read_parquet(folder / METRICS_FILE, columns)
     names = list(next(iter(factors.values()), {}))
-    files = sorted((folder / METRICS_FOLDER).glob("block-*.parquet"))
-    parts = [_with_factors(read_parquet(file), names, factors) for file in files]
-    whole = pa.concat_tables(parts) if parts else _schema(names).empty_table()
+    parts = {int(file.stem.partition("-")[2]): file for file in (folder / METRICS_FOLDER).glob("block-*.parquet")}
+    tables = []
+    if (folder / METRICS_FILE).exists():
+        if not parts:
+            return read_parquet(folder / METRICS_FILE, columns)
+        tables.append(read_parquet(folder / METRICS_FILE).filter(~pc.field("block").isin(list(parts))))
+    tables += [_with_factors(read_parquet(parts[block]), names, factors) for block in sorted(parts)]
+    whole = pa.concat_tables(tables) if tables else _schema(names).empty_table()
     return whole if columns is None else whole.select(list(columns))
 
 

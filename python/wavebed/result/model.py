@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
+from wavebed.result.campaign import CampaignRecord
+
 if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Metric, Outcome, Span
@@ -121,8 +123,8 @@ class RunRecord:
 
     Parameters
     ----------
-    campaign : mapping
-        Of a campaign: `wavebed.campaign.record.CampaignRecord`; empty for a run of a scenario.
+    campaign : CampaignRecord or None
+        Of a campaign; its treatments have the key ``levels`` too.
     aside : list of TrialLine
         Trials of blocks that were begun again after a change of inputs.
     """
@@ -141,5 +143,5 @@ class RunRecord:
     treatments: Sequence[Mapping[str, Json]]
     trials: list[TrialLine] = field(default_factory=list)
     ended: Text | None = None
-    campaign: Mapping[str, Json] = field(default_factory=dict)
+    campaign: CampaignRecord | None = None
     aside: list[TrialLine] = field(default_factory=list)

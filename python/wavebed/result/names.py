@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ASIDE_FOLDER",
+    "CAMPAIGN_FILE",
     "DEVICES_FOLDER",
     "INCOMPLETE",
     "JOURNAL_FILE",
@@ -21,6 +22,7 @@ __all__ = [
 
 ASIDE_FOLDER = "aside"
 """Trials of blocks that were begun again after a change of inputs."""
+CAMPAIGN_FILE = "campaign.toml"
 DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
 JOURNAL_FILE = "journal.jsonl"

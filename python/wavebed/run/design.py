@@ -10,8 +10,8 @@ from wavebed.result.model import COUNTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.config.data import Json
     from wavebed.experiment.ledger import Ledger
+    from wavebed.result.campaign import CampaignRecord
     from wavebed.result.model import Verdict
     from wavebed.run.order import Slot
 
@@ -44,8 +44,12 @@ class Design:
         Accepted changes of inputs since the last start; blocks that have not ended begin again.
     stop : callable
         Called before each block with all that is stored; returns the reason to stop, or nothing.
-    record : mapping
-        The key `campaign` of ``run.json``.
+    record : CampaignRecord or None
+        Of a campaign.
+    levels : mapping
+        Of a campaign: the level of each factor by treatment.
+    texts : mapping
+        Files that are kept beside ``run.json``, by name.
     """
 
     attempts: int = 1
@@ -54,7 +58,9 @@ class Design:
     resume: bool = False
     changed: Sequence[str] = ()
     stop: Callable[[Ledger], str] = _go_on
-    record: Mapping[str, Json] = field(default_factory=dict)
+    record: CampaignRecord | None = None
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]], attempts: int) -> Slot | None:

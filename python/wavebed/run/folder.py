@@ -13,6 +13,7 @@ from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, s
 from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
 from wavebed.extras import require
+from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
 from wavebed.result.metrics import factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.experiment.journal import Journal
     from wavebed.run.design import Design
     from wavebed.run.order import Slot
-    from wavebed.run.scenario import Plan
+    from wavebed.run.scenario import Plan, TreatmentPlan
 
 __all__ = ["Opened", "Outcome", "check_programs", "open_folder", "programs"]
 
@@ -99,9 +100,9 @@ class Opened:
         record.trials = [one.line for one in ledger.stored()]
         record.aside = [one.line for one in ledger.aside]
         record.ended = datetime.now(UTC).isoformat(timespec="seconds")
-        if record.campaign:
-            groups: Json = [{"changed": list(changed)} for changed in ((), *ledger.changes)]
-            record.campaign = {**record.campaign, "groups": groups, "stopped": stopped}
+        if record.campaign is not None:
+            record.campaign.groups = [Group(changed) for changed in ((), *ledger.changes)]
+            record.campaign.stopped = stopped
         with explained(self.trials.folder, KEPT):
             merge_metrics(self.trials.folder, sorted(ledger.ended), factors_of(record))
         write_run(self.trials.folder, record)
@@ -125,9 +126,9 @@ def open_folder(
     ledger = Ledger()
     parts = [Part(slot.trial, expected_s(slot.treatment)) for slot in slots]
     if not design.resume:
-        open_run(folder, record, plan.text)
+        open_run(folder, record, plan.text, design.texts)
         journal.open(folder)
-        journal.emit(RunBegun(kind="campaign" if design.record else "run", title=plan.title))
+        journal.emit(RunBegun(kind="campaign" if design.record is not None else "run", title=plan.title))
         return Opened(Trials(folder, journal, parts), ledger, record)
     planned = {
         slot.trial: TrialLine(slot.trial, slot.block, slot.treatment.name, slot.seed, "failed") for slot in slots
@@ -193,8 +194,13 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
         versions=versions(programs(plan)),
         machine=machine(),
         workloads=list(plan.tables),
-        treatments=[
-            {"name": each.name, "set": cast("dict[str, Json]", dict(each.changes))} for each in plan.treatments
-        ],
+        treatments=[_treatment(each, design) for each in plan.treatments],
         campaign=design.record,
     )
+
+
+def _treatment(treatment: TreatmentPlan, design: Design) -> dict[str, Json]:
+    told: dict[str, Json] = {"name": treatment.name, "set": cast("dict[str, Json]", dict(treatment.changes))}
+    if design.record is not None:
+        told["levels"] = dict(design.levels[treatment.name])
+    return told

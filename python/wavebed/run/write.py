@@ -18,6 +18,7 @@ from wavebed.result.encode import run_json, spec_json, trial_json
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from wavebed.result.model import RunRecord, TrialRecord
@@ -32,8 +33,8 @@ _GZIP_LEVEL = 6
 _UNKEPT: dict[Keep, tuple[str, ...]] = {"all": (), "series": ("raw",), "metrics": ("raw", "series")}
 
 
-def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
-    """Make the folder of a run with its first ``run.json`` and, if there is one, its scenario file.
+def open_run(run_dir: Path, record: RunRecord, scenario: str, texts: Mapping[str, str] | None = None) -> None:
+    """Make the folder of a run with its first ``run.json``, its scenario file if there is one, and other files by name.
 
     Raises
     ------
@@ -47,6 +48,8 @@ def open_run(run_dir: Path, record: RunRecord, scenario: str) -> None:
         (run_dir / TRIALS_FOLDER).mkdir()
         if scenario:
             _replace(run_dir / SCENARIO_FILE, scenario)
+        for name, text in (texts or {}).items():
+            _replace(run_dir / name, text)
     write_run(run_dir, record)
 
 

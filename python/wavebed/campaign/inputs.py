@@ -1,0 +1,84 @@
+"""What the trials of a campaign depend on: files, programs, kernel and machine; and what changed of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed._core import find_core
+from wavebed.errors import UserError
+from wavebed.foreign import open_foreign
+from wavebed.result.machine import machine, versions
+from wavebed.run.folder import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wavebed.campaign.read import Campaign
+    from wavebed.result.model import RunRecord
+
+__all__ = ["CORE", "Conditions", "changes_since", "conditions", "digests"]
+
+CORE = "wavebed-core"
+"""Name of the link engine among the inputs."""
+_OF_MACHINE = {"processor", "cores", "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Digests of the files, versions of programs and kernel, and the machine."""
+
+    inputs: Mapping[str, str]
+    versions: Mapping[str, str]
+    machine: Mapping[str, str]
+
+
+def conditions(campaign: Campaign) -> Conditions:
+    """Return the present conditions of a campaign.
+
+    Raises
+    ------
+    UserError
+        If a file cannot be read.
+    """
+    return Conditions(digests(campaign.inputs), versions(programs(campaign.plan)), machine())
+
+
+def digests(files: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file and of the link engine, by name."""
+    found = {str(file): _digest(file) for file in files}
+    return found | {CORE: _digest(Path(find_core()))}
+
+
+def _digest(file: Path) -> str:
+    with open_foreign(file, "it must stay as long as the campaign runs") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def changes_since(before: RunRecord, now: Conditions) -> list[str]:
+    """Return what changed since a campaign began or was last resumed, a line each.
+
+    Raises
+    ------
+    UserError
+        If the record is not of a campaign.
+    """
+    if before.campaign is None:
+        raise UserError("the folder has no campaign: name one that wavebed campaign run wrote")
+    lines = []
+    for name, digest in now.inputs.items():
+        was = before.campaign.inputs.get(name)
+        if was is None:
+            lines.append(f"{name} is new")
+        elif was != digest:
+            lines.append(f"{name} has other content")
+    lines += [f"{name} is no longer read" for name in before.campaign.inputs if name not in now.inputs]
+    for what, old, new in (("", before.versions, now.versions), ("machine: ", before.machine, now.machine)):
+        for name in sorted({*old, *new}):
+            if what and name not in _OF_MACHINE:
+                continue
+            if old.get(name) != new.get(name):
+                lines.append(f"{what}{name} is {new.get(name, 'missing')}, was {old.get(name, 'missing')}")
+    return lines

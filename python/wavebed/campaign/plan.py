@@ -1,0 +1,242 @@
+"""The plan of a campaign: order, time, disk, and the blocks that its questions need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavebed.campaign.decide import LEVEL, questions
+from wavebed.campaign.run import record_of
+from wavebed.experiment.order import in_blocks
+from wavebed.run.expected import expected_s
+from wavebed.run.progress import duration_text
+from wavebed.stats.paired import Pairs
+from wavebed.stats.power import advise
+from wavebed.terminal import table_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.campaign.pilot import Pilot
+    from wavebed.campaign.read import Campaign
+    from wavebed.config.data import Json
+    from wavebed.result.campaign import Comparison
+    from wavebed.stats.power import Advice
+
+__all__ = ["CampaignPlan", "Sizing", "plan_campaign", "plan_json", "plan_text"]
+
+MOST_ROWS = 30
+_WORDS = {
+    "too-few": "the pilot has too few pairs",
+    "constant": "the pilot's differences are all the same",
+    "no-margin": "the margin has no value here",
+    "too-many": "more than 100 000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The blocks that one question needs."""
+
+    comparison: Comparison
+    workload: str
+    metric: str
+    margin: str
+    advice: Advice
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlan:
+    """A plan.
+
+    Parameters
+    ----------
+    expected_s : sequence of float
+        Expected duration of a trial of each cell.
+    disk_bytes : float or None
+        Of all blocks; ``None`` without a pilot.
+    first : sequence of str
+        Cells of the first block in the order in which they run.
+    sizings : sequence of Sizing
+        For each question; empty without a pilot.
+    """
+
+    campaign: Campaign
+    expected_s: Sequence[float]
+    disk_bytes: float | None
+    first: Sequence[str]
+    sizings: Sequence[Sizing]
+
+    @property
+    def trials(self) -> int:
+        """Trials of all blocks, without repetitions."""
+        return len(self.campaign.cells) * self.campaign.plan.trials
+
+    @property
+    def total_s(self) -> float:
+        """Expected duration of all blocks, without repetitions."""
+        return sum(self.expected_s) * self.campaign.plan.trials
+
+    @property
+    def blocks_needed(self) -> int | None:
+        """The most blocks that a question needs; ``None`` if one is not known."""
+        needed = [sizing.advice.blocks for sizing in self.sizings]
+        known = [blocks for blocks in needed if blocks is not None]
+        return max(known) if known and len(known) == len(needed) else None
+
+
+def plan_campaign(campaign: Campaign, pilot: Pilot | None) -> CampaignPlan:
+    """Plan a campaign.
+
+    Parameters
+    ----------
+    pilot : Pilot or None
+        An earlier run or campaign of the same cells.
+
+    Raises
+    ------
+    UserError
+        If a margin is in another unit than its metric.
+    """
+    plan = campaign.plan
+    seconds = [expected_s(treatment) for treatment in plan.treatments]
+    disk = None
+    sizings: list[Sizing] = []
+    if pilot is not None:
+        seconds = [pilot.wall_s.get(cell.name, known) for cell, known in zip(campaign.cells, seconds, strict=True)]
+        sizes = [pilot.disk_bytes.get(cell.name) for cell in campaign.cells]
+        known_sizes = [size for size in sizes if size is not None]
+        if known_sizes:
+            disk = sum(known_sizes) / len(known_sizes) * len(sizes) * plan.trials
+        sizings = _sizings(campaign, pilot)
+    (first,) = in_blocks([cell.name for cell in campaign.cells], 1, plan.seed)
+    return CampaignPlan(campaign, seconds, disk, first, sizings)
+
+
+def _sizings(campaign: Campaign, pilot: Pilot) -> list[Sizing]:
+    asked = questions(record_of(campaign, {}), campaign.levels, pilot.metrics)
+    family = len(asked) if campaign.table.compare.family == "all" else len(campaign.primaries)
+    blocks = sorted(set(pilot.metrics.column("block").to_pylist()))
+    found = []
+    for question in asked:
+        a, b = (
+            question.values.by_cell.get(question.pair.baseline, {}),
+            question.values.by_cell.get(question.pair.cell, {}),
+        )
+        both = [block for block in blocks if block in a and block in b]
+        pairs = Pairs.of([a[block] for block in both], [b[block] for block in both], question.margin)
+        advice = advise(pairs.values, pairs.margin, LEVEL, 0.8, max(family, 1))
+        found.append(Sizing(question.pair, question.values.workload, question.values.metric, question.text, advice))
+    return found
+
+
+def plan_text(plan: CampaignPlan) -> str:
+    """Return a plan for people."""
+    campaign = plan.campaign
+    cells, blocks = len(campaign.cells), campaign.plan.trials
+    at_most = "at most " if campaign.table.stop.when == "decided" else ""
+    size = f"{_count(cells, 'cell')} in {at_most}{_count(blocks, 'block')}, {plan.trials} trials"
+    seeds = f"seeds {campaign.plan.seed} to {campaign.plan.seed + blocks - 1}, one for each block"
+    lines = [
+        f"{campaign.plan.title}: {size}, about {duration_text(plan.total_s)}",
+        f"{seeds}; blocks differ in {_REPLICATE[campaign.replicate]}",
+        "disk: " + ("not known without --pilot" if plan.disk_bytes is None else f"about {_bytes(plan.disk_bytes)}"),
+        f"order of the first block: {', '.join(plan.first[:MOST_ROWS])}{' …' if cells > MOST_ROWS else ''}",
+    ]
+    lines += _cells(plan)
+    lines += _questions(plan)
+    return "\n".join(lines)
+
+
+_REPLICATE = {
+    "channel": "the realisation of the channel",
+    "host": "the seed alone: the pattern is the same, so intervals cover this machine and random losses",
+}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _bytes(size: float) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size / 1e3:.0f} kB"
+
+
+def _cells(plan: CampaignPlan) -> list[str]:
+    campaign = plan.campaign
+    names = [factor.name for factor in campaign.factors]
+    rows = [["cell", *names, "trial"]]
+    for cell, seconds in list(zip(campaign.cells, plan.expected_s, strict=True))[:MOST_ROWS]:
+        rows.append([cell.name, *(cell.levels[name] for name in names), duration_text(seconds)])
+    more = len(campaign.cells) - MOST_ROWS
+    return ["", table_text(rows, left=True), *([f"and {more} more"] if more > 0 else [])]
+
+
+def _questions(plan: CampaignPlan) -> list[str]:
+    campaign = plan.campaign
+    if not campaign.primaries:
+        return ["", "no primary metrics: everything is exploratory; add [[primary]] to decide"]
+    asked = ", ".join(f"{each.workload} {each.metric} (margin {each.margin.text})" for each in campaign.primaries)
+    pairs = len(campaign.comparisons)
+    lines = [
+        "",
+        f"decided: {asked}, {campaign.compared[0]} against {campaign.compared[1]}, {_count(pairs, 'comparison')}",
+    ]
+    if not plan.sizings:
+        return [*lines, "blocks needed: not known without --pilot DIR, the results of a few blocks"]
+    rows = [["comparison", "metric", "margin", "blocks needed"]]
+    for sizing in plan.sizings[:MOST_ROWS]:
+        pair = f"{sizing.comparison.cell} against {sizing.comparison.baseline}"
+        rows.append([pair, f"{sizing.workload} {sizing.metric}", sizing.margin, _needed(sizing.advice)])
+    lines += [table_text(rows, left=True)]
+    needed = plan.blocks_needed
+    if needed is not None and needed > campaign.plan.trials:
+        lines.append(
+            f"{_count(campaign.plan.trials, 'block')}: fewer than {needed}; a difference as large as the margin would"
+            f" be missed more often than one time in five; write blocks = {needed}, or a larger margin"
+        )
+    return lines
+
+
+def _needed(advice: Advice) -> str:
+    return (
+        str(advice.blocks)
+        if advice.blocks is not None
+        else f"not known: {_WORDS.get(advice.reason or '', advice.reason)}"
+    )
+
+
+def plan_json(plan: CampaignPlan) -> dict[str, Json]:
+    """Return a plan for programs."""
+    campaign = plan.campaign
+    return {
+        "title": campaign.plan.title,
+        "cells": [
+            {"name": cell.name, "levels": dict(cell.levels), "expected_s": seconds}
+            for cell, seconds in zip(campaign.cells, plan.expected_s, strict=True)
+        ],
+        "blocks": campaign.plan.trials,
+        "trials": plan.trials,
+        "seed": campaign.plan.seed,
+        "expected_s": plan.total_s,
+        "disk_bytes": plan.disk_bytes,
+        "replicate": campaign.replicate,
+        "first_block": list(plan.first),
+        "comparisons": len(campaign.comparisons),
+        "blocks_needed": plan.blocks_needed,
+        "questions": [
+            {
+                "baseline": sizing.comparison.baseline,
+                "cell": sizing.comparison.cell,
+                "workload": sizing.workload,
+                "metric": sizing.metric,
+                "margin": sizing.margin,
+                "blocks_needed": sizing.advice.blocks,
+                "reason": sizing.advice.reason,
+            }
+            for sizing in plan.sizings
+        ],
+    }

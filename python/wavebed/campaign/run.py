@@ -1,0 +1,126 @@
+"""Run a campaign, or the rest of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wavebed.campaign.decide import undecided
+from wavebed.campaign.inputs import changes_since, conditions
+from wavebed.errors import UserError
+from wavebed.experiment.disk import held
+from wavebed.result.campaign import CampaignRecord, PrimaryRecord
+from wavebed.result.metrics import read_metrics
+from wavebed.result.names import CAMPAIGN_FILE
+from wavebed.result.read import read_run
+from wavebed.run.design import Design
+from wavebed.run.runner import run_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.campaign.inputs import Conditions
+    from wavebed.campaign.read import Campaign
+    from wavebed.experiment.ledger import Ledger
+    from wavebed.run.folder import Outcome
+    from wavebed.run.progress import Live
+
+__all__ = ["design_of", "record_of", "resume_campaign", "run_campaign"]
+
+DECIDED = "every primary metric is decided"
+
+
+def run_campaign(campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live) -> Outcome:
+    """Run a campaign into a new folder.
+
+    Raises
+    ------
+    UserError
+        If the folder is not empty, or an input cannot be read.
+    MachineError, WavebedError
+        As `wavebed.run.runner.run_plan`.
+    """
+    return run_plan(campaign.plan, folder, command_line, live, design_of(campaign, folder, conditions(campaign)))
+
+
+def resume_campaign(
+    campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, *, accept: bool = False
+) -> Outcome:
+    """Run the rest of a campaign in its folder.
+
+    Parameters
+    ----------
+    accept : bool
+        Whether changed inputs, programs or kernel are accepted: blocks that have not ended begin again, and the report
+        tells the blocks before and after apart.
+
+    Raises
+    ------
+    UserError
+        If the folder is of another campaign, is in use, or something changed that was not accepted.
+    MachineError, WavebedError
+        As `wavebed.run.runner.run_plan`.
+    """
+    before = read_run(folder)
+    now = conditions(campaign)
+    changed = changes_since(before, now)
+    if [treatment["name"] for treatment in before.treatments] != [cell.name for cell in campaign.cells]:
+        raise UserError(f"{folder}: has other cells than {campaign.file}: run it into a new folder")
+    if before.seed != campaign.plan.seed:
+        raise UserError(f"{folder}: began with seed {before.seed}, not {campaign.plan.seed}: run into a new folder")
+    if changed and not accept:
+        more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise UserError(
+            f"{folder}: {changed[0]}{more}: its blocks would differ: restore it, or accept with --accept-changes"
+        )
+    with held(folder) as ours:
+        if not ours:
+            raise UserError(f"{folder}: is in use by another process: wavebed campaign status shows its progress")
+    design = design_of(campaign, folder, now)
+    return run_plan(campaign.plan, folder, command_line, live, replace(design, resume=True, changed=changed))
+
+
+def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
+    """Return the record of a campaign; `inputs` has the digests of its files."""
+    table = campaign.table
+    return CampaignRecord(
+        file=str(campaign.file.absolute()),
+        text=campaign.text,
+        factors={factor.name: list(factor.levels) for factor in campaign.factors},
+        factor=campaign.compared[0],
+        baseline=campaign.compared[1],
+        family=table.compare.family,
+        primaries=[
+            PrimaryRecord(each.workload, each.metric, each.margin.value, each.margin.unit) for each in table.primary
+        ],
+        stop=table.stop.when,
+        least_blocks=table.stop.least,
+        attempts=table.campaign.attempts,
+        keep=table.campaign.keep,
+        inputs=inputs,
+        replicate=campaign.replicate,
+    )
+
+
+def design_of(campaign: Campaign, folder: Path, now: Conditions) -> Design:
+    """Return how the plan of a campaign is run."""
+    table, record = campaign.table, record_of(campaign, now.inputs)
+    return Design(
+        attempts=table.campaign.attempts,
+        keep=table.campaign.keep,
+        alone=True,
+        stop=_stop(campaign, folder, record) if table.stop.when == "decided" else Design().stop,
+        record=record,
+        levels=campaign.levels,
+        texts={CAMPAIGN_FILE: campaign.text},
+    )
+
+
+def _stop(campaign: Campaign, folder: Path, record: CampaignRecord) -> Callable[[Ledger], str]:
+    def stop(ledger: Ledger) -> str:
+        if len(ledger.ended) < record.least_blocks or not record.primaries:
+            return ""
+        return "" if undecided(record, campaign.levels, read_metrics(folder, {}), sorted(ledger.ended)) else DECIDED
+
+    return stop

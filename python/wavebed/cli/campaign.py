@@ -1,0 +1,159 @@
+"""``wavebed campaign``: many trials of many cells, planned, run, resumed and watched."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.cli.signals import end_on_signals
+from wavebed.errors import UserError, WavebedError
+from wavebed.extras import TABLES, require
+from wavebed.printable import printable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wavebed.campaign.read import Campaign
+    from wavebed.run.progress import Live
+
+__all__ = ["register", "run"]
+
+_DESCRIPTION = (
+    "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
+    " within the block, all with the block's seed."
+)
+_EPILOG = (
+    "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. A campaign that was killed"
+    " goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
+)
+_PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."
+_RUN = "Run a campaign file into a folder, or the rest of a campaign in its folder; then write its report."
+_STATUS = "Print how far the campaign in a folder is, whoever runs it."
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("campaign", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    plan = actions.add_parser("plan", help=_PLAN, description=_PLAN)
+    plan.add_argument("file", metavar="FILE", type=Path, help="a campaign file")
+    plan.add_argument(
+        "--pilot", metavar="DIR", type=Path, help="results of a few blocks of the same cells: durations, sizes, spread"
+    )
+    plan.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    run_ = actions.add_parser("run", help=_RUN, description=_RUN)
+    run_.add_argument(
+        "file", metavar="FILE|DIR", type=Path, help="a campaign file; with --resume the folder of a campaign"
+    )
+    run_.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
+    )
+    run_.add_argument("--resume", action="store_true", help="go on with the campaign in the folder DIR")
+    run_.add_argument(
+        "--accept-changes",
+        action="store_true",
+        help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
+    )
+    run_.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    status = actions.add_parser("status", help=_STATUS, description=_STATUS)
+    status.add_argument("folder", metavar="DIR", type=Path, help="the folder of a campaign or a run")
+    status.add_argument("--watch", action="store_true", help="go on until it ends")
+    status.add_argument("--json", action="store_true", help="print one JSON object, with --watch one in each line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, run or watch."""
+    if args.action == "status":
+        return _status(args)
+    require("report", "a campaign", TABLES)
+    return _plan(args) if args.action == "plan" else _run(args)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from wavebed.campaign.pilot import read_pilot
+    from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
+    from wavebed.campaign.read import read_campaign
+
+    campaign = read_campaign(args.file)
+    plan = plan_campaign(campaign, None if args.pilot is None else read_pilot(args.pilot))
+    print(json.dumps(plan_json(plan), allow_nan=False) if args.json else printable(plan_text(plan), keep="\n"))
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    end_on_signals()
+    require("report", "a folder of results", ("matplotlib", *TABLES))
+    from wavebed.campaign.read import read_campaign
+    from wavebed.campaign.run import resume_campaign, run_campaign
+    from wavebed.run.expected import plan_text
+    from wavebed.run.progress import Live
+
+    if args.resume and args.output is not None:
+        raise UserError("-o: a campaign goes on in its own folder: leave -o out")
+    if args.accept_changes and not args.resume:
+        raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
+    live = Live("wavebed campaign")
+    campaign = _of_folder(args.file) if args.resume else read_campaign(args.file)
+    for note in campaign.plan.notes:
+        live.note(f"note: {note}")
+    live.note(plan_text(campaign.plan))
+    folder = (
+        args.file
+        if args.resume
+        else args.output or Path("runs") / f"{args.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    )
+    command_line = ["wavebed", *sys.argv[1:]]
+    try:
+        if args.resume:
+            outcome = resume_campaign(campaign, folder, command_line, live, accept=args.accept_changes)
+        else:
+            outcome = run_campaign(campaign, folder, command_line, live)
+        page = _write_report(folder, live)
+    finally:
+        live.clear()
+    print(_told(folder, page, as_json=args.json))
+    return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+
+
+def _of_folder(folder: Path) -> Campaign:
+    from wavebed.campaign.read import read_campaign
+    from wavebed.result.read import read_run
+
+    record = read_run(folder).campaign
+    if record is None:
+        raise UserError(f"{folder}: has no campaign: name a folder that wavebed campaign run wrote")
+    return read_campaign(Path(record.file))
+
+
+def _write_report(folder: Path, live: Live) -> Path | None:
+    from wavebed.report.build import write_report
+
+    live.say("writing the report")
+    try:
+        return write_report(folder)
+    except (WavebedError, OSError) as error:
+        live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
+        return None
+
+
+def _told(folder: Path, page: Path | None, *, as_json: bool) -> str:
+    from wavebed.campaign.text import answers_json, answers_text
+
+    if as_json:
+        return json.dumps({**answers_json(folder), "report": None if page is None else str(page)}, allow_nan=False)
+    lines = [answers_text(folder)]
+    if page is not None:
+        lines.append(f"report: {page}")
+    return printable("\n".join(lines), keep="\n")
+
+
+def _status(args: argparse.Namespace) -> int:
+    from wavebed.campaign.status import status_json, status_of, status_text, watch
+
+    for status in watch(args.folder) if args.watch else [status_of(args.folder)]:
+        told = json.dumps(status_json(status)) if args.json else printable(status_text(args.folder, status), keep="\n")
+        print(told, flush=True)
+    return 0
