@@ -5,8 +5,9 @@ Formulas and sources: docs/guides/results.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,12 @@ __all__ = [
     "Difference",
     "Interval",
     "cliffs_delta",
+    "fewest_pairs",
     "independent_difference",
     "median_interval",
     "paired_difference",
+    "signed_rank_interval",
+    "walsh_averages",
 ]
 
 LEVEL = 0.95
@@ -112,17 +116,38 @@ def paired_difference(a: Sequence[float], b: Sequence[float], level: float = LEV
     """
     if len(a) != len(b):
         raise ValueError(f"{len(a)} and {len(b)} values are not pairs")
-    differences = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
+    return signed_rank_interval(np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64), level)
+
+
+def signed_rank_interval(differences: Sequence[float] | NDArray[np.float64], level: float = LEVEL) -> Interval:
+    """Return the Hodges-Lehmann estimate of the differences of pairs, and its interval from Wilcoxon's signed ranks."""
+    walsh = walsh_averages(differences)
     count = len(differences)
     if count == 0:
         return Interval(None, None, None, None, 0)
-    upper = np.triu_indices(count)
-    walsh = np.sort((differences[upper[0]] + differences[upper[1]]) / 2)
     estimate = float(np.median(walsh))
     rank, covered = _signed_rank(count, level)
     if rank == 0:
         return Interval(estimate, None, None, None, count)
     return Interval(estimate, float(walsh[rank - 1]), float(walsh[len(walsh) - rank]), covered, count)
+
+
+def fewest_pairs(level: float) -> int:
+    """Return the fewest pairs with an interval at this level: 2 · 2⁻ⁿ is at most the error."""
+    return max(1, math.ceil(1 - math.log2(1 - level) - 1e-9))
+
+
+def walsh_averages(differences: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the averages of all pairs of n values, each with itself too: n · (n + 1) / 2, in rising order."""
+    values = np.asarray(differences, dtype=np.float64)
+    first, second = _pairs(len(values))
+    return np.sort((values[first] + values[second]) / 2)
+
+
+@lru_cache(maxsize=64)
+def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    first, second = np.triu_indices(count)
+    return first, second
 
 
 @cache

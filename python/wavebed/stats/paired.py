@@ -1,0 +1,232 @@
+"""Findings on pairs: all treatments of a block have the same channel, so their differences are compared.
+
+Formulas and sources: docs/models/campaign-statistics.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from wavebed.stats.intervals import Interval, signed_rank_interval
+from wavebed.stats.methods import method
+from wavebed.stats.verdict import Sample, conclude, scaled_margin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.stats.methods import Method
+    from wavebed.stats.verdict import Better, Finding, Margin, Reason, Scale
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Design", "Pairs", "SignedRanks", "find", "paired_finding"]
+
+LEVEL = 0.95
+_ROUNDING = 8 * np.finfo(np.float64).eps
+"""Relative to the values: differences that vary by less vary by the rounding of the subtraction."""
+
+
+class Design(Protocol):
+    """A way to infer from differences in the order of their blocks: fixed size, planned looks, or continuous looks."""
+
+    @property
+    def level(self) -> float:
+        """Coverage probability of the interval."""
+
+    @property
+    def method(self) -> Method:
+        """Origin of the results."""
+
+    def at(self, level: float) -> Design:
+        """Return the same design at another level."""
+
+    def interval(self, differences: Sequence[float] | Floats) -> Interval:
+        """Return the estimate of the typical difference and its interval; without bounds where there are too few."""
+
+    def p(self, differences: Sequence[float] | Floats) -> float:
+        """Return the two-sided p value of no difference, 1 without differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRanks:
+    """Fixed size: Wilcoxon's signed ranks, looked at once.
+
+    The p value is exact, given the sizes of the differences: zeros are ranked and then left out (Pratt 1959), ties have
+    their mean rank.
+    """
+
+    level: float = LEVEL
+
+    @property
+    def method(self) -> Method:
+        """Origin of the results."""
+        return method("signed-ranks")
+
+    def at(self, level: float) -> SignedRanks:
+        """Return the same design at another level."""
+        return replace(self, level=level)
+
+    def interval(self, differences: Sequence[float] | Floats) -> Interval:
+        """Return the Hodges-Lehmann estimate and the interval of Walsh averages, exact."""
+        return signed_rank_interval(differences, self.level)
+
+    def p(self, differences: Sequence[float] | Floats) -> float:
+        """Return the exact two-sided p value."""
+        return signed_rank_p(differences)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Differences of pairs on the working scale.
+
+    Parameters
+    ----------
+    values : float array, shape (n,)
+        b - a, or log(b / a).
+    scale : str
+        ``difference`` or ``ratio``.
+    margin : float or None
+        Largest difference within the margin, on this scale.
+    constant : bool
+        Whether at least two differences are all the same, but for the rounding of the subtraction.
+    reason : str or None
+        ``not-positive``: a relative margin is judged on differences, since a value is not positive;
+        ``no-reference``: and there is no margin, since the median of a is 0.
+    """
+
+    values: Floats
+    scale: Scale
+    margin: float | None
+    constant: bool
+    reason: Reason | None
+
+    @classmethod
+    def of(cls, a: Sequence[float], b: Sequence[float], margin: Margin | None = None) -> Pairs:
+        """Return the pairs of two samples; on logarithms if the margin is relative and all values are positive.
+
+        Parameters
+        ----------
+        a, b : sequence of float
+            One value for each block, in the same order.
+
+        Raises
+        ------
+        ValueError
+            If their lengths differ or a value is not finite.
+        """
+        if len(a) != len(b):
+            raise ValueError(f"{len(a)} and {len(b)} values are not pairs")
+        both = np.array([a, b], dtype=np.float64)
+        if not np.isfinite(both).all():
+            raise ValueError("a value is not a finite number")
+        reference = float(np.median(both[0])) if both.size else None
+        scale, half, reason = scaled_margin(margin, bool((both > 0).all()), reference)
+        values, constant = _snapped(both, scale)
+        return cls(values, scale, half, constant, reason)
+
+
+def _snapped(both: Floats, scale: Scale) -> tuple[Floats, bool]:
+    """Return the differences, equal to the last bit if they differ by rounding only, and whether they do."""
+    count = both.shape[1]
+    used = np.log(both) if scale == "ratio" else both
+    values = np.asarray(used[1] - used[0])
+    if count < 2:
+        return values, False
+    # A logarithm has the rounding of its argument too.
+    rounding = _ROUNDING * (float(np.abs(used).max()) + (scale == "ratio"))
+    if float(values.max() - values.min()) > rounding:
+        return values, False
+    middle = float(np.median(values))
+    return np.full(count, 0.0 if abs(middle) <= rounding else middle), True
+
+
+def paired_finding(
+    a: Sequence[float],
+    b: Sequence[float],
+    margin: Margin | None = None,
+    better: Better | None = None,
+    design: Design | None = None,
+) -> Finding:
+    """Return the finding on b beside a, of one metric; several primary metrics: `family.settle`.
+
+    Parameters
+    ----------
+    a, b : sequence of float
+        One value for each block, in the order of the blocks.
+    margin : Margin, optional
+        The smallest difference that matters.
+    better : {"lower", "higher"}, optional
+        The better direction of the metric.
+    design : Design, optional
+        `SignedRanks` at 95 % by default.
+
+    Raises
+    ------
+    ValueError
+        If their lengths differ or a value is not finite.
+    """
+    return find(Pairs.of(a, b, margin), better, design or SignedRanks())
+
+
+def find(
+    pairs: Pairs,
+    better: Better | None,
+    design: Design,
+    p: float | None = None,
+    adjusted: float | None = None,
+    *,
+    stepped: bool = False,
+) -> Finding:
+    """Return the finding on pairs by a design; its p value, and that adjusted for other metrics, may be known.
+
+    Parameters
+    ----------
+    stepped : bool
+        Whether the interval is one of a step of Holm's method, which bears no equivalence.
+    """
+    interval = design.interval(pairs.values)
+    sample = Sample(pairs.scale, pairs.margin, pairs.constant, pairs.reason)
+    known = design.p(pairs.values) if p is None and interval.count else p
+    return conclude(sample, interval, better, design.method, known, adjusted, stepped=stepped)
+
+
+def signed_rank_p(differences: Sequence[float] | Floats) -> float:
+    """Return the exact two-sided p value of Wilcoxon's signed ranks: zeros by Pratt, ties by mean ranks.
+
+    SciPy's is exact too, but with ties only up to 13 values, by permutations, in milliseconds.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    twice = _twice_ranks(np.abs(values))
+    used = values != 0
+    tail = _tails(tuple(np.sort(twice[used]).tolist()))
+    if not len(tail):
+        return 1.0
+    less = min(int(twice[values > 0].sum()), int(twice[values < 0].sum()))
+    return min(1.0, 2 * float(tail[less]))
+
+
+def _twice_ranks(sizes: Floats) -> NDArray[np.int64]:
+    """Return twice the mean rank of each size, whole numbers."""
+    ordered = np.sort(sizes)
+    below = np.searchsorted(ordered, sizes, side="left")
+    through = np.searchsorted(ordered, sizes, side="right")
+    return np.asarray(below + through + 1, dtype=np.int64)
+
+
+@lru_cache(maxsize=512)
+def _tails(twice: tuple[int, ...]) -> Floats:
+    """Return P(sum ≤ s) for s from 0 if each number is in the sum with probability ½; empty without numbers."""
+    if not twice:
+        return np.empty(0)
+    likely = np.zeros(sum(twice) + 1)
+    likely[0] = 1.0
+    for number in twice:
+        likely[number:] += likely[:-number].copy()
+        likely /= 2
+    return np.cumsum(likely)

@@ -1,0 +1,168 @@
+"""Looks at planned sizes: a group-sequential test by signed ranks with an error-spending function.
+
+The level of each look comes from the error that the spending function gives to it (Lan and DeMets 1983), by numerical
+integration for a Brownian motion (Armitage, McPherson and Rowe 1969). Formulas and sources:
+docs/models/campaign-statistics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+
+from wavebed.stats.intervals import Interval, signed_rank_interval
+from wavebed.stats.methods import method
+from wavebed.stats.paired import signed_rank_p
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.stats.methods import Method
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Planned", "Spending", "look_levels"]
+
+Spending: TypeAlias = Literal["obrien-fleming", "pocock"]
+
+_NORMAL = NormalDist()
+_POINTS: Final = 201
+"""Points of the grid between two boundaries; with five times as many, no boundary differs by more than 1e-4."""
+_WIDEST: Final = 8.0
+"""Standard deviations at which a density ends, and the boundary of a look that has nothing to spend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Looks at sizes that are fixed before the campaign.
+
+    Parameters
+    ----------
+    looks : tuple of int
+        Numbers of blocks, rising. Blocks beyond the last reached look are not used.
+    level : float
+        Probability with which the intervals of all looks together contain the centre.
+    spending : {"obrien-fleming", "pocock"}
+        ``obrien-fleming`` spends little early, so that the last look is nearly that of a fixed size; ``pocock`` spends
+        more early and stops large effects sooner.
+
+    Raises
+    ------
+    ValueError
+        If the looks do not rise from at least 1.
+    """
+
+    looks: tuple[int, ...]
+    level: float = 0.95
+    spending: Spending = "obrien-fleming"
+
+    def __post_init__(self) -> None:
+        if not self.looks or self.looks[0] < 1 or any(later <= look for look, later in pairwise(self.looks)):
+            raise ValueError(f"looks at {self.looks} blocks: the numbers must rise from at least 1")
+
+    @property
+    def method(self) -> Method:
+        """Origin of the results."""
+        return method("planned-signed-ranks")
+
+    def at(self, level: float) -> Planned:
+        """Return the same design at another level."""
+        return replace(self, level=level)
+
+    def interval(self, differences: Sequence[float] | Floats) -> Interval:
+        """Return the estimate and the intersection of the intervals of the looks so far.
+
+        If later blocks contradict earlier ones, so that nothing is left, the gap between them is returned.
+        """
+        values = np.asarray(differences, dtype=np.float64)
+        low, high, found = -math.inf, math.inf, Interval(None, None, None, None, len(values))
+        for size, error in self._reached(len(values)):
+            found = signed_rank_interval(values[:size], 1 - error)
+            if found.low is not None and found.high is not None:
+                low, high = max(low, found.low), min(high, found.high)
+        if not math.isfinite(low):
+            estimate = signed_rank_interval(values, self.level).estimate if found.estimate is None else found.estimate
+            return Interval(estimate, None, None, None, len(values))
+        return Interval(found.estimate, min(low, high), max(low, high), self.level, found.count)
+
+    def p(self, differences: Sequence[float] | Floats) -> float:
+        """Return the repeated two-sided p value: the least total error at which a look so far would have decided."""
+        values = np.asarray(differences, dtype=np.float64)
+        found = [(look, signed_rank_p(values[:size])) for look, (size, _) in enumerate(self._reached(len(values)))]
+        return min((self._repeated(look, p) for look, p in found), default=1.0)
+
+    def _reached(self, count: int) -> list[tuple[int, float]]:
+        errors = look_levels(self.looks, 1 - self.level, self.spending)
+        return [(size, error) for size, error in zip(self.looks, errors, strict=True) if size <= count]
+
+    def _repeated(self, look: int, p: float) -> float:
+        """Return the total error whose share of a look is `p`, by bisection."""
+        low, high = 0.0, 1.0
+        while high - low > 1e-5:
+            total = (low + high) / 2
+            low, high = (low, total) if look_levels(self.looks, total, self.spending)[look] >= p else (total, high)
+        return high
+
+
+@lru_cache(maxsize=4096)
+def look_levels(looks: tuple[int, ...], error: float, spending: Spending) -> tuple[float, ...]:
+    """Return the two-sided error of each look taken alone, so that all looks together have `error`.
+
+    Parameters
+    ----------
+    looks : tuple of int
+        Numbers of blocks, rising.
+    error : float
+        Total two-sided error, above 0 and below 1.
+    """
+    times = [look / looks[-1] for look in looks]
+    spent = [_spent(time, error, spending) for time in times]
+    levels: list[float] = []
+    grid, density = np.zeros(1), np.ones(1)
+    for index, time in enumerate(times):
+        step = math.sqrt(time - (times[index - 1] if index else 0.0))
+        share = spent[index] - (spent[index - 1] if index else 0.0)
+        bound = _boundary(grid, density, step, share, _WIDEST * math.sqrt(time))
+        levels.append(2 * _NORMAL.cdf(-bound / math.sqrt(time)))
+        grid, density = _survivors(grid, density, step, bound)
+    return tuple(levels)
+
+
+def _spent(time: float, error: float, spending: Spending) -> float:
+    """Return the error spent until a fraction of the largest size (Lan and DeMets 1983)."""
+    if spending == "pocock":
+        return error * math.log1p((math.e - 1) * time)
+    return 4 * _NORMAL.cdf(_NORMAL.inv_cdf(error / 4) / math.sqrt(time))  # half of the error on either side
+
+
+def _boundary(grid: Floats, weights: Floats, step: float, share: float, widest: float) -> float:
+    """Return the bound that the motion, not stopped before, exceeds in either direction with probability `share`."""
+    low, high = 0.0, widest
+    while high - low > 1e-9:
+        bound = (low + high) / 2
+        beyond = float((weights * (_cdf((grid - bound) / step) + _cdf((-grid - bound) / step))).sum())
+        low, high = (bound, high) if beyond > share else (low, bound)
+    return high
+
+
+def _survivors(grid: Floats, weights: Floats, step: float, bound: float) -> tuple[Floats, Floats]:
+    """Return points within the bounds and their probabilities (trapezoidal rule), for the motion that goes on."""
+    points = np.linspace(-bound, bound, _POINTS)
+    away = (points[:, None] - grid) / step
+    density = (np.exp(-(away**2) / 2) * weights).sum(axis=1) / (step * math.sqrt(2 * math.pi))
+    density[[0, -1]] /= 2
+    return points, density * (points[1] - points[0])
+
+
+def _cdf(values: Floats) -> Floats:
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(values), dtype=np.float64)
