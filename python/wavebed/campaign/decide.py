@@ -26,9 +26,14 @@ if TYPE_CHECKING:
     from wavebed.stats.verdict import Better, Finding
 
 __all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "questions", "undecided"]
-__all__ += ["values_of"]
+__all__ += ["metric_title", "values_of"]
 
 LEVEL = 0.95
+
+
+def metric_title(workload: str, metric: str) -> str:
+    """Return what people read: ``ping: rtt loaded p95``, or the metric alone if it names its workload."""
+    return metric if metric.lower().startswith(workload.lower()) else f"{workload}: {metric}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ class Values:
     unit: str
     better: Literal["higher", "lower", "neither"]
     by_cell: Mapping[str, Mapping[int, float]]
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return metric_title(self.workload, self.metric)
 
     @property
     def direction(self) -> Better | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
+from wavebed.campaign.decide import metric_title
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.percentiles import percentile
 
@@ -63,8 +64,8 @@ class Matrix:
 
     @property
     def title(self) -> str:
-        """What people read."""
-        return f"{self.workload}: {self.metric}"
+        """What people read: ``ping: rtt loaded p95``, or the metric alone if it names its workload."""
+        return metric_title(self.workload, self.metric)
 
     @property
     def title_with_unit(self) -> str:

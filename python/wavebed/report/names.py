@@ -9,11 +9,11 @@ __all__ = ["LONGEST_WORD", "breakable", "longest_word"]
 
 LONGEST_WORD = 24
 """Characters of a word that a column makes room for; a longer one is broken."""
-_WORD = re.compile(r"[^-_./:,=+ ]*[-_./:,=+ ]*")
+_WORD = re.compile(r".*?(?:[-_/:,=+ ]+|\.(?=[^\W\d])|$)", re.DOTALL)
 
 
 def breakable(name: str) -> str:
-    """Return a name as HTML, with a chance to break after each hyphen, underscore, point, slash, colon or comma."""
+    """Return a name as HTML, with a chance to break after each hyphen, underscore, slash, colon or comma."""
     return "<wbr>".join(escape(word) for word in _WORD.findall(name) if word)
 
 

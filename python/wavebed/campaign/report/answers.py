@@ -5,9 +5,18 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.report.tables import Table, html_table
-from wavebed.campaign.report.words import METHODS, covered, level_text, sentence, state_words, summary
-from wavebed.campaign.text import effect_text, reason_text
+from wavebed.campaign.report.tables import Table
+from wavebed.campaign.report.words import (
+    METHODS,
+    covered,
+    effect_words,
+    interval_words,
+    level_text,
+    sentence,
+    state_words,
+    summary,
+)
+from wavebed.campaign.text import reason_text
 from wavebed.report.names import breakable
 from wavebed.stats.family import simultaneous_level
 
@@ -15,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.campaign.decide import Answer
+    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
 
@@ -38,16 +48,16 @@ def head(chosen: Chosen, warnings: Sequence[str]) -> str:
     parts = [
         f"<header><h1>{breakable(record.title or record.scenario)}</h1>",
         f'<p class="soft">{escape("; ".join(filter(None, facts)))}</p></header>',
-        *(f'<p class="lead">{breakable(text)}</p>' for text in _lead(chosen)),
+        *(f'<p class="lead">{escape(text)}</p>' for text in _lead(chosen)),
     ]
     if results.answers:
-        parts.append(f"<p>{escape(covered(results))}</p>")
+        parts.append(f"<p>{escape(_level(chosen))} {escape(covered(results))}</p>")
     if not results.complete:
         parts.append(
             '<p class="warn">The campaign is not complete: it was interrupted or is still running. The intervals are those'
             " of a confidence sequence, which is valid at every look; they narrow with more blocks.</p>"
         )
-    parts += [f'<p class="warn">{breakable(text)} <a href="#threats">Details</a></p>' for text in warnings]
+    parts += [f'<p class="warn">{escape(text)} <a href="#threats">Details</a></p>' for text in warnings]
     if record.source:
         parts.append(f'<p class="soft">Source: {escape(record.source)}</p>')
     return "".join(parts)
@@ -62,7 +72,7 @@ def _lead(chosen: Chosen) -> list[str]:
     if not answers:
         return ["No primary metric was measured in a counted trial: there is no answer."]
     if len(answers) <= MOST_SENTENCES:
-        return [sentence(answer) for answer in answers]
+        return [sentence(answer, chosen.results.design.level if len(answers) == 1 else None) for answer in answers]
     told = []
     for metric in chosen.metrics:
         told.append(summary(metric.title, chosen.answers(metric)))
@@ -70,6 +80,18 @@ def _lead(chosen: Chosen) -> list[str]:
         largest = decided[:1] or chosen.largest(metric, 1)[:1]
         told += [f"The largest effect: {sentence(answer)}" for answer in largest]
     return told[: 2 * MOST_SENTENCES]
+
+
+def _level(chosen: Chosen) -> str:
+    """Return over what the level of the intervals holds; nothing for one answer, whose sentence has it."""
+    results = chosen.results
+    if len(results.answers) == 1:
+        return ""
+    level, campaign = level_text(results.design.level), results.campaign
+    if campaign.family == "all":
+        return f"The intervals hold with {level} for all {len(results.answers)} questions together."
+    metrics = f" for its {len(campaign.primaries)} primary metrics together" if len(campaign.primaries) > 1 else ""
+    return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
 
 
 def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
@@ -81,7 +103,7 @@ def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
         question, finding = answer.question, answer.finding
         rows.append(
             [
-                f"{question.values.workload}: {question.values.metric}",
+                question.values.title,
                 question.pair.cell,
                 question.pair.baseline,
                 finding.verdict,
@@ -103,56 +125,57 @@ def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
     return Table(name, "Answers: the effect of a cell beside its baseline, as difference or ratio.", head_, rows)
 
 
-def shown_table(answers: Sequence[Answer]) -> Table:
-    """Return the answers as they are read."""
-    rows: list[Sequence[Cell]] = [
-        [
-            f"{answer.question.values.workload}: {answer.question.values.metric}",
-            answer.question.pair.cell,
-            answer.question.pair.baseline,
-            f"{MARKS[answer.finding.verdict]} {answer.finding.verdict}",
-            effect_text(answer),
-            answer.question.text,
-            answer.finding.count,
-            reason_text(answer),
-        ]
-        for answer in answers
-    ]
-    return Table("", "Answers", ["metric", "cell", "against", "verdict", "effect", "margin", "pairs", ""], rows)
-
-
 def answers_section(chosen: Chosen, link: str) -> str:
-    """Return the section with the table of answers and their method; `link` is the table as a file."""
+    """Return the section with a table of answers for each metric, and their method; `link` is the table as a file."""
     results = chosen.results
     if not results.answers:
         return ""
-    per_metric = max(1, MOST_ROWS // max(len(chosen.metrics), 1))
-    shown = [answer for metric in chosen.metrics for answer in chosen.largest(metric, per_metric)]
-    left = len(results.answers) - len(shown)
-    more = f'<p class="soft">{len(shown)} of {len(results.answers)} answers, those of the largest effects.</p>' if left else ""
-    table = html_table(shown_table(shown), "answers", MOST_ROWS, _style)
+    most = max(6, MOST_ROWS // len(chosen.metrics))
+    tables = "".join(_table(chosen, metric, most) for metric in chosen.metrics[:MOST_ROWS])
+    campaign = results.campaign
     return (
-        f'<section id="results"><h2>Answers</h2><p class="soft">A ratio (×) is the cell\'s value divided by that of its'
-        f' baseline, a difference the one minus the other; intervals in brackets. {link}</p>{table}{more}{_method(chosen)}</section>'
+        '<section id="results"><h2>Answers</h2><p class="soft">Each cell beside the same with'
+        f" {escape(campaign.factor)} {escape(campaign.baseline)}: a ratio (×) is its value divided by that of the baseline,"
+        f" a difference is its value minus that of the baseline. {link}</p>{tables}{_method(chosen)}</section>"
     )
 
 
-def _style(name: str, cell: Cell) -> str:
-    return f"verdict {str(cell).partition(' ')[2]}" if name == "verdict" else ""
+def _table(chosen: Chosen, metric: Matrix, most: int) -> str:
+    answers = chosen.largest(metric, most)
+    if not answers:
+        return ""
+    arrow = {"lower": " ↓ lower is better", "higher": " ↑ higher is better"}.get(metric.better, "")
+    every = chosen.answers(metric)
+    left = f'<p class="soft">{summary(metric.title, every)} The {most} largest effects are listed.</p>' if len(every) > most else ""
+    head_ = "".join(f"<th scope=col class=text>{name}</th>" for name in ("cell", "verdict", "effect"))
+    rows = "".join(map(_row, answers))
+    return (
+        f'<h3>{escape(metric.title)}<span class="soft">{arrow}, margin {escape(answers[0].question.text)}</span></h3>'
+        f'<div class="scroll"><table class="answers"><caption class="hidden">{escape(metric.title)}</caption><thead><tr>{head_}'
+        "<th scope=col>pairs</th><th scope=col class=text>limits</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{left}"
+    )
+
+
+def _row(answer: Answer) -> str:
+    pair, finding = answer.question.pair, answer.finding
+    interval = interval_words(answer)
+    return (
+        f"<tr><th scope=row class=text>{breakable(pair.cell)}<span class=under>against {breakable(pair.baseline)}</span></th>"
+        f'<td class="text verdict {finding.verdict}">{MARKS[finding.verdict]} {finding.verdict}</td>'
+        f"<td class=text>{escape(effect_words(answer))}<span class=under>{escape(interval or 'no interval')}</span></td>"
+        f"<td>{finding.count}</td><td class=text>{escape(reason_text(answer)) or '–'}</td></tr>"
+    )
 
 
 def _method(chosen: Chosen) -> str:
     results = chosen.results
     campaign, finding = results.campaign, results.answers[0].finding
     per_family = len(chosen.metrics) if campaign.family == "comparison" else len(results.answers)
-    together = (
-        f"the {per_family} primary metrics of each comparison"
-        if campaign.family == "comparison"
-        else f"all {per_family} questions"
-    )
-    level = f"{level_text(results.design.level)} over {together} together"
+    level = _level(chosen) or f"{level_text(results.design.level)}"
     if per_family > 1:
-        level += f": each interval has at least {level_text(simultaneous_level(results.design.level, per_family))}, or that of its step of Holm's method"
+        least = level_text(simultaneous_level(results.design.level, per_family))
+        level += f" Each interval has at least {least} (Bonferroni), or that of its step of Holm's method."
     libraries = ", ".join(f"{name} {version}" for name, version in finding.method.libraries)
     facts = [
         ("method", METHODS.get(finding.method.name, finding.method.name)),

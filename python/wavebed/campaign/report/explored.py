@@ -46,7 +46,7 @@ def explored_section(chosen: Chosen, link: str) -> str:
     text += f"; {survive} would remain after Holm's adjustment over the computed ones." if len(found.answers) == found.total else "."
     rows: list[Sequence[Cell]] = [
         [
-            f"{answer.question.values.workload}: {answer.question.values.metric}",
+            answer.question.values.title,
             answer.question.pair.cell,
             answer.question.pair.baseline,
             answer.finding.verdict,

@@ -13,16 +13,18 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from matplotlib.axes import Axes
 
-__all__ = ["STYLES", "WIDTH_IN", "Picture", "Style", "drawn", "jitter", "wrapped"]
+__all__ = ["STYLES", "WIDTH_IN", "Picture", "Style", "columns_of", "drawn", "jitter", "wrapped"]
 
 WIDTH_IN = 3.5
 """A column of IEEE and ACM pages."""
 _GOLDEN = 0.6180339887498949
 _LABEL = 20
+_HALF = 20
+"""Characters that fit into half of the width, beside the line."""
 
 
 class Style(NamedTuple):
@@ -89,6 +91,12 @@ def drawn(picture: Picture) -> tuple[bytes, bytes]:
 def wrapped(name: str, width: int = _LABEL) -> str:
     """Return a name in lines of at most `width` characters, broken after hyphens where there are some."""
     return "\n".join(textwrap.wrap(name, width, max_lines=3, placeholder="…")) or name
+
+
+def columns_of(labels: Iterable[str]) -> int:
+    """Return the number of columns of a legend above the axes."""
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    return 2 if longest <= _HALF else 1
 
 
 def jitter(count: int) -> list[float]:

@@ -56,7 +56,8 @@ def _left_out(shown: int, of: int, what: str) -> str:
 def _effects(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture, str]]:
     answers = [answer for answer in chosen.largest(metric, MOST_EFFECTS) if answer.finding.estimate is not None]
     if answers:
-        yield effects(f"{name}-effects", metric, answers), _left_out(len(answers), len(chosen.pairs), "comparisons")
+        campaign = chosen.results.campaign
+        yield effects(f"{name}-effects", metric, answers, f"{campaign.factor} {campaign.baseline}"), _left_out(len(answers), len(chosen.pairs), "comparisons")
 
 
 def _spread(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture, str]]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.campaign.report.picture import STYLES, Picture, wrapped
+from wavebed.campaign.report.picture import STYLES, Picture, columns_of, wrapped
+from wavebed.report.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,17 +30,18 @@ _MOST_HATCHED = 400
 _MOST_TICKS = 8
 
 
-def effects(name: str, metric: Matrix, answers: Sequence[Answer]) -> Picture:
-    """Return the effect of each comparison with its interval, beside the margin."""
+def effects(name: str, metric: Matrix, answers: Sequence[Answer], baseline: str) -> Picture:
+    """Return the effect of each comparison with its interval, beside the margin.
+
+    Parameters
+    ----------
+    baseline : str
+        What the cells are compared with: ``queue droptail``.
+    """
     found = [answer for answer in answers if answer.finding.estimate is not None]
     ratio = all(answer.finding.scale == "ratio" for answer in found)
     found = [answer for answer in found if (answer.finding.scale == "ratio") == ratio]
-    baselines = {answer.question.pair.baseline for answer in found}
-    one = len(baselines) == 1
-    labels = [
-        wrapped(pair.cell if one else f"{pair.cell} − {pair.baseline}" if not ratio else f"{pair.cell} / {pair.baseline}", 24)
-        for pair in (answer.question.pair for answer in found)
-    ]
+    labels = [wrapped(answer.question.pair.cell, 24) for answer in found]
     lines = sum(max(1, 1 + label.count("\n")) for label in labels)
 
     def draw(axes: Axes) -> None:
@@ -55,14 +57,14 @@ def effects(name: str, metric: Matrix, answers: Sequence[Answer]) -> Picture:
         axes.set_yticks(range(len(found)), labels)
         axes.set_ylim(len(found) - 0.4, -0.6)
         what = "ratio" if ratio else f"difference, {metric.unit}" if metric.unit else "difference"
-        axes.set_xlabel(f"{metric.title}: {what}" + (f" to {baselines.copy().pop()}" if one else ""))
+        axes.set_xlabel(wrapped(f"{metric.title}: {what} to {baseline}", 44))
         axes.grid(axis="x")
 
     caption = (
-        "Estimate and interval of each comparison, at the level of its answer. Filled: better, worse or different; half:"
+        f"Estimate and interval of each cell beside the same with {baseline}, at the level of its answer. Filled: better, worse or different; half:"
         " equivalent or equal; empty: undecided. Shaded: within the margin."
     )
-    return Picture(name, f"{metric.title}: effects", caption, draw, 0.75 + 0.16 * lines)
+    return Picture(name, f"{metric.title}: effects", caption, draw, 0.85 + 0.16 * lines)
 
 
 def _interval(axes: Axes, place: int, answer: Answer) -> None:
@@ -106,10 +108,10 @@ def curves(name: str, metric: Matrix, factor: str, axis: Axis, lines: Mapping[st
             axes.set_xticks(xs, [f"{x:g}" for x in xs])
             axes.minorticks_off()
         axes.set_xlabel(f"{factor}, {axis.unit}" if axis.unit else factor)
-        axes.set_ylabel(wrapped(metric.title_with_unit, 34))
+        axes.set_ylabel(wrapped(metric.title_with_unit, 26))
         axes.grid()
         if len(lines) > 1:
-            axes.figure.legend(loc="outside upper left", ncols=2 if max(map(len, lines)) <= 14 else 1)  # type: ignore[union-attr]
+            axes.figure.legend(loc="outside upper left", ncols=columns_of(lines))  # type: ignore[union-attr]
 
     title = f"{metric.title} over {factor}" + (f", {where}" if where else "")
     caption = "Median over the blocks with its 95 % interval, where there are at least 6 values."
@@ -138,8 +140,8 @@ def heat_map(
     def draw(axes: Axes) -> None:
         many = found.size > _MOST_HATCHED
         mesh = axes.pcolormesh(np.ma.masked_invalid(found), cmap="cividis", rasterized=many)
-        bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(wrapped(what, 40))
+        axes.figure.colorbar(mesh, ax=axes, pad=0.02)
+        axes.set_title(wrapped(what, 52), loc="left")
         if not many:
             for row, column in np.argwhere(undecided & np.isfinite(found)).tolist():
                 axes.fill(
@@ -159,7 +161,7 @@ def heat_map(
 
     hatched = " Hatched: undecided." if found.size <= _MOST_HATCHED and undecided.any() else ""
     caption = f"The estimate of each comparison.{hatched}"
-    height = min(4.2, 1.5 + 0.22 * min(len(rows[1]), 14))
+    height = min(4.2, 1.7 + 0.22 * min(len(rows[1]), 14))
     return Picture(name, f"{metric.title} over {rows[0]} and {columns[0]}", caption, draw, height)
 
 
@@ -169,6 +171,6 @@ def _write(axes: Axes, found: Floats) -> None:
         value = found[row, column]
         dark = (value - low) < 0.55 * (high - low)
         axes.text(
-            column + 0.5, row + 0.5, f"{value:.3g}", ha="center", va="center", fontsize=7,
+            column + 0.5, row + 0.5, figure(value), ha="center", va="center", fontsize=7,
             color="#ffffff" if dark else "#000000",
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.campaign.report.picture import STYLES, Picture, jitter, wrapped
+from wavebed.campaign.report.picture import STYLES, Picture, columns_of, jitter, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def boxes(name: str, metric: Matrix, cells: Sequence[str], values: Sequence[Floa
             )  # fmt: skip
         axes.set_yticks(range(len(cells)), labels)
         axes.set_ylim(len(cells) - 0.4, -0.6)
-        axes.set_xlabel(metric.title_with_unit)
+        axes.set_xlabel(wrapped(metric.title_with_unit, 44))
         axes.grid(axis="x")
 
     caption = "A point is a block. Box: quartiles and median; whiskers: last values within 1.5 times its length."
@@ -80,11 +80,10 @@ def distributions(name: str, metric: Matrix, cells: Sequence[str], values: Seque
                 markerfacecolor="white", label=label,
             )  # fmt: skip
         axes.set_ylim(0, 1.02)
-        axes.set_xlabel(metric.title_with_unit)
+        axes.set_xlabel(wrapped(metric.title_with_unit, 44))
         axes.set_ylabel("fraction of blocks")
         axes.grid()
-        columns = 2 if len(labels) > 2 and max(map(len, labels)) <= 14 else 1
-        axes.figure.legend(loc="outside upper left", ncols=columns)  # type: ignore[union-attr]
+        axes.figure.legend(loc="outside upper left", ncols=columns_of(labels))  # type: ignore[union-attr]
 
     lines = sum(1 + label.count("\n") for label in labels)
     caption = "The fraction of blocks with at most this value."

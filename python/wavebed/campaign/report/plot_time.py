@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.campaign.report.picture import STYLES, Picture, wrapped
+from wavebed.campaign.report.picture import STYLES, Picture, columns_of, wrapped
 from wavebed.errors import UserError
 from wavebed.result.model import COUNTED
 from wavebed.result.names import TRIALS_FOLDER
@@ -152,12 +152,10 @@ def over_time(name: str, course: Course) -> Picture:
                 markerfacecolor="white", markevery=(3 * place, max(1, len(time_s) // 8)), label=wrapped(cell, 26),
             )  # fmt: skip
         axes.set_xlabel("time in the trial, s")
-        axes.set_ylabel(f"{course.title}, {course.unit}" if course.unit else course.title)
+        axes.set_ylabel(wrapped(f"{course.title}, {course.unit}" if course.unit else course.title, 26))
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.grid()
-        axes.figure.legend(  # type: ignore[union-attr]
-            loc="outside upper left", ncols=2 if len(course.values) > 2 and max(map(len, course.values)) <= 14 else 1
-        )
+        axes.figure.legend(loc="outside upper left", ncols=columns_of(list(course.values)))  # type: ignore[union-attr]
 
     counts = sorted({len(values) for values in course.values.values()})
     trials = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"

@@ -107,7 +107,7 @@ def _drift(found: Threats) -> str:
             if _moves(each)
         ]
     text = (
-        f"{METHODS['mann-kendall']} of the order of the blocks, adjusted by Holm over the cells: {tested} tests,"
+        f"{METHODS['mann-kendall']}, adjusted by Holm over the cells: {tested} tests,"
         f" {len(rows)} with drift. Pairs are within a block, so that a drift common to all cells cancels in a comparison."
     )
     table = Table("", "Drift", ["metric", "cell", "drift", "tau", "change in a block", "p adjusted"], rows)
@@ -126,12 +126,13 @@ def _excluded(chosen: Chosen) -> str:
         text = "Every cell has a counted trial in every block that has ended."
         return f"<h3>Exclusions</h3><p>{text}</p>"
     groups = ", ".join(f"{name} {count} of {of}" for name, count, of in tested.excluded) if len(tested.excluded) <= 12 else ""
-    text = f"{sum(count for _, count, _ in lost)} places of blocks have no counted trial."
+    missing = sum(count for _, count, _ in lost)
+    text = f"{missing} trial{'s' if missing != 1 else ''} of the design {'are' if missing != 1 else 'is'} missing."
     if tested.p is not None:
         text += (
             f" {METHODS.get(tested.method.name, tested.method.name)}: p = {figure(tested.p)}, so the fractions"
             f" {'differ' if tested.code == 'differ' else 'do not differ significantly'}"
-            f" between {results.exclusions_between}{f' ({groups})' if groups else ''}."
+            f" between {results.exclusions_between}{f': {groups}' if groups else ''}."
         )
     rows = [[cell, count, of] for cell, count, of in sorted(lost, key=lambda each: -each[1])]
     table = html_table(Table("", "Exclusions", ["cell", "without a counted trial", "blocks"], rows), "small", MOST_ROWS)
@@ -149,7 +150,7 @@ def _worst(chosen: Chosen) -> str:
             question = answer.question
             rows.append(
                 [
-                    f"{question.values.workload}: {question.values.metric}",
+                    question.values.title,
                     question.pair.cell,
                     question.pair.baseline,
                     f"{effect_text(answer)}: {answer.finding.verdict}",
@@ -177,7 +178,7 @@ def _repeated(chosen: Chosen) -> str:
     uncounted = sum(line.verdict not in COUNTED for line in trials)
     limit = chosen.results.campaign.attempts
     text = (
-        f"{len(trials)} attempts at trials: {uncounted} invalid or failed, {again} repetitions with the same seed (at most"
+        f"{len(trials)} attempts at trials: {uncounted} invalid or failed, {again} repeated with the same seed (at most"
         f" {limit} attempts). All are listed under Trials."
     )
     return f"<h3>Repeated attempts</h3><p>{escape(text)}</p>"

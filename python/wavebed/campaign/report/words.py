@@ -20,9 +20,9 @@ METHODS = {
     "anytime-signed-ranks": "confidence sequence from bets on signed ranks, over pairs of one block; valid at every look",
     "anytime-signs": "confidence sequence from bets on signs, over pairs of one block; valid at every look",
     "planned-signed-ranks": "group-sequential signed ranks, over pairs of one block, at the planned looks",
-    "mann-kendall": "Mann and Kendall's test",
+    "mann-kendall": "Mann and Kendall's test of the order of the blocks",
     "fisher-exact": "Fisher's exact test",
-    "chi-square": "the chi-square statistic among random permutations",
+    "chi-square": "Chi-square test by random permutations",
 }
 _VERDICTS = ("better", "worse", "different", "equivalent", "equal", "undecided")
 _TWICE = 2.0
@@ -62,13 +62,20 @@ def interval_words(answer: Answer) -> str:
     return f"{signed(finding.low)} to {signed(finding.high)}{f' {unit}' if unit else ''}"
 
 
-def sentence(answer: Answer) -> str:
-    """Return an answer in plain words, with effect and interval."""
+def sentence(answer: Answer, level: float | None = None) -> str:
+    """Return an answer in plain words, with effect and interval.
+
+    Parameters
+    ----------
+    level : float, optional
+        The level of the interval, where it is that of this answer alone.
+    """
     question, finding = answer.question, answer.finding
     pair = question.pair
-    metric = f"{question.values.workload} {question.values.metric}"
+    metric = question.values.title
     interval = interval_words(answer)
-    told = f"{effect_words(answer)} ({f'{level_text(finding.level)} interval: {interval}' if interval else 'no interval'})"
+    kind = "interval" if level is None else f"{level_text(level)} interval"
+    told = f"{effect_words(answer)} ({f'{kind}: {interval}' if interval else 'no interval'})"
     match finding.verdict:
         case "better" | "worse":
             return f"{pair.cell} is {finding.verdict} than {pair.baseline}: {metric} is {told}."
