@@ -19,6 +19,8 @@ from wavebed.campaign.report.words import (
 from wavebed.campaign.text import reason_text
 from wavebed.report.names import breakable
 from wavebed.stats.family import simultaneous_level
+from wavebed.stats.intervals import fewest_pairs
+from wavebed.stats.paired import SignedRanks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +54,7 @@ def head(chosen: Chosen, warnings: Sequence[str]) -> str:
     ]
     if results.answers:
         parts.append(f"<p>{escape(_level(chosen))} {escape(covered(results))}</p>")
+    parts += [f'<p class="warn">{escape(text)}</p>' for text in _too_few(chosen)]
     if not results.complete:
         parts.append(
             '<p class="warn">The campaign is not complete: it was interrupted or is still running. The intervals are those'
@@ -92,6 +95,24 @@ def _level(chosen: Chosen) -> str:
         return f"The intervals hold with {level} for all {len(results.answers)} questions together."
     metrics = f" for its {len(campaign.primaries)} primary metrics together" if len(campaign.primaries) > 1 else ""
     return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
+
+
+def _too_few(chosen: Chosen) -> list[str]:
+    """Return how many answers have no interval, and how many pairs one needs."""
+    results = chosen.results
+    few = [answer.finding.count for answer in results.answers if answer.finding.reason == "too-few"]
+    if not few:
+        return []
+    told = f"{len(few)} of {len(results.answers)} answers have no interval: {min(few)} to {max(few)} pairs are too few"
+    if isinstance(results.design, SignedRanks):
+        needed = fewest_pairs(simultaneous_level(results.design.level, _family_size(chosen)))
+        told += f"; at the level of all answers together an interval needs {needed}"
+    return [f"{told}."]
+
+
+def _family_size(chosen: Chosen) -> int:
+    """Return the number of answers that share the error."""
+    return len(chosen.metrics) if chosen.results.campaign.family == "comparison" else len(chosen.results.answers)
 
 
 def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
@@ -170,8 +191,8 @@ def _row(answer: Answer) -> str:
 
 def _method(chosen: Chosen) -> str:
     results = chosen.results
-    campaign, finding = results.campaign, results.answers[0].finding
-    per_family = len(chosen.metrics) if campaign.family == "comparison" else len(results.answers)
+    finding = results.answers[0].finding
+    per_family = _family_size(chosen)
     level = _level(chosen) or f"{level_text(results.design.level)}"
     if per_family > 1:
         least = level_text(simultaneous_level(results.design.level, per_family))

@@ -27,6 +27,8 @@ MOST_EFFECTS = 16
 _MOST_TEXTS = 9, 16
 """Columns and rows of a map whose cells can have a number."""
 _MOST_HATCHED = 400
+_MOST_BARS = 20
+"""Levels of a curve with a bar for each interval; with more they are a band."""
 _MOST_TICKS = 8
 
 
@@ -97,13 +99,17 @@ def curves(name: str, metric: Matrix, factor: str, axis: Axis, lines: Mapping[st
             style = STYLES[place % len(STYLES)]
             ys, low, high = (each[order] for each in bounds)
             known = np.isfinite(ys)
-            errors = np.nan_to_num(np.array([ys - low, high - ys])[:, known], nan=0.0)
-            axes.errorbar(
-                xs[known], ys[known], yerr=errors, label=wrapped(label, 26), color=style.colour, linestyle=style.line,
-                marker=style.marker, markerfacecolor="white", capsize=2, elinewidth=0.8,
-            )  # fmt: skip
+            drawn = {"color": style.colour, "linestyle": style.line, "marker": style.marker, "markerfacecolor": "white"}
+            if len(xs) <= _MOST_BARS:
+                errors = np.nan_to_num(np.array([ys - low, high - ys])[:, known], nan=0.0)
+                axes.errorbar(xs[known], ys[known], errors, None, label=wrapped(label, 26), capsize=2, elinewidth=0.8, **drawn)
+            else:
+                axes.fill_between(xs, low, high, facecolor=style.colour, alpha=0.16, linewidth=0)
+                every = (3 * place, max(1, len(xs) // 8))
+                axes.plot(xs[known], ys[known], label=wrapped(label, 26), markevery=every, **drawn)
         if axis.logarithmic:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         if len(xs) <= _MOST_TICKS:
             axes.set_xticks(xs, [f"{x:g}" for x in xs])
             axes.minorticks_off()
