@@ -7,7 +7,7 @@ from html import escape
 
 __all__ = ["LONGEST_WORD", "breakable", "longest_word"]
 
-LONGEST_WORD = 24
+LONGEST_WORD = 16
 """Characters of a word that a column makes room for; a longer one is broken."""
 _WORD = re.compile(r".*?(?:[-_/:,=+ ]+|\.(?=[^\W\d])|$)", re.DOTALL)
 
