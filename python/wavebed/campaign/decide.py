@@ -198,7 +198,9 @@ def answers(
     found = []
     for family in families:
         findings = settle([_primary(question, ended) for question in family], design)
-        found += [answer_of(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)]
+        found += [
+            answer_of(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)
+        ]
     return found
 
 

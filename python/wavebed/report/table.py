@@ -188,7 +188,8 @@ def _long_table(results: Results, rows: Sequence[Row], notes: dict[str, int], ca
             f"{''.join(lines)}</tbody>"
         )
     return (
-        f'<div class="scroll" tabindex="0"><table class="results long"><caption class="hidden">{escape(caption)}</caption>'
+        f'<div class="scroll" tabindex="0"><table class="results long">'
+        f'<caption class="hidden">{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead>{''.join(bodies)}</table></div>"
     )
 

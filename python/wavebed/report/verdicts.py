@@ -92,8 +92,9 @@ def _row(line: TrialLine, trial: Trial | None, error: str) -> str:
                 reasons.append(f"{workload.name}: partial: {workload.outcome.reason}")
     told = "<br>".join(escape(reason) for reason in dict.fromkeys(reasons)) or "–"
     return (
-        f"<tr><th scope=row>{breakable(line.folder)}</th><td class=text>{breakable(line.treatment)}</td><td>{line.seed}</td>"
-        f'<td class="text"><span class="badge {line.verdict}">{_MARKS[line.verdict]} {line.verdict}</span></td>'
+        f"<tr><th scope=row>{breakable(line.folder)}</th><td class=text>{breakable(line.treatment)}</td>"
+        f'<td>{line.seed}</td><td class="text">'
+        f'<span class="badge {line.verdict}">{_MARKS[line.verdict]} {line.verdict}</span></td>'
         f"<td class=text>{told}</td></tr>"
     )
 

@@ -57,8 +57,8 @@ def head(chosen: Chosen, warnings: Sequence[str]) -> str:
     parts += [f'<p class="warn">{escape(text)}</p>' for text in _too_few(chosen)]
     if not results.complete:
         parts.append(
-            '<p class="warn">The campaign is not complete: it was interrupted or is still running. The intervals are those'
-            " of a confidence sequence, which is valid at every look; they narrow with more blocks.</p>"
+            '<p class="warn">The campaign is not complete: it was interrupted or is still running. The intervals are'
+            " those of a confidence sequence, which is valid at every look; they narrow with more blocks.</p>"
         )
     parts += [f'<p class="warn">{escape(text)} <a href="#threats">Details</a></p>' for text in warnings]
     if record.source:
@@ -156,7 +156,7 @@ def answers_section(chosen: Chosen, link: str) -> str:
     campaign = results.campaign
     return (
         '<section id="results"><h2>Answers</h2><p class="soft">Each cell beside the same with'
-        f" {escape(campaign.factor)} {escape(campaign.baseline)}: a ratio (×) is its value divided by that of the baseline,"
+        f" {escape(campaign.factor)} {escape(campaign.baseline)}: a ratio is its value divided by that of the baseline,"
         f" a difference is its value minus that of the baseline. {link}</p>{tables}{_method(chosen)}</section>"
     )
 
@@ -167,12 +167,17 @@ def _table(chosen: Chosen, metric: Matrix, most: int) -> str:
         return ""
     arrow = {"lower": " ↓ lower is better", "higher": " ↑ higher is better"}.get(metric.better, "")
     every = chosen.answers(metric)
-    left = f'<p class="soft">{summary(metric.title, every)} The {most} largest effects are listed.</p>' if len(every) > most else ""
+    left = (
+        f'<p class="soft">{summary(metric.title, every)} The {most} largest effects are listed.</p>'
+        if len(every) > most
+        else ""
+    )
     head_ = "".join(f"<th scope=col class=text>{name}</th>" for name in ("cell", "verdict", "effect"))
     rows = "".join(map(_row, answers))
     return (
         f'<h3>{escape(metric.title)}<span class="soft">{arrow}, margin {escape(answers[0].question.text)}</span></h3>'
-        f'<div class="scroll"><table class="answers"><caption class="hidden">{escape(metric.title)}</caption><thead><tr>{head_}'
+        f'<div class="scroll"><table class="answers"><caption class="hidden">{escape(metric.title)}</caption>'
+        f"<thead><tr>{head_}"
         "<th scope=col>pairs</th><th scope=col class=text>limits</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{left}"
     )
@@ -182,9 +187,11 @@ def _row(answer: Answer) -> str:
     pair, finding = answer.question.pair, answer.finding
     interval = interval_words(answer)
     return (
-        f"<tr><th scope=row class=text>{breakable(pair.cell)}<span class=under>against {breakable(pair.baseline)}</span></th>"
+        f"<tr><th scope=row class=text>{breakable(pair.cell)}"
+        f"<span class=under>against {breakable(pair.baseline)}</span></th>"
         f'<td class="text verdict {finding.verdict}">{MARKS[finding.verdict]} {finding.verdict}</td>'
-        f"<td class=text>{escape(effect_words(answer))}<span class=under>{escape(interval or 'no interval')}</span></td>"
+        f"<td class=text>{escape(effect_words(answer))}"
+        f"<span class=under>{escape(interval or 'no interval')}</span></td>"
         f"<td>{finding.count}</td><td class=text>{escape(reason_text(answer)) or '–'}</td></tr>"
     )
 
@@ -200,14 +207,19 @@ def _method(chosen: Chosen) -> str:
     libraries = ", ".join(f"{name} {version}" for name, version in finding.method.libraries)
     facts = [
         ("method", METHODS.get(finding.method.name, finding.method.name)),
-        ("formula", f"{finding.method.name}, version {finding.method.formula}" + (f"; {libraries}" if libraries else "")),
+        (
+            "formula",
+            f"{finding.method.name}, version {finding.method.formula}" + (f"; {libraries}" if libraries else ""),
+        ),
         ("level", level),
         ("blocks", f"{len(results.ended)}; {state_words(results)}"),
         ("an interval covers", covered(results)),
         (
             "verdicts",
-            "equivalent: the whole interval is within the margin; better or worse: it excludes no effect; else undecided",
+            "equivalent: the interval is within the margin; better or worse: it excludes no effect; else undecided",
         ),
     ]
-    rows = "".join(f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(text)}</td></tr>" for name, text in facts)
+    rows = "".join(
+        f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(text)}</td></tr>" for name, text in facts
+    )
     return f'<h3>How the answers were obtained</h3><div class="scroll"><table class="facts">{rows}</table></div>'

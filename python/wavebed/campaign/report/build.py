@@ -40,7 +40,8 @@ _PACKAGE = "wavebed.campaign.report"
 def write_campaign_report(folder: Path, file: Path | None = None) -> Path:
     """Write the report of a campaign and return the page: `file`, or ``report.html`` in `folder`.
 
-    Figures and tables are in ``figures`` and ``tables`` in `folder`. Unfinished trials of a killed campaign are removed.
+    Figures and tables are in ``figures`` and ``tables`` in `folder`. Unfinished trials of a killed
+    campaign are removed.
 
     Raises
     ------
@@ -128,8 +129,8 @@ def _figure(picture: Picture, left_out: str, prefix: str, svg: bytes | None) -> 
     files = f'<a href="{escape(name)}.pdf">PDF</a> <a href="{escape(name)}.svg">SVG</a>'
     told = " ".join(filter(None, [picture.caption, left_out]))
     return (
-        f'<figure class="picture">{image}<figcaption><b>{escape(picture.title)}.</b> {escape(told)} {files}</figcaption>'
-        "</figure>"
+        f'<figure class="picture">{image}<figcaption><b>{escape(picture.title)}.</b> {escape(told)} {files}'
+        "</figcaption></figure>"
     )
 
 
@@ -160,5 +161,5 @@ def _files(prefix: str) -> str:
         '<section id="files"><h2>Files</h2><p>All metrics of all attempts are one table,'
         f' <a href="{way}{METRICS_FILE}">{METRICS_FILE}</a>: a row for each metric of each attempt. Tables are in'
         f' <a href="{way}{TABLES_FOLDER}/">{TABLES_FOLDER}/</a>, figures in <a href="{way}{FIGURES_FOLDER}/">'
-        f"{FIGURES_FOLDER}/</a>, the record of the campaign is <a href=\"{way}run.json\">run.json</a>.</p></section>"
+        f'{FIGURES_FOLDER}/</a>, the record of the campaign is <a href="{way}run.json">run.json</a>.</p></section>'
     )

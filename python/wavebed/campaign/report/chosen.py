@@ -44,7 +44,9 @@ class Chosen:
     def metrics(self) -> list[Matrix]:
         """The primary metrics that were measured; without any, the main metric of each workload."""
         known = self.results.matrices
-        primaries = [known[key] for each in self.results.campaign.primaries if (key := (each.workload, each.metric)) in known]
+        primaries = [
+            known[key] for each in self.results.campaign.primaries if (key := (each.workload, each.metric)) in known
+        ]
         return primaries or self._headlines[:MOST_METRICS]
 
     @property

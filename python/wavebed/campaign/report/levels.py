@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS, parse_percentage, parse_rate, parse_size, parse_time
+from wavebed.config.units import (
+    RATE_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    parse_percentage,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.campaign.matrix import Bounds
 from wavebed.campaign.report.chosen import strength
 from wavebed.campaign.report.levels import numeric
 from wavebed.campaign.report.plot_effects import MOST_EFFECTS, curves, effects, heat_map
 from wavebed.campaign.report.plot_spread import MOST_BOXES, MOST_CURVES, boxes, distributions
 from wavebed.campaign.report.plot_time import MOST_CELLS, courses, over_time
-from wavebed.campaign.matrix import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,10 @@ def _effects(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Pictur
     answers = [answer for answer in chosen.largest(metric, MOST_EFFECTS) if answer.finding.estimate is not None]
     if answers:
         campaign = chosen.results.campaign
-        yield effects(f"{name}-effects", metric, answers, f"{campaign.factor} {campaign.baseline}"), _left_out(len(answers), len(chosen.pairs), "comparisons")
+        yield (
+            effects(f"{name}-effects", metric, answers, f"{campaign.factor} {campaign.baseline}"),
+            _left_out(len(answers), len(chosen.pairs), "comparisons"),
+        )
 
 
 def _spread(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture, str]]:
@@ -66,11 +69,14 @@ def _spread(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture
         if cells:
             rows = (metric.values[chosen.row(cell)] for cell in cells)
             values = [row[np.isfinite(row)] for row in rows]
-            yield draw(f"{name}-{kind}", metric, cells, values), _left_out(len(cells), len(chosen.results.cells), "cells")
+            yield (
+                draw(f"{name}-{kind}", metric, cells, values),
+                _left_out(len(cells), len(chosen.results.cells), "cells"),
+            )
 
 
 def _swept(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture, str]]:
-    """Yield curves over the numeric factor with the most levels; the compared factor, or the next one, has the lines."""
+    """Yield curves over the numeric factor with the most levels; a line is a level of the compared one or the next."""
     factors, compared = chosen.results.campaign.factors, chosen.results.campaign.factor
     axes = {factor: axis for factor, levels in factors.items() if (axis := _axis(levels)) is not None}
     if not axes:
@@ -94,7 +100,11 @@ def _swept(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture,
         if drawn:
             told = ", ".join(f"{factor} {level}" for factor, level in where)
             left = [_left_out(min(MOST_PANELS, len(wheres)), len(chances), "combinations of the other factors")]
-            left += [f"{len(shown)} of {len(factors[lines[0]])} levels of {lines[0]}."] if lines and len(shown) < len(factors[lines[0]]) else []
+            left += (
+                [f"{len(shown)} of {len(factors[lines[0]])} levels of {lines[0]}."]
+                if lines and len(shown) < len(factors[lines[0]])
+                else []
+            )
             file = f"{name}-over-{_UNNAMED.sub('-', swept)}" + (f"-{number}" if len(wheres) > 1 else "")
             yield curves(file, metric, swept, axes[swept], drawn, told), " ".join(filter(None, left))
 
@@ -127,7 +137,11 @@ def _maps(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Picture, 
     """Yield maps of the effect over the two other factors with the most levels."""
     campaign = chosen.results.campaign
     wide = sorted(
-        (factor for factor, levels in campaign.factors.items() if factor != campaign.factor and len(levels) >= LEAST_MAPPED),
+        (
+            factor
+            for factor, levels in campaign.factors.items()
+            if factor != campaign.factor and len(levels) >= LEAST_MAPPED
+        ),
         key=lambda factor: -len(campaign.factors[factor]),
     )
     if len(wide) < 2:

@@ -63,7 +63,8 @@ def effects(name: str, metric: Matrix, answers: Sequence[Answer], baseline: str)
         axes.grid(axis="x")
 
     caption = (
-        f"Estimate and interval of each cell beside the same with {baseline}, at the level of its answer. Filled: better, worse or different; half:"
+        f"Estimate and interval of each cell beside the same with {baseline}, at the level of its answer. Filled:"
+        " better, worse or different; half:"
         " equivalent or equal; empty: undecided. Shaded: within the margin."
     )
     return Picture(name, f"{metric.title}: effects", caption, draw, 0.85 + 0.16 * lines)
@@ -76,7 +77,7 @@ def _interval(axes: Axes, place: int, answer: Answer) -> None:
         axes.plot([finding.low, finding.high], [place, place], color="#000000", marker="|", markersize=5)
     fill = {"undecided": "none", "equivalent": "left", "equal": "left"}.get(finding.verdict, "full")
     axes.plot(
-        [finding.estimate], [place], marker="o", markersize=4.5, fillstyle=fill, color="#000000",  # type: ignore[arg-type]
+        [finding.estimate], [place], marker="o", markersize=4.5, fillstyle=fill, color="#000000",
         markerfacecoloralt="white",
     )  # fmt: skip
 
@@ -99,14 +100,17 @@ def curves(name: str, metric: Matrix, factor: str, axis: Axis, lines: Mapping[st
             style = STYLES[place % len(STYLES)]
             ys, low, high = (each[order] for each in bounds)
             known = np.isfinite(ys)
-            drawn = {"color": style.colour, "linestyle": style.line, "marker": style.marker, "markerfacecolor": "white"}
+            every = None
             if len(xs) <= _MOST_BARS:
                 errors = np.nan_to_num(np.array([ys - low, high - ys])[:, known], nan=0.0)
-                axes.errorbar(xs[known], ys[known], errors, None, label=wrapped(label, 26), capsize=2, elinewidth=0.8, **drawn)
+                axes.errorbar(xs[known], ys[known], errors, fmt="none", ecolor=style.colour, capsize=2, elinewidth=0.8)
             else:
                 axes.fill_between(xs, low, high, facecolor=style.colour, alpha=0.16, linewidth=0)
                 every = (3 * place, max(1, len(xs) // 8))
-                axes.plot(xs[known], ys[known], label=wrapped(label, 26), markevery=every, **drawn)
+            axes.plot(
+                xs[known], ys[known], color=style.colour, linestyle=style.line, marker=style.marker,
+                markerfacecolor="white", markevery=every, label=wrapped(label, 26),
+            )  # fmt: skip
         if axis.logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
@@ -117,7 +121,7 @@ def curves(name: str, metric: Matrix, factor: str, axis: Axis, lines: Mapping[st
         axes.set_ylabel(wrapped(metric.title_with_unit, 26))
         axes.grid()
         if len(lines) > 1:
-            axes.figure.legend(loc="outside upper left", ncols=columns_of(lines))  # type: ignore[union-attr]
+            axes.figure.legend(loc="outside upper left", ncols=columns_of(lines))
 
     title = f"{metric.title} over {factor}" + (f", {where}" if where else "")
     caption = "Median over the blocks with its 95 % interval, where there are at least 6 values."

@@ -83,7 +83,7 @@ def distributions(name: str, metric: Matrix, cells: Sequence[str], values: Seque
         axes.set_xlabel(wrapped(metric.title_with_unit, 44))
         axes.set_ylabel("fraction of blocks")
         axes.grid()
-        axes.figure.legend(loc="outside upper left", ncols=columns_of(labels))  # type: ignore[union-attr]
+        axes.figure.legend(loc="outside upper left", ncols=columns_of(labels))
 
     lines = sum(1 + label.count("\n") for label in labels)
     caption = "The fraction of blocks with at most this value."

@@ -113,7 +113,10 @@ def _series(folder: Path) -> _Series | None:
     frame = links.to_pandas()
     for link, rows in frame.groupby("link", sort=False):
         time_s = rows["time_ms"].to_numpy(np.float64) / 1e3
-        found[(f"Throughput of {link}", "Mbit/s", "sum")] = (time_s, rows["delivered_bytes"].to_numpy(np.float64) * 8e-6)
+        found[(f"Throughput of {link}", "Mbit/s", "sum")] = (
+            time_s,
+            rows["delivered_bytes"].to_numpy(np.float64) * 8e-6,
+        )
         found[(f"Queue at {link}", "kB", "max")] = (time_s, rows["queue_peak_bytes"].to_numpy(np.float64) / 1e3)
     for (workload, series, unit), rows in samples.to_pandas().groupby(["workload", "series", "unit"], sort=False):
         values = rows["value"].to_numpy(np.float64)
@@ -155,7 +158,7 @@ def over_time(name: str, course: Course) -> Picture:
         axes.set_ylabel(wrapped(f"{course.title}, {course.unit}" if course.unit else course.title, 26))
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.grid()
-        axes.figure.legend(loc="outside upper left", ncols=columns_of(list(course.values)))  # type: ignore[union-attr]
+        axes.figure.legend(loc="outside upper left", ncols=columns_of(list(course.values)))
 
     counts = sorted({len(values) for values in course.values.values()})
     trials = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"

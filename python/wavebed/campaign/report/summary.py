@@ -88,16 +88,18 @@ def summary_section(chosen: Chosen, link: str) -> str:
         table = Table("", metric.title, _head(shares)[2:], rows)
         left = ""
         if len(cells) < int((metric.counts > 0).sum()):
-            left = f'<p class="soft">{len(cells)} of {len(chosen.results.cells)} cells, those of the largest effects.</p>'
+            left = (
+                f'<p class="soft">{len(cells)} of {len(chosen.results.cells)} cells, those of the largest effects.</p>'
+            )
         told = f'<p class="soft">{escape(metric.definition)}</p>' if metric.definition else ""
         unit = f', <span class="unit">{escape(metric.unit)}</span>' if metric.unit else ""
         parts.append(f"<h3>{escape(metric.title)}{unit}</h3>{told}{html_table(table, 'summary', MOST_ROWS)}{left}")
     few = (
-        f"The tail of 90 % is given from {needed(0.9)} values on, of 95 % from {needed(0.95)}, of 99 % from {needed(0.99)}:"
-        " with fewer, no value of the sample bounds it."
+        f"The tail of 90 % is given from {needed(0.9)} values, of 95 % from {needed(0.95)}, of 99 % from"
+        f" {needed(0.99)}: with fewer, no value of the sample bounds it."
     )
     text = (
-        f"Counted trials. Low and high: 95 % interval of the median by order statistics (Thompson 1936), from 6 values on."
+        f"Counted trials. Low and high: 95 % interval of the median by order statistics (Thompson 1936), from 6 values."
         f" {few} Of metrics of which more is better, the tail is the low one. {link}"
     )
     return f'<section id="cells"><h2>Cells</h2><p class="soft">{text}</p>{"".join(parts)}</section>'

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import figure
 from wavebed.report.names import breakable
+from wavebed.report.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,8 @@ MOST_LINES = 200
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "−": "$-$", "–": "--", "×": r"$\times$", "µ": r"$\mu$", "\u202f": r"\,", "\xa0": "~", "≤": r"$\leq$", "≥": r"$\geq$",
+    "−": "$-$", "–": "--", "×": r"$\times$", "µ": r"$\mu$", "\u202f": r"\,", "\xa0": "~",
+    "≤": r"$\leq$", "≥": r"$\geq$",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"([\\|`*_<>\[\]])")
 
@@ -117,7 +118,7 @@ def html_table(table: Table, kind: str, most: int, style: Callable[[str, Cell], 
     """
     numeric = _numeric(table)
     head = "".join(
-        f'<th scope=col{"" if number else " class=text"}>{breakable(name)}</th>'
+        f"<th scope=col{'' if number else ' class=text'}>{breakable(name)}</th>"
         for name, number in zip(table.head, numeric, strict=True)
     )
     rows = []
@@ -125,8 +126,9 @@ def html_table(table: Table, kind: str, most: int, style: Callable[[str, Cell], 
         cells = []
         for place, (name, cell) in enumerate(zip(table.head, row, strict=True)):
             classes = " ".join(filter(None, ["" if numeric[place] else "text", style(name, cell)]))
-            tag = "th scope=row" if place == 0 else "td"
-            cells.append(f'<{tag}{f" class={chr(34)}{classes}{chr(34)}" if classes else ""}>{breakable(_shown(cell))}</{tag[:2]}>')
+            tag, scope = ("th", " scope=row") if place == 0 else ("td", "")
+            named = f' class="{classes}"' if classes else ""
+            cells.append(f"<{tag}{scope}{named}>{breakable(_shown(cell))}</{tag}>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll" tabindex="0"><table class="{kind} sticky"><caption class="hidden">{escape(table.caption)}'

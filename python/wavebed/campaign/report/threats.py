@@ -1,4 +1,4 @@
-"""What could make the answers wrong: drift, exclusions, repeated attempts, changed inputs, other load on the machine."""
+"""What could make the answers wrong: drift, exclusions, repeated attempts, changed inputs, other runs beside it."""
 
 from __future__ import annotations
 
@@ -59,14 +59,20 @@ def threats_of(chosen: Chosen) -> Threats:
     results = chosen.results
     if results.exclusions.code == "differ":
         warnings.append("Exclusions differ between cells: missing trials may hide or make a difference.")
-    weaker = [answer for answer in results.answers if answer.worst is not None and answer.worst.verdict != answer.finding.verdict]
+    weaker = [
+        answer
+        for answer in results.answers
+        if answer.worst is not None and answer.worst.verdict != answer.finding.verdict
+    ]
     if weaker:
         warnings.append(
             f"Missing values: {len(weaker)} of {len(results.answers)} answers would have another verdict with them at"
             " their worst."
         )
     if len(results.campaign.groups) > 1:
-        warnings.append(f"Inputs changed: the blocks are of {len(results.campaign.groups)} groups with different inputs.")
+        warnings.append(
+            f"Inputs changed: the blocks are of {len(results.campaign.groups)} groups with different inputs."
+        )
     beside = sum(any(BESIDE in reason for reason in line.reasons) for line in results.run.trials)
     if beside:
         warnings.append(f"Other runs measured on the machine at the same time in {beside} trials.")
@@ -108,7 +114,7 @@ def _drift(found: Threats) -> str:
         ]
     text = (
         f"{METHODS['mann-kendall']}, adjusted by Holm over the cells: {tested} tests,"
-        f" {len(rows)} with drift. Pairs are within a block, so that a drift common to all cells cancels in a comparison."
+        f" {len(rows)} with drift. Pairs are within a block, so a drift that all cells share cancels in a comparison."
     )
     table = Table("", "Drift", ["metric", "cell", "drift", "tau", "change in a block", "p adjusted"], rows)
     return f"<h3>Drift</h3><p>{escape(text)}</p>" + (html_table(table, "small", MOST_ROWS) if rows else "")
@@ -125,7 +131,11 @@ def _excluded(chosen: Chosen) -> str:
     if not lost:
         text = "Every cell has a counted trial in every block that has ended."
         return f"<h3>Exclusions</h3><p>{text}</p>"
-    groups = ", ".join(f"{name} {count} of {of}" for name, count, of in tested.excluded) if len(tested.excluded) <= 12 else ""
+    groups = (
+        ", ".join(f"{name} {count} of {of}" for name, count, of in tested.excluded)
+        if len(tested.excluded) <= 12
+        else ""
+    )
     missing = sum(count for _, count, _ in lost)
     text = f"{missing} trial{'s' if missing != 1 else ''} of the design {'are' if missing != 1 else 'is'} missing."
     if tested.p is not None:
@@ -134,7 +144,7 @@ def _excluded(chosen: Chosen) -> str:
             f" {'differ' if tested.code == 'differ' else 'do not differ significantly'}"
             f" between {results.exclusions_between}{f': {groups}' if groups else ''}."
         )
-    rows = [[cell, count, of] for cell, count, of in sorted(lost, key=lambda each: -each[1])]
+    rows: list[Sequence[Cell]] = [[cell, count, of] for cell, count, of in sorted(lost, key=lambda each: -each[1])]
     table = html_table(Table("", "Exclusions", ["cell", "without a counted trial", "blocks"], rows), "small", MOST_ROWS)
     return f"<h3>Exclusions</h3><p>{breakable(text)}</p>{table}{_more(len(rows))}{_worst(chosen)}"
 
@@ -161,11 +171,12 @@ def _worst(chosen: Chosen) -> str:
     if not rows:
         return ""
     text = (
-        "Worst case: the missing values of a comparison are set to the least and the largest value seen, first against the"
-        " cell, then for it; the interval reaches over both."
+        "Worst case: the missing values of a comparison are set to the least and the largest value seen, first against"
+        " the cell, then for it; the interval reaches over both."
     )
     head = ["metric", "cell", "against", "complete pairs", "at the worst", "missing"]
-    return f"<p>{escape(text)}</p>{html_table(Table('', 'Worst case', head, rows), 'answers', MOST_ROWS)}{_more(len(rows))}"
+    table = html_table(Table("", "Worst case", head, rows), "answers", MOST_ROWS)
+    return f"<p>{escape(text)}</p>{table}{_more(len(rows))}"
 
 
 def _more(count: int) -> str:
@@ -209,5 +220,7 @@ def _machines(chosen: Chosen) -> str:
     text = f"In {len(beside)} of {len(trials)} attempts another run measured on the same machine."
     machines = [str(name) for name in pc.unique(chosen.results.metrics.column("machine")).to_pylist()]
     if len(machines) > 1:
-        text += f" The blocks ran on {len(machines)} machines: {', '.join(machines[:12])}. Each block is of one machine."
+        text += (
+            f" The blocks ran on {len(machines)} machines: {', '.join(machines[:12])}. Each block is of one machine."
+        )
     return f"<h3>Machines and neighbours</h3><p>{breakable(text)}</p>"

@@ -68,13 +68,13 @@ def trials_section(chosen: Chosen, prefix: str, link: str) -> str:
     aside = ""
     if results.run.aside:
         aside = (
-            f'<p>{len(results.run.aside)} trials of blocks that were begun again after a change of inputs are in'
+            f"<p>{len(results.run.aside)} trials of blocks that were begun again after a change of inputs are in"
             f' <a href="{escape(prefix)}{ASIDE_FOLDER}/">{ASIDE_FOLDER}/</a>; they are in no figure and no answer.</p>'
         )
     return (
         f'<section id="trials"><h2>Trials</h2><p class="soft">A link leads to the folder of a trial: its specification,'
-        f" checks, series and raw outputs as far as the campaign keeps them. A number is a block; ? marks a suspect trial,"
-        f" ✗ one that does not count. {link}</p>{_attempts(lines)}{aside}{body}</section>"
+        f" checks, series and raw outputs as far as the campaign keeps them. A number is a block; ? marks a suspect"
+        f" trial, ✗ one that does not count. {link}</p>{_attempts(lines)}{aside}{body}</section>"
     )
 
 
@@ -96,7 +96,8 @@ def _links(by_cell: dict[str, list[TrialLine]], prefix: str) -> str:
     parts = []
     for cell, lines in by_cell.items():
         links = " ".join(
-            f'<a href="{escape(prefix)}{TRIALS_FOLDER}/{escape(line.folder)}/" title="{escape(line.folder)}, {line.verdict}">'
+            f'<a href="{escape(prefix)}{TRIALS_FOLDER}/{escape(line.folder)}/"'
+            f' title="{escape(line.folder)}, {line.verdict}">'
             f"{line.block}{_MARKS[line.verdict]}</a>"
             for line in sorted(lines, key=lambda line: (line.block, line.attempt))
         )
@@ -106,9 +107,12 @@ def _links(by_cell: dict[str, list[TrialLine]], prefix: str) -> str:
 
 def _search(by_cell: dict[str, list[TrialLine]], prefix: str) -> str:
     packed = {cell: " ".join(map(_packed, lines)) for cell, lines in by_cell.items()}
-    data = json.dumps({"prefix": f"{prefix}{TRIALS_FOLDER}/", "cells": packed}, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(
+        {"prefix": f"{prefix}{TRIALS_FOLDER}/", "cells": packed}, ensure_ascii=False, separators=(",", ":")
+    )
     return (
-        '<p class="find"><label>Cells whose names contain <input id="find-cell" type="search" autocomplete="off"></label>'
+        '<p class="find"><label>Cells whose names contain <input id="find-cell" type="search"'
+        ' autocomplete="off"></label>'
         ' <span id="found-cells" role="status"></span></p><noscript><p>Without script, see the table of all trials.</p>'
         '</noscript><ul class="trial-links" id="trial-links"></ul>'
         f'<script type="application/json" id="trial-list">{data.replace("<", chr(92) + "u003c")}</script>'

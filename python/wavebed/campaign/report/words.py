@@ -17,7 +17,7 @@ __all__ = ["METHODS", "covered", "effect_words", "interval_words", "level_text",
 
 METHODS = {
     "signed-ranks": "Hodges and Lehmann's estimate and Wilcoxon's signed ranks, over pairs of one block",
-    "anytime-signed-ranks": "confidence sequence from bets on signed ranks, over pairs of one block; valid at every look",
+    "anytime-signed-ranks": "confidence sequence by bets on signed ranks, over pairs of one block; valid at every look",
     "anytime-signs": "confidence sequence from bets on signs, over pairs of one block; valid at every look",
     "planned-signed-ranks": "group-sequential signed ranks, over pairs of one block, at the planned looks",
     "mann-kendall": "Mann and Kendall's test of the order of the blocks",
@@ -53,7 +53,7 @@ def effect_words(answer: Answer) -> str:
 
 
 def interval_words(answer: Answer) -> str:
-    """Return the interval: ``ratio 0.780 to 0.820``, ``−13 to −11 ms``; empty without one."""
+    """Return the interval: ``ratio 0.780 to 0.820``, ``+11 to +13 ms``; empty without one."""
     finding, unit = answer.finding, answer.question.values.unit
     if finding.low is None or finding.high is None:
         return ""
