@@ -32,6 +32,8 @@ LIFE_S = 120.0
 """A campaign that neither ends nor can be killed within this time is stuck."""
 GONE_WITHIN_S = 3.0
 LOOK_S = 0.002
+WRITING_S = 0.1
+"""About how long a trial's tables, raw outputs and records take."""
 STORED, BLOCKS = "trials/[0-9]*", "metrics/block-*"
 TARGETS = (
     "front",
@@ -40,7 +42,7 @@ TARGETS = (
     "guard",
     "guard and front",
     "while beginning",
-    "before the rename of a trial",
+    "while a trial is written",
     "after the rename of a trial",
     "after the metrics of a block",
 )
@@ -111,7 +113,7 @@ class _Disturbance:
         """Kill, resume, and let the campaign end; return each target and what was wrong."""
         told = []
         for number, target in enumerate(self._targets):
-            told.append((target, self._one(target, number)))
+            told.append((f"{target}, {_count(STORED)} trials stored", self._one(target, number)))
         told.append(("the end", self._end()))
         words = Path(f"{RUN}.said").read_text(errors="replace")
         told += [("messages", word) for word in ("Traceback", "panicked", "damaged") if word in words]
@@ -120,7 +122,7 @@ class _Disturbance:
     def _one(self, target: str, number: int) -> str:
         front = self._front = self._front or _begin(RUN)
         # In step with the trials, so that the last kill meets the last ones; a block that must end takes some ahead.
-        now, due = _count(STORED), (self._trials - 2 * CELLS) * number / len(self._targets)
+        now, due = _count(STORED), (self._trials - 3 * CELLS) * number / len(self._targets)
         least = now + (self._chance.randint(0, 2) if now < due else 0)
         if target == "while beginning":
             time.sleep(self._chance.uniform(0, 1.5))
@@ -128,6 +130,8 @@ class _Disturbance:
             return "it is stuck"
         if wait_until(self._moment(target), LIFE_S, LOOK_S) is None:
             return "the moment does not come"
+        if target == "while a trial is written":
+            time.sleep(self._chance.uniform(0, WRITING_S))
         victims = self._victims(target)
         killed = [each.role for each in victims if kill(each)]
         if not killed:
@@ -146,7 +150,7 @@ class _Disturbance:
         wait_s = time.monotonic() + self._chance.uniform(0, 0.8)
         moments: dict[str, Callable[[], bool]] = {
             "while beginning": lambda: True,
-            "before the rename of a trial": lambda: _count("trials/.*/trial.json") > 0,
+            "while a trial is written": lambda: _count("trials/.*/raw/laboratory.log*") > 0,
             "after the rename of a trial": lambda: _count(STORED) > known[STORED],
             "after the metrics of a block": lambda: _count(BLOCKS) > known[BLOCKS],
             "laboratory": lambda: bool(_laboratory()),
