@@ -108,6 +108,7 @@ class _Disturbance:
         self._targets = [*targets, AT_THE_END]
         self._trials = trials
         self._front: subprocess.Popen[bytes] | None = None
+        self._guard_was_killed = False
 
     def all(self) -> list[tuple[str, str]]:
         """Kill, resume, and let the campaign end; return each target and what was wrong."""
@@ -120,6 +121,8 @@ class _Disturbance:
         return told
 
     def _one(self, target: str, number: int) -> str:
+        if self._guard_was_killed and target == "guard":
+            target = "guard and front"
         front = self._front = self._front or _begin(RUN)
         # In step with the trials, so that the last kill meets the last ones; a block that must end takes some ahead.
         now, due = _count(STORED), (self._trials - 3 * CELLS) * number / len(self._targets)
@@ -137,6 +140,7 @@ class _Disturbance:
         if not killed:
             words = Path(f"{RUN}.said").read_text(errors="replace")
             return f"nothing was there to kill: {' '.join(words.split())[-200:]}"
+        self._guard_was_killed = target == "guard" or (self._guard_was_killed and target == "laboratory")
         if target in ("laboratory", "guard"):
             return ""
         front.wait()
@@ -155,7 +159,7 @@ class _Disturbance:
             "after the metrics of a block": lambda: _count(BLOCKS) > known[BLOCKS],
             "laboratory": lambda: bool(_laboratory()),
             "guard": lambda: bool(_guard()),
-            "guard and front": lambda: bool(_guard()),
+            "guard and front": lambda: self._guard_was_killed or bool(_guard()),
             AT_THE_END: (RUN / "metrics.parquet").exists,
         }
         its = moments.get(target, lambda: True)
