@@ -135,9 +135,9 @@ class _Disturbance:
             return "the moment does not come"
         if target == "while a trial is written":
             time.sleep(self._chance.uniform(0, WRITING_S))
-        victims = self._victims(target)
-        killed = [each.role for each in victims if kill(each)]
-        if not killed:
+        while not (killed := [kill(each) for each in self._victims(target)]) and not ended(front):
+            pass  # a laboratory that has just ended: the next one
+        if not any(killed):
             words = Path(f"{RUN}.said").read_text(errors="replace")
             return f"nothing was there to kill: {' '.join(words.split())[-200:]}"
         self._guard_was_killed = target == "guard" or (self._guard_was_killed and target == "laboratory")
