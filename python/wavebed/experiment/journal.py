@@ -165,9 +165,10 @@ class JournalReader:
         if not self._file.exists():
             return
         decoder = msgspec.json.Decoder(Event)
-        with open_foreign(self._file, "the journal cannot be read", most=MOST_BYTES) as raw:
-            raw.seek(self._offset)
-            for line in io.BufferedReader(raw):
+        opened = open_foreign(self._file, "the journal cannot be read", most=MOST_BYTES)
+        with io.BufferedReader(opened) as stream:
+            stream.seek(self._offset)
+            for line in stream:
                 if not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
