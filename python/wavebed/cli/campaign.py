@@ -126,7 +126,7 @@ def _of_folder(folder: Path) -> Campaign:
         raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
     if not (folder / RUN_FILE).is_file():
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
-    record = read_run(folder).campaign
+    record = read_run(folder, trials=False).campaign
     if record is None:
         raise UserError(f"{folder}: has no campaign: name a folder that wavebed campaign run wrote")
     if not Path(record.file).exists():

@@ -111,9 +111,12 @@ def _run_block(
 def prepare(plan: Plan, trials: Trials) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
+    told: set[str] = set()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
-            trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+            if workload.name not in told:
+                trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+                told.add(workload.name)
             try:
                 workload.prepare(cache)
             except OSError as error:
