@@ -128,6 +128,18 @@ def test_an_interrupted_campaign_says_why_and_runs_again_after_a_resume(
     assert status_json(status_of(tmp_path / "run"))["state"] == "ended"
 
 
+def test_a_resumed_campaign_keeps_the_time_and_the_words_with_which_it_began(tmp_path: Path) -> None:
+    campaign = example(tmp_path)
+    assert not run_until_killed(campaign, tmp_path / "run", 60, simulated())
+    file = tmp_path / "run/run.json"
+    record = json.loads(file.read_text())
+    record |= {"started": "2026-01-01T00:00:00+00:00", "command_line": ["wavebed", "first"]}
+    file.write_text(json.dumps(record))
+    assert run_until_killed(campaign, tmp_path / "run", 10**9, simulated())
+    after = json.loads(file.read_text())
+    assert [after[key] for key in ("started", "command_line")] == [record[key] for key in ("started", "command_line")]
+
+
 def test_watch_shows_each_look_until_the_end(tmp_path: Path) -> None:
     with claimed(tmp_path), Journal() as journal:
         journal.open(tmp_path)
