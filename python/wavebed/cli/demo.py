@@ -13,8 +13,8 @@ __all__ = ["register", "run"]
 
 _DESCRIPTION = (
     "Run the shipped campaign `demo`: a download, a web page in Chromium and ping over the radio of a 5G phone, by"
-    " cubic and by bbr, six times each, every time over another realisation of the channel. Answers whether bbr keeps ping"
-    " shorter, and writes report.html. Takes under three minutes. It is `wavebed campaign run demo`."
+    " cubic and by bbr, six times each, every time over another realisation of the channel. Answers whether bbr keeps"
+    " ping shorter, and writes report.html. Takes under three minutes. It is `wavebed campaign run demo`."
 )
 
 
