@@ -35,6 +35,19 @@ def test_the_interval_and_the_margin_decide(low, high, margin, better, verdict) 
     assert judge(low, high, margin, better) == verdict
 
 
+def test_an_interval_that_ends_at_0_excludes_it_if_the_exact_test_does() -> None:
+    assert judge(0.0, 3.0, None, "lower", rejected=True) == "worse"
+    assert judge(-3.0, 0.0, None, "lower", rejected=True) == "better"
+    assert judge(-0.1, 3.0, None, "lower", rejected=True) == "undecided"
+    assert judge(0.0, 0.0, None, "lower", rejected=True) == "undecided"
+    ties = [0.0] * 9 + [1.0] * 9
+    found = paired_finding([0.0] * 18, ties, None, "lower")
+    assert (found.low, found.verdict) == (0.0, "worse")
+    assert found.p is not None
+    assert found.p < 0.05
+    assert paired_finding([0.0] * 18, [0.0] * 14 + [1.0] * 4, None, "lower").verdict == "undecided"
+
+
 @pytest.mark.parametrize("value", [-0.1, math.inf, math.nan])
 def test_a_margin_is_a_finite_number_of_at_least_0(value: float) -> None:
     with pytest.raises(ValueError, match="finite number of at least 0"):
