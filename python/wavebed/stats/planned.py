@@ -112,7 +112,7 @@ class Planned:
         return high
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def look_levels(looks: tuple[int, ...], error: float, spending: Spending) -> tuple[float, ...]:
     """Return the two-sided error of each look taken alone, so that all looks together have `error`.
 
