@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from wavebed.experiment.disk import explained, make_new
+from wavebed.experiment.disk import claimed, explained, make_new
 from wavebed.experiment.events import (
     CheckFailed,
     LoadMeasured,
@@ -156,7 +156,7 @@ def repeat(
             journal.emit(RunBegun(kind="reproduction", title="small-packets"))
             slots = _slots(blocks, quick=quick)
             trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
-            with trials.guarded():
+            with claimed(folder), trials.guarded():
                 for slot in slots:
                     result, interrupted = _one(slot, trials, progress, raw[slot.kind], tuple(command_line))
                     if interrupted:
