@@ -38,7 +38,7 @@ _NORMAL = NormalDist()
 _POINTS: Final = 201
 """Points of the grid between two boundaries; with five times as many, no boundary differs by more than 1e-4."""
 _KNOTS: Final = 60
-"""Points below and above 0.3 between which p values are interpolated on logarithms: within 1 % below 0.9."""
+"""Points below and above 0.3 between which p values are interpolated on logarithms: within 0.1 % below 0.9."""
 _WIDEST: Final = 8.0
 """Standard deviations at which a density ends, and the boundary of a look that has nothing to spend."""
 
