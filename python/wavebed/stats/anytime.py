@@ -1,7 +1,7 @@
 """Inference that stays valid however often it is looked at: bets on the signs of differences.
 
 If the differences are symmetric around a value, their signs around it are fair coins, given their sizes. A bet on each
-sign by the rank of its size has a wealth that exceeds 1/α with probability α at most, ever (Ville 1939). The interval
+sign by the rank of its size has a wealth that ever exceeds 20 with probability 5 % at most (Ville 1939). The interval
 has the values against which no such wealth was gained. Formulas and sources: docs/models/campaign-statistics.md.
 """
 

@@ -5,24 +5,30 @@ Formulas and sources: docs/models/campaign-statistics.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from wavebed.extras import require
 from wavebed.stats.methods import method
+from wavebed.stats.paired import SignedRanks, paired_finding
+from wavebed.stats.verdict import Margin, judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from wavebed.stats.methods import Method
     from wavebed.stats.paired import Design
-    from wavebed.stats.verdict import Better, Finding, Margin
+    from wavebed.stats.verdict import Better, Finding, Verdict
 
 __all__ = ["Exclusions", "ExclusionsCode", "exclusions", "worst_case"]
 
 ExclusionsCode: TypeAlias = Literal["none", "alike", "differ"]
+SEED, RESAMPLES = 0, 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Exclusions:
 def exclusions(counts: Mapping[str, tuple[int, int]], level: float = 0.95) -> Exclusions:
     """Return the test of excluded trials by treatment: Fisher's exact test.
 
-    With more than `EXACT` trials, in tables with more than two treatments, the chi-square test.
+    With three treatments and more, the chi-square statistic among random permutations of the trials.
 
     Parameters
     ----------
@@ -81,16 +87,14 @@ def exclusions(counts: Mapping[str, tuple[int, int]], level: float = 0.95) -> Ex
 def _tested(table: NDArray[np.int64]) -> tuple[float, str]:
     """Return the p value and the name of the test of a table of excluded and counted trials by treatment."""
     require("report", "A test of exclusions", ("scipy",))
-    from scipy.stats import chi2_contingency, fisher_exact
+    from scipy.stats import PermutationMethod, chi2_contingency, fisher_exact
 
     if not table[:, 1].any():
         return 1.0, "fisher-exact"
     if len(table) == 2:
         return float(fisher_exact(table).pvalue), "fisher-exact"
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    return float(
-        chi2_contingency(table, correction=False, method=PermutationMethod(n_resamples=RESAMPLES, rng=generator)).pvalue
-    ), "chi-square"
+    resampling = PermutationMethod(n_resamples=RESAMPLES, rng=np.random.Generator(np.random.PCG64(SEED)))
+    return float(chi2_contingency(table, correction=False, method=resampling).pvalue), "chi-square"
 
 
 def worst_case(
@@ -128,9 +132,42 @@ def worst_case(
         raise ValueError(f"values from {min(seen):g} to {max(seen):g} are beyond the bounds of {least:g} to {most:g}")
     chosen = design or SignedRanks()
     complete = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
-    found = paired_finding([x for x, _ in complete], [y for _, y in complete], margin, better, chosen)
+    asked = _bearable(margin, least, seen)
     ends = [
-        paired_finding(_filled(a, for_a), _filled(b, for_b), margin, better, chosen)
+        paired_finding(_filled(a, for_a), _filled(b, for_b), asked, better, chosen)
         for for_a, for_b in ((most, least), (least, most))
     ]
+    found = paired_finding([x for x, _ in complete], [y for _, y in complete], asked, better, chosen)
     low, high = ends[0].low, ends[1].high
+    verdict = found.verdict if len(complete) == len(a) else _worst(low, high, found, better)
+    return replace(
+        found,
+        verdict=verdict,
+        low=low,
+        high=high,
+        level=ends[0].level,
+        count=len(a),
+        p=max(p for end in ends if (p := end.p) is not None),
+        adjusted=None,
+        constant=all(end.constant for end in ends) and ends[0].estimate == ends[1].estimate,
+        reason="too-few" if low is None else found.reason,
+    )
+
+
+def _bearable(margin: Margin | None, least: float, seen: Sequence[float]) -> Margin | None:
+    """Return the margin, in the unit of the metric if missing values could be 0 or less, which have no ratio."""
+    if margin is None or not margin.relative or least > 0:
+        return margin
+    return Margin(margin.value * abs(float(np.median(seen))))
+
+
+def _filled(values: Sequence[float | None], missing: float) -> list[float]:
+    return [missing if value is None else value for value in values]
+
+
+def _worst(low: float | None, high: float | None, found: Finding, better: Better | None) -> Verdict:
+    """Return the verdict of an interval in the unit or ratio of a finding."""
+    if found.scale == "difference":
+        return judge(low, high, found.margin, better)
+    low, high, margin = (None if value is None else math.log(value) for value in (low, high, found.margin))
+    return judge(low, high, margin, better)

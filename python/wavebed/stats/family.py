@@ -5,29 +5,31 @@ Formulas and sources: docs/models/campaign-statistics.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wavebed.stats.independent import Groups
 from wavebed.stats.paired import Pairs, SignedRanks, find
-from wavebed.stats.verdict import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding, Margin
 
-__all__ = ["Primary", "explore", "holm", "settle", "simultaneous_level"]
+__all__ = ["Primary", "explore", "holm", "settle", "settle_independent", "simultaneous_level"]
+
+LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """A metric of two treatments, in pairs.
+    """A metric of two treatments.
 
     Parameters
     ----------
     a, b : sequence of float
-        One value for each block, in the order of the blocks.
+        Pairs: one value for each block, in the order of the blocks.
     margin : Margin or None
         The smallest difference that matters.
     better : {"lower", "higher"} or None
@@ -57,17 +59,17 @@ def simultaneous_level(level: float, count: int) -> float:
 
 
 def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[Finding]:
-    """Return the findings on all primary metrics.
+    """Return the findings on all primary metrics, in pairs.
 
     The intervals are simultaneous (Bonferroni), and `judge` gives the verdicts. A metric that they leave undecided, and
-    whose p value adjusted by Holm is at most the error, has the interval of its step of Holm's method, if it excludes 0.
+    whose p value adjusted by Holm is at most the error, has the interval of its step of Holm's method if that excludes 0.
     So ``better``, ``worse`` and ``different`` are false alarms with probability 1 - level at most over all metrics, and
     so is ``equivalent``.
 
     Parameters
     ----------
     primaries : sequence of Primary
-        All primary metrics of one comparison.
+        All primary metrics of one comparison, with the samples in pairs.
     design : Design, optional
         Its level is that of all metrics together; `SignedRanks` at 95 % by default.
 
@@ -77,29 +79,61 @@ def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[F
         If the samples of a metric are not pairs or a value is not finite.
     """
     whole = design or SignedRanks()
-    count = len(primaries)
-    strict = whole.at(simultaneous_level(whole.level, count))
-    samples = [Pairs.of(primary.a, primary.b, primary.margin) for primary in primaries]
-    p_values = [whole.p(pairs.values) for pairs in samples]
+    samples = [Pairs.of(each.a, each.b, each.margin) for each in primaries]
+
+    def finding(index: int, level: float, p: float, adjusted: float, stepped: bool) -> Finding:
+        return find(samples[index], primaries[index].better, whole.at(level), p, adjusted, stepped=stepped)
+
+    return _stepwise([whole.p(pairs.values) for pairs in samples], finding, whole.level)
+
+
+def settle_independent(primaries: Sequence[Primary], level: float = LEVEL, seed: int = 0) -> list[Finding]:
+    """Return the findings on all primary metrics of independent samples; the rules are those of `settle`.
+
+    Parameters
+    ----------
+    level : float
+        Level of all metrics together.
+    seed : int
+        Seed of the resampling.
+
+    Raises
+    ------
+    MissingPackageError
+        If SciPy is not installed.
+    ValueError
+        If a value is not finite.
+    """
+    samples = [Groups.of(each.a, each.b, each.margin) for each in primaries]
+
+    def finding(index: int, level: float, p: float, adjusted: float, stepped: bool) -> Finding:
+        return samples[index].finding(primaries[index].better, level, seed, p, adjusted, stepped=stepped)
+
+    return _stepwise([groups.p() for groups in samples], finding, level)
+
+
+def _stepwise(
+    p_values: Sequence[float], finding: Callable[[int, float, float, float, bool], Finding], level: float
+) -> list[Finding]:
+    """Return the finding of each metric: simultaneous, or by its step of Holm's method where that decides more.
+
+    Parameters
+    ----------
+    finding : callable
+        From index, level of the interval, p value, adjusted p value, and whether it is a step of Holm's method.
+    """
+    count = len(p_values)
     adjusted = holm(p_values)
-    places = sorted(range(count), key=lambda each: p_values[each])
+    order = sorted(range(count), key=lambda each: p_values[each])
     findings = []
-    for index, (primary, pairs) in enumerate(zip(primaries, samples, strict=True)):
-        known = (p_values[index], adjusted[index])
-        found = find(pairs, primary.better, strict, *known)
-        step = count - places.index(index)
-        if found.verdict == "undecided" and adjusted[index] <= 1 - whole.level and step < count:
-            found = _stepped(found, pairs, primary, whole.at(simultaneous_level(whole.level, step)))
+    for index, (p, raised) in enumerate(zip(p_values, adjusted, strict=True)):
+        found = finding(index, simultaneous_level(level, count), p, raised, False)
+        left = count - order.index(index)
+        if found.verdict == "undecided" and raised <= 1 - level and left < count:
+            other = finding(index, simultaneous_level(level, left), p, raised, True)
+            found = found if other.verdict == "undecided" else other
         findings.append(found)
     return findings
-
-
-def _stepped(found: Finding, pairs: Pairs, primary: Primary, design: Design) -> Finding:
-    """Return the finding by the interval of a step of Holm's method, the given one if that does not exclude 0."""
-    other = find(pairs, primary.better, design, found.p, found.adjusted)
-    interval = design.interval(pairs.values)
-    verdict = judge(interval.low, interval.high, None, primary.better)  # equivalence needs the simultaneous interval
-    return found if verdict == "undecided" else replace(other, verdict=verdict)
 
 
 def explore(metrics: Sequence[Primary], design: Design | None = None) -> list[Finding]:

@@ -5,6 +5,7 @@ Formulas and sources: docs/guides/results.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import comb
@@ -24,6 +25,7 @@ __all__ = [
     "Difference",
     "Interval",
     "cliffs_delta",
+    "fewest_pairs",
     "independent_difference",
     "median_interval",
     "paired_difference",
@@ -128,6 +130,11 @@ def signed_rank_interval(differences: Sequence[float] | NDArray[np.float64], lev
     if rank == 0:
         return Interval(estimate, None, None, None, count)
     return Interval(estimate, float(walsh[rank - 1]), float(walsh[len(walsh) - rank]), covered, count)
+
+
+def fewest_pairs(level: float) -> int:
+    """Return the fewest pairs with an interval at this level: 2 · 2⁻ⁿ is at most the error."""
+    return max(1, math.ceil(1 - math.log2(1 - level) - 1e-9))
 
 
 def walsh_averages(differences: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,7 +24,10 @@ FORMULAS = {
     "chi-square": 1,
     "worst-case": 1,
 }
-"""The version of each formula; it rises when a change can change a result. Formulas: docs/models/campaign-statistics.md."""
+"""The version of each formula; it rises when a change can change a result.
+
+Formulas: docs/models/campaign-statistics.md.
+"""
 
 _LIBRARIES = ("numpy", "scipy")
 

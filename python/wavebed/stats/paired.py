@@ -5,7 +5,6 @@ Formulas and sources: docs/models/campaign-statistics.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +13,7 @@ import numpy as np
 
 from wavebed.stats.intervals import Interval, signed_rank_interval
 from wavebed.stats.methods import method
-from wavebed.stats.verdict import Finding, judge
+from wavebed.stats.verdict import Sample, conclude, scaled_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.stats.methods import Method
-    from wavebed.stats.verdict import Better, Margin, Reason, Scale, Verdict
+    from wavebed.stats.verdict import Better, Finding, Margin, Reason, Scale
 
     Floats = NDArray[np.float64]
 
@@ -126,17 +125,8 @@ class Pairs:
         both = np.array([a, b], dtype=np.float64)
         if not np.isfinite(both).all():
             raise ValueError("a value is not a finite number")
-        scale: Scale = "difference"
-        reason: Reason | None = None
-        if margin is not None and margin.relative:
-            positive = bool((both > 0).all())
-            scale, reason = ("ratio", None) if positive else ("difference", "not-positive")
-        half = None
-        if margin is not None:
-            reference = float(np.median(both[0])) if scale == "difference" and both.size else None
-            half = margin.half_width(scale, reference)
-            if half is None and both.size:
-                reason = "no-reference"
+        reference = float(np.median(both[0])) if both.size else None
+        scale, half, reason = scaled_margin(margin, bool((both > 0).all()), reference)
         values, constant = _snapped(both, scale)
         return cls(values, scale, half, constant, reason)
 
@@ -185,43 +175,25 @@ def paired_finding(
 
 
 def find(
-    pairs: Pairs, better: Better | None, design: Design, p: float | None = None, adjusted: float | None = None
+    pairs: Pairs,
+    better: Better | None,
+    design: Design,
+    p: float | None = None,
+    adjusted: float | None = None,
+    *,
+    stepped: bool = False,
 ) -> Finding:
-    """Return the finding on pairs by a design; its p value, and that adjusted for other metrics, may be known."""
+    """Return the finding on pairs by a design; its p value, and that adjusted for other metrics, may be known.
+
+    Parameters
+    ----------
+    stepped : bool
+        Whether the interval is one of a step of Holm's method, which bears no equivalence.
+    """
     interval = design.interval(pairs.values)
-    count = interval.count
-    verdict: Verdict
-    if pairs.constant and interval.low is None:
-        verdict = judge(interval.estimate, interval.estimate, pairs.margin, better)
-    else:
-        verdict = judge(interval.low, interval.high, pairs.margin, better)
-    if pairs.constant and interval.estimate == 0:
-        verdict = "equal"
-    if p is None and count:
-        p = design.p(pairs.values)
-    reason: Reason | None = pairs.reason
-    if interval.low is None:
-        reason = "too-few"
-    shown = [_shown(value, pairs.scale) for value in (interval.estimate, interval.low, interval.high, pairs.margin)]
-    return Finding(
-        verdict=verdict,
-        estimate=shown[0],
-        low=shown[1],
-        high=shown[2],
-        level=interval.level,
-        count=count,
-        p=p,
-        adjusted=p if adjusted is None else adjusted,
-        scale=pairs.scale,
-        margin=shown[3],
-        constant=pairs.constant,
-        reason=reason,
-        method=design.method,
-    )
-
-
-def _shown(value: float | None, scale: Scale) -> float | None:
-    return math.exp(value) if value is not None and scale == "ratio" else value
+    sample = Sample(pairs.scale, pairs.margin, pairs.constant, pairs.reason)
+    known = design.p(pairs.values) if p is None and interval.count else p
+    return conclude(sample, interval, better, design.method, known, adjusted, stepped=stepped)
 
 
 def signed_rank_p(differences: Sequence[float] | Floats) -> float:
@@ -249,7 +221,7 @@ def _twice_ranks(sizes: Floats) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=512)
 def _tails(twice: tuple[int, ...]) -> Floats:
-    """Return P(sum ≤ s) for s from 0 if each of these numbers is in the sum with probability ½; empty without numbers."""
+    """Return P(sum ≤ s) for s from 0 if each number is in the sum with probability ½; empty without numbers."""
     if not twice:
         return np.empty(0)
     likely = np.zeros(sum(twice) + 1)

@@ -13,6 +13,8 @@ from wavebed.stats.methods import method
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from wavebed.stats.methods import Method
     from wavebed.stats.verdict import Reason
 
@@ -113,8 +115,8 @@ def _tail(probability: float) -> Sides:
     return "lower" if probability < 0.5 else "upper"
 
 
-def _binomial(count: int, probability: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _binomial(count: int, probability: float) -> NDArray[np.float64]:
     """Return the probabilities of 0 to n successes."""
     ks = np.arange(count + 1)
     logs = np.array([math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) for k in ks])
-    return np.exp(logs + ks * math.log(probability) + (count - ks) * math.log1p(-probability))
+    return np.asarray(np.exp(logs + ks * math.log(probability) + (count - ks) * math.log1p(-probability)))

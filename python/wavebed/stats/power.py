@@ -5,12 +5,16 @@ Formulas and sources: docs/models/campaign-statistics.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wavebed.extras import require
+from wavebed.stats.family import simultaneous_level
+from wavebed.stats.intervals import fewest_pairs
+from wavebed.stats.methods import method
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +32,8 @@ FEWEST: Final = 5
 """A pilot of fewer blocks says too little about the spread: the 95 % interval of it spans a factor of 6 and more."""
 MOST: Final = 100_000
 """More blocks are not advised."""
+EFFICIENCY: Final = 3 / math.pi
+"""Of signed ranks beside the t test, for normal differences (Hollander and Wolfe 3.11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +86,20 @@ def advise(
         If SciPy is not installed.
     """
     require("report", "A sample size", ("scipy",))
-    raise NotImplementedError
+    from scipy.stats import nct, norm
+
+    values, origin = np.asarray(pilot, dtype=np.float64), method("noncentral-t-sizing")
+    if len(values) < FEWEST:
+        return Advice(None, "too-few", None, origin)
+    spread = float(values.std(ddof=1))
+    if spread == 0:
+        return Advice(None, "constant", spread, origin)
+    if not margin:
+        return Advice(None, "no-margin", spread, origin)
+    strict = simultaneous_level(level, primaries)
+    tail = float(norm.ppf((1 + strict) / 2))
+    needed = float(nct.ppf(power, len(values) - 1, tail))
+    blocks = math.ceil((spread * needed / margin) ** 2 / EFFICIENCY + tail**2 / 2)
+    if blocks > MOST:
+        return Advice(None, "too-many", spread, origin)
+    return Advice(max(blocks, fewest_pairs(strict)), None, spread, origin)

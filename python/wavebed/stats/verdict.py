@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from wavebed.stats.intervals import Interval
     from wavebed.stats.methods import Method
 
-__all__ = ["Better", "Finding", "Margin", "Reason", "Scale", "Verdict", "judge"]
+__all__ = ["Better", "Finding", "Margin", "Reason", "Sample", "Scale", "Verdict", "conclude", "judge", "scaled_margin"]
 
 Verdict: TypeAlias = Literal["better", "worse", "equivalent", "undecided", "equal", "different"]
 Better: TypeAlias = Literal["lower", "higher"]
@@ -45,24 +46,28 @@ class Margin:
         if not (math.isfinite(self.value) and self.value >= 0):
             raise ValueError(f"a margin of {self.value:g} is not a finite number of at least 0")
 
-    def half_width(self, scale: Scale, reference: float | None) -> float | None:
-        """Return the largest difference within the margin, on the working scale (logarithms for ratios).
 
-        Parameters
-        ----------
-        reference : float or None
-            Typical value of the first sample, for a relative margin on differences.
+def scaled_margin(
+    margin: Margin | None, positive: bool, reference: float | None
+) -> tuple[Scale, float | None, Reason | None]:
+    """Return the scale for a margin, its largest difference there, and why it is not what the margin asks for.
 
-        Returns
-        -------
-        float or None
-            ``None`` if a relative margin has no reference other than 0.
-        """
-        if not self.relative:
-            return self.value if scale == "difference" else None
-        if scale == "ratio":
-            return math.log1p(self.value)
-        return self.value * abs(reference) if reference else None
+    Parameters
+    ----------
+    positive : bool
+        Whether all values are, so that they have ratios.
+    reference : float or None
+        Median of the first sample; ``None`` without values.
+    """
+    if margin is None:
+        return "difference", None, None
+    if not margin.relative:
+        return "difference", margin.value, None
+    if positive:
+        return "ratio", math.log1p(margin.value), None
+    if not reference:
+        return "difference", None, "no-reference"
+    return "difference", margin.value * abs(reference), "not-positive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class Finding:
     margin : float or None
         The largest difference within the margin, or the largest ratio; ``None`` without a margin.
     constant : bool
-        All differences (or ratios) are the same. Without an interval the verdict is then on the values seen, not on others.
+        All differences (or ratios) are the same. Without an interval the verdict is then on the values seen only.
     reason : str or None
         Why there is no interval, or why a relative margin was judged on differences.
     method : Method
@@ -141,3 +146,59 @@ def judge(low: float | None, high: float | None, margin: float | None, better: B
     if better is None:
         return "different"
     return "better" if (low > 0) == (better == "higher") else "worse"
+
+
+class Sample(NamedTuple):
+    """A compared sample without its values; the margin is on the working scale."""
+
+    scale: Scale
+    margin: float | None
+    constant: bool
+    reason: Reason | None
+
+
+def conclude(
+    sample: Sample,
+    interval: Interval,
+    better: Better | None,
+    method: Method,
+    p: float | None,
+    adjusted: float | None = None,
+    *,
+    stepped: bool = False,
+) -> Finding:
+    """Return the finding of an interval on the working scale.
+
+    Differences that are all the same have the verdict of their value where there are too few for an interval.
+
+    Parameters
+    ----------
+    stepped : bool
+        Whether the interval is one of a step of Holm's method, which bears no equivalence.
+    """
+    low, high = interval.low, interval.high
+    margin = None if stepped else sample.margin
+    if sample.constant and low is None:
+        low = high = interval.estimate
+    verdict: Verdict = judge(low, high, margin, better)
+    if sample.constant and interval.estimate == 0:
+        verdict = "equal"
+    estimate, low, high, shown = (
+        math.exp(value) if value is not None and sample.scale == "ratio" else value
+        for value in (interval.estimate, interval.low, interval.high, sample.margin)
+    )
+    return Finding(
+        verdict=verdict,
+        estimate=estimate,
+        low=low,
+        high=high,
+        level=interval.level,
+        count=interval.count,
+        p=p,
+        adjusted=p if adjusted is None else adjusted,
+        scale=sample.scale,
+        margin=shown,
+        constant=sample.constant,
+        reason="too-few" if interval.low is None else sample.reason,
+        method=method,
+    )
