@@ -114,8 +114,9 @@ def _beside_the_first(args: argparse.Namespace) -> _Written:
     folders = [each for folder in args.dirs for each in _folders(folder)]
     if len(folders) < 2:
         raise UserError(f"{args.dirs[0]}: is one folder: name two or more (wavebed report shows one)")
-    if _kind(folders) != "forward":
-        return _of_comparison(_compared(folders, args.margin))
+    kind = _kind(folders)
+    if kind != "forward":
+        return _of_comparison(_compared(folders, kind, args.margin))
     if args.margin:
         raise UserError("--margin: forwarding tests take it with --baseline only: write --baseline DIR DIR")
     return _forwarding_tests(folders)
@@ -128,9 +129,10 @@ def _with_baseline(args: argparse.Namespace) -> tuple[_Written, bool]:
     if len(args.dirs) > 1:
         raise UserError(f"{args.dirs[1]}: is a second folder beside --baseline: name one")
     folders = [args.baseline, args.dirs[0]]
-    if _kind(folders) == "reproduction":
+    kind = _kind(folders)
+    if kind == "reproduction":
         raise UserError(f"{folders[0]}: is a reproduction: name the folder of one device in it")
-    comparison = _compared(folders, args.margin, explore=args.csv is not None or args.output is not None)
+    comparison = _compared(folders, kind, args.margin, explore=args.csv is not None or args.output is not None)
     if not comparison.primaries:
         raise UserError(_without_primaries(args.baseline, args.dirs[0], comparison))
     found = regressions(comparison, undecided_fails=args.undecided == "fail")
@@ -151,12 +153,12 @@ def _without_primaries(baseline: Path, folder: Path, comparison: Comparison) -> 
     return f"{baseline}: has no primary metric with a value: add --margin WORKLOAD.METRIC=VALUE"
 
 
-def _compared(folders: Sequence[Path], margins: Sequence[str], *, explore: bool = True) -> Comparison:
+def _compared(folders: Sequence[Path], kind: str, margins: Sequence[str], *, explore: bool = True) -> Comparison:
     from wavebed.compare.find import compare_folders
     from wavebed.compare.forwarding import read_forward_samples
     from wavebed.compare.samples import read_samples
 
-    read = read_forward_samples if _kind(folders) == "forward" else read_samples
+    read = read_forward_samples if kind == "forward" else read_samples
     short = [folder.resolve().name for folder in folders]
     names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
     found = [read(folder, name) for folder, name in zip(folders, names, strict=True)]

@@ -14,7 +14,7 @@ from wavebed.compare.margins import goals_of
 from wavebed.compare.notes import notes_of
 from wavebed.errors import UserError
 from wavebed.stats.family import Primary
-from wavebed.stats.many import MOST_TOGETHER, cliffs_deltas, explore_independent, settle_many
+from wavebed.stats.many import cliffs_deltas, explore_independent, settle_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -159,12 +159,7 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
     families = [_questions(folders, column, goals) for column in compared]
     if folders[0].campaign is None or folders[0].campaign.family == "all":
         families = [list(itertools.chain.from_iterable(families))]
-    if max(map(len, families), default=0) > MOST_TOGETHER:
-        notes.append(
-            f"more than {MOST_TOGETHER} comparisons of primary metrics together: only values that do not vary have an"
-            " interval"
-        )
-    answers = [answer for family in families for answer in _settled(family)]
+    answers = _settled(families)
     if explore:
         others, told = _others(folders, compared, goals)
         answers += _explored(others)
@@ -255,9 +250,14 @@ def _others(
     return found[:MOST_EXPLORED], notes
 
 
-def _settled(family: Sequence[Question]) -> list[Answer]:
-    samples = [_primary(question) for question in family]
-    return _answers(family, settle_many(samples), cliffs_deltas(samples), len(family))
+def _settled(families: Sequence[Sequence[Question]]) -> list[Answer]:
+    samples = [[_primary(question) for question in family] for family in families]
+    found = zip(families, samples, settle_many(samples), strict=True)
+    return [
+        answer
+        for family, mine, findings in found
+        for answer in _answers(family, findings, cliffs_deltas(mine), len(family))
+    ]
 
 
 def _explored(questions: Sequence[Question]) -> list[Answer]:

@@ -54,6 +54,7 @@ def read_forward_samples(path: Path, name: str) -> Folder:
         treatments=[ONLY],
         lost={ONLY: (lost, made)},
         seeds=frozenset(),
+        unreadable=0,
         has_ended=not any(refusal.code == "interrupted" for refusal in result.refusals),
         campaign=None,
         series=series,

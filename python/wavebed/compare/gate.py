@@ -41,7 +41,8 @@ def result_text(found: Regressions) -> str:
     ]
     told = ", ".join(f"{count} {what}" for count, what in parts if count)
     result = "passed" if found.passed else "failed"
-    return f"{result}: {len(found.judged)} comparisons of primary metrics: {told or 'no regression'}"
+    count = len(found.judged)
+    return f"{result}: {count} comparison{'' if count == 1 else 's'} of primary metrics: {told or 'no regression'}"
 
 
 def _row(judged: Judged) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ def notes_of(folders: Sequence[Folder]) -> Iterator[str]:
         lost, planned = (sum(each[place] for each in folder.lost.values()) for place in (0, 1))
         if lost:
             yield f"{folder.name}: {lost} of {planned} trials are not counted"
+        if folder.unreadable:
+            yield f"{folder.name}: {folder.unreadable} counted trials cannot be read"
         if not folder.has_ended:
             yield f"{folder.name}: the run has not ended"
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from wavebed.errors import UserError
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.metrics import factors_of, read_metrics
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
-from wavebed.result.read import read_run, read_trial
+from wavebed.result.read import read_run, read_trial_metrics
 from wavebed.spec import patterns
 from wavebed.stats.intervals import median_interval
 from wavebed.workload.model import Metric
@@ -57,6 +58,11 @@ class Sample:
         """The median, and its interval by order statistics."""
         return median_interval(self.values.tolist())
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has at least two values, all the same."""
+        return len(self) > 1 and bool((self.values == self.values[0]).all())
+
     def equals_by_seed(self, other: Sample) -> bool:
         """Return whether both have at least two values, of the same seeds, and each seed the same values."""
         if not 2 <= len(self) == len(other) or not len(self.seeds) == len(other.seeds) == len(self):
@@ -97,6 +103,8 @@ class Folder:
         By treatment: trials without a counted attempt, and all trials.
     seeds : frozenset of int
         Of all trials.
+    unreadable : int
+        Counted trials of older results that cannot be read.
     has_ended : bool
         Whether the run has ended.
     campaign : CampaignRecord or None
@@ -113,6 +121,7 @@ class Folder:
     treatments: Sequence[str]
     lost: Mapping[str, tuple[int, int]]
     seeds: frozenset[int]
+    unreadable: int
     has_ended: bool
     campaign: CampaignRecord | None
     series: Mapping[Key, Series]
@@ -133,9 +142,9 @@ def read_samples(path: Path, name: str) -> Folder:
     """
     record = read_run(path)
     if (path / METRICS_FILE).exists() or any((path / METRICS_FOLDER).glob("*.parquet")):
-        frame = read_metrics(path, factors_of(record), _COLUMNS).to_pandas()
+        frame, unreadable = read_metrics(path, factors_of(record), _COLUMNS).to_pandas(), 0
     else:
-        frame = _of_trials(path, record)
+        frame, unreadable = _of_trials(path, record)
     series = sorted(_series(frame), key=lambda each: each.workload == PATH_WORKLOAD)
     named = [str(treatment["name"]) for treatment in record.treatments]
     treatments = list(dict.fromkeys([*named, *(line.treatment for line in record.trials)]))
@@ -147,6 +156,7 @@ def read_samples(path: Path, name: str) -> Folder:
         treatments=treatments,
         lost=_lost(record, treatments),
         seeds=frozenset(line.seed for line in record.trials),
+        unreadable=unreadable,
         has_ended=record.ended is not None,
         campaign=record.campaign,
         series={(each.workload, each.metric.name): each for each in series},
@@ -173,21 +183,24 @@ def _lost(record: RunRecord, treatments: Sequence[str]) -> dict[str, tuple[int, 
     return {name: (list(blocks.values()).count(False), len(blocks)) for name, blocks in counted.items()}
 
 
-def _of_trials(path: Path, record: RunRecord) -> pd.DataFrame:
+def _of_trials(path: Path, record: RunRecord) -> tuple[pd.DataFrame, int]:
+    """Return the metrics of the counted trials, and how many of these cannot be read."""
     import pandas as pd
 
-    rows = []
+    rows, unreadable = [], 0
     for line in record.trials:
         if line.verdict not in COUNTED:
             continue
-        trial = read_trial(path / TRIALS_FOLDER / line.folder)
-        groups = [(each.name, each.outcome.metrics) for each in trial.workloads] + [(PATH_WORKLOAD, trial.transport)]
+        try:
+            found = read_trial_metrics(path / TRIALS_FOLDER / line.folder)
+        except UserError:
+            unreadable += 1
+            continue
         rows += [
             (line.treatment, line.seed, True, workload, each.name, each.value, each.unit, each.better, each.definition)
-            for workload, metrics in groups
-            for each in metrics
+            for workload, each in found
         ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"value": "float64", "counted": "bool"})
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"value": "float64", "counted": "bool"}), unreadable
 
 
 def _series(frame: pd.DataFrame) -> Iterator[Series]:

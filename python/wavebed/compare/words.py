@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.text import finding_text
@@ -30,8 +31,12 @@ def counts_text(answer: Answer) -> str:
 
 
 def effect_text(answer: Answer) -> str:
-    """Return the difference or ratio with its interval."""
-    return MISSING if answer.finding.verdict == "equal" else finding_text(answer.finding, answer.question.metric.unit)
+    """Return the difference or ratio with its interval; values that do not vary have none."""
+    finding = answer.finding
+    if finding.verdict == "equal":
+        return MISSING
+    shown = replace(finding, low=None, high=None) if finding.constant else finding
+    return finding_text(shown, answer.question.metric.unit)
 
 
 def p_text(p: float | None) -> str:
@@ -47,18 +52,17 @@ def reason_text(answer: Answer) -> str:
     first, other = len(question.a), len(question.b)
     if not first or not other:
         return f"no values of {'the first' if not first else 'the second'}"
-    if answer.same_by_seed:
-        return f"the same value at each of {first} seeds"
-    if finding.constant:
+    if question.a.is_constant and question.b.is_constant:
         value, unit = float(question.a.values[0]), f" {question.metric.unit}" if question.metric.unit else ""
         apart = float(question.b.values[0]) - value
-        all_of = f"in all {first} and {other} values"
-        told = f"{figure(value)}{unit}" if apart == 0 else f"different by {signed(apart)}{unit}"
-        return f"{told} {all_of}"
+        told = f"equal: {figure(value)}{unit}" if apart == 0 else f"different by {signed(apart)}{unit}"
+        return f"{told} in all {first} and {other} values"
+    if answer.same_by_seed:
+        return f"equal at each of {first} seeds"
     if finding.low is None:
         if min(first, other) < FEWEST:
             return f"too few values for an interval: at least {FEWEST}"
-        return "too few values for an interval of so many comparisons"
+        return f"too few values for an interval at the level of {answer.together} comparisons together"
     if finding.reason == "not-positive":
         return "a value is not positive: differences, not ratios"
     if finding.reason == "no-reference":

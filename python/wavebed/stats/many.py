@@ -7,6 +7,7 @@ resampled medians, which are drawn once. Formulas and sources: docs/models/campa
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.stats.family import Primary
-    from wavebed.stats.verdict import Finding
+    from wavebed.stats.verdict import Better, Finding
 
     Floats = NDArray[np.float64]
     Places = NDArray[np.intp]
@@ -34,22 +35,25 @@ __all__ = ["MOST_TOGETHER", "cliffs_deltas", "explore_independent", "settle_many
 
 IN_TAIL = 5
 """Fewest resamples beyond each bound of an interval."""
-MOST_RESAMPLES = 199_999
+MOST_RESAMPLES = 159_999
 MOST_TOGETHER = int((1 - LEVEL) * (MOST_RESAMPLES + 1) / (2 * IN_TAIL) + 1e-9)
 """Most comparisons of one family at 95 % with intervals: the resamples of more would have too few beyond the bounds."""
 _AT_ONCE = 4_000_000
+_ROUNDING = 1e-9
 
 
-def settle_many(samples: Sequence[Primary], level: float = LEVEL, seed: int = 0) -> list[Finding]:
-    """Return the findings on all primary metrics of independent samples; the rules are those of `family.settle`.
+def settle_many(families: Sequence[Sequence[Primary]], level: float = LEVEL, seed: int = 0) -> list[list[Finding]]:
+    """Return the findings on the primary metrics of each family of independent samples, by the rules of `family`.
 
     There is no interval, and the reason is ``too-few``, if the smallest p value of samples of these sizes is above the
     error of one comparison.
 
     Parameters
     ----------
+    families : sequence of sequence of Primary
+        Comparisons over which false alarms are held together.
     level : float
-        Level of all comparisons together.
+        Level of each family.
     seed : int
         Seed of the resampling.
 
@@ -60,18 +64,21 @@ def settle_many(samples: Sequence[Primary], level: float = LEVEL, seed: int = 0)
     ValueError
         If a value is not finite.
     """
-    groups = [Groups.of(each.a, each.b, each.margin) for each in samples]
-    p_values = _p_values(groups)
+    groups = [[_Ordered.of(each) for each in family] for family in families]
+    p_values = iter(_p_values([group for family in groups for group in family]))
+    return [_settled(family, [next(p_values) for _ in family], level, seed) for family in groups]
+
+
+def _settled(groups: Sequence[_Ordered], p_values: Sequence[float], level: float, seed: int) -> list[Finding]:
     adjusted = holm(p_values)
     count = len(groups)
     rank = {index: place for place, index in enumerate(sorted(range(count), key=lambda each: p_values[each]))}
     findings = []
-    for index, (group, sample) in enumerate(zip(groups, samples, strict=True)):
-        p, raised = p_values[index], adjusted[index]
-        found = _finding(group, sample, simultaneous_level(level, count), seed, p, raised)
+    for index, (group, p, raised) in enumerate(zip(groups, p_values, adjusted, strict=True)):
+        found = group.finding(simultaneous_level(level, count), seed, p, raised)
         left = count - rank[index]
         if found.verdict == "undecided" and raised <= 1 - level and left < count:
-            other = _finding(group, sample, simultaneous_level(level, left), seed, p, raised, stepped=True)
+            other = group.finding(simultaneous_level(level, left), seed, p, raised, stepped=True)
             found = found if other.verdict == "undecided" else other
         findings.append(found)
     return findings
@@ -87,9 +94,8 @@ def explore_independent(samples: Sequence[Primary], level: float = LEVEL, seed: 
     ValueError
         If a value is not finite.
     """
-    groups = [Groups.of(each.a, each.b, each.margin) for each in samples]
-    found = zip(groups, samples, _p_values(groups), strict=True)
-    return [_finding(group, sample, level, seed, p, p) for group, sample, p in found]
+    groups = [_Ordered.of(each) for each in samples]
+    return [group.finding(level, seed, p, p) for group, p in zip(groups, _p_values(groups), strict=True)]
 
 
 def cliffs_deltas(samples: Sequence[Primary]) -> list[float | None]:
@@ -103,7 +109,45 @@ def cliffs_deltas(samples: Sequence[Primary]) -> list[float | None]:
     return found
 
 
-def _p_values(groups: Sequence[Groups]) -> list[float]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ordered:
+    """Two samples on the working scale, each in rising order."""
+
+    a: Floats
+    b: Floats
+    sample: Sample
+    better: Better | None
+
+    @classmethod
+    def of(cls, given: Primary) -> _Ordered:
+        groups = Groups.of(given.a, given.b, given.margin)
+        sample = Sample(groups.scale, groups.margin, groups.constant, groups.reason)
+        return cls(np.sort(groups.a), np.sort(groups.b), sample, given.better)
+
+    def finding(self, level: float, seed: int, p: float, adjusted: float, *, stepped: bool = False) -> Finding:
+        """Return the finding at a level, as `Groups.finding` does."""
+        count = min(len(self.a), len(self.b))
+        estimate = _middle(self.b) - _middle(self.a) if count else None
+        interval = Interval(estimate, None, None, None, count)
+        if self.sample.constant and count >= FEWEST:
+            interval = Interval(estimate, estimate, estimate, level, count)
+        elif _bears(len(self.a), len(self.b), level):
+            low, high = self._bounds((1 - level) / 2, seed)
+            interval = Interval(estimate, low, high, level, count)
+        known = p if count else None
+        origin = method("bootstrap-medians")
+        return conclude(self.sample, interval, self.better, origin, known, adjusted, stepped=stepped)
+
+    def _bounds(self, tail: float, seed: int) -> list[float]:
+        """Return the bounds of the percentile bootstrap interval of the difference of the medians."""
+        resamples = RESAMPLES
+        while (resamples + 1) * tail < IN_TAIL * (1 - _ROUNDING):
+            resamples = 2 * resamples + 1
+        above, below = _places(len(self.b), len(self.a), resamples, seed)
+        return _quantiles(_medians(self.b, above) - _medians(self.a, below), (tail, 1 - tail))
+
+
+def _p_values(groups: Sequence[_Ordered]) -> list[float]:
     """Return the p values of Mann and Whitney as `Groups.p` does, samples of one size at once; 1 without values."""
     require("report", "A comparison of independent samples", ("scipy",))
     from scipy.stats import mannwhitneyu
@@ -122,39 +166,15 @@ def _p_values(groups: Sequence[Groups]) -> list[float]:
     return p_values
 
 
-def _finding(
-    group: Groups, sample: Primary, level: float, seed: int, p: float, adjusted: float, *, stepped: bool = False
-) -> Finding:
-    count = min(len(group.a), len(group.b))
-    estimate = float(np.median(group.b) - np.median(group.a)) if count else None
-    interval = Interval(estimate, None, None, None, count)
-    if estimate is not None and group.constant and count >= FEWEST:
-        interval = Interval(estimate, estimate, estimate, level, count)
-    elif _bears(len(group.a), len(group.b), level):
-        interval = _bootstrap(group, level, seed)
-    known = Sample(group.scale, group.margin, group.constant, group.reason)
-    return conclude(
-        known, interval, sample.better, method("bootstrap-medians"), p if count else None, adjusted, stepped=stepped
-    )
-
-
 def _bears(first: int, second: int, level: float) -> bool:
     """Return whether samples of these sizes can be told apart at this level, and the resamples reach its bounds."""
-    if min(first, second) < FEWEST or (1 - level) / 2 * (1 + 1e-9) < IN_TAIL / (MOST_RESAMPLES + 1):
+    if min(first, second) < FEWEST or (1 - level) / 2 * (1 + _ROUNDING) < IN_TAIL / (MOST_RESAMPLES + 1):
         return False
     return 2 / math.comb(first + second, first) <= 1 - level
 
 
-def _bootstrap(group: Groups, level: float, seed: int) -> Interval:
-    """Return the difference of the medians with the percentile bootstrap interval of `independent_difference`."""
-    tail = (1 - level) / 2
-    resamples = max(RESAMPLES, math.ceil(IN_TAIL / tail * (1 - 1e-9)) - 1)
-    second, first = np.sort(group.b), np.sort(group.a)
-    above, below = _places(len(second), len(first), resamples, seed)
-    medians = _medians(second, above) - _medians(first, below)
-    low, high = _quantiles(medians, (tail, 1 - tail))
-    estimate = float(np.median(second) - np.median(first))
-    return Interval(estimate, low, high, level, min(len(first), len(second)))
+def _middle(ordered: Floats) -> float:
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _medians(ordered: Floats, places: Places) -> Floats:
