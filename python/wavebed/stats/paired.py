@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Design", "Pairs", "SignedRanks", "find", "paired_finding"]
+__all__ = ["Design", "Pairs", "SignedRanks", "find", "paired_finding", "signed_rank_p"]
 
 LEVEL = 0.95
 _ROUNDING = 8 * np.finfo(np.float64).eps
@@ -193,7 +193,9 @@ def find(
     interval = design.interval(pairs.values)
     sample = Sample(pairs.scale, pairs.margin, pairs.constant, pairs.reason)
     known = design.p(pairs.values) if p is None and interval.count else p
-    return conclude(sample, interval, better, design.method, known, adjusted, stepped=stepped)
+    # A level of 1 - 0.05 / 3 is not exact to the last digit.
+    rejected = known is not None and known <= 1 - design.level + 1e-12
+    return conclude(sample, interval, better, design.method, known, adjusted, stepped=stepped, rejected=rejected)
 
 
 def signed_rank_p(differences: Sequence[float] | Floats) -> float:
