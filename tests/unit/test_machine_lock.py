@@ -63,6 +63,33 @@ def test_one_that_ended_within_the_trial_counts_for_this_trial_only(other: subpr
         assert neighbours.check().holds
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_one_that_is_alone_and_another_run_wait_for_each_other(alone: bool, lock: Path) -> None:
+    script = _OTHER.replace("measuring()", f"measuring(alone={not alone})")
+    waited: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "measures\n"
+
+        def waiting(processes: str) -> None:
+            waited.append(processes)
+            process.kill()
+
+        with measuring(waiting, alone=alone) as neighbours:
+            assert waited == [str(process.pid)]
+            assert neighbours.check().holds
+    assert lock.exists()
+
+
+def test_two_that_are_not_alone_do_not_wait(other: subprocess.Popen[str]) -> None:
+    waited: list[str] = []
+    with measuring(waited.append):
+        assert other.poll() is None
+    assert waited == []
+
+
 def test_without_a_place_for_the_lock_nothing_is_known_and_nothing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,8 @@ OPTIONS = [
 ELSEWHERE = {
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
-    ("forward", "--output"), ("reproduce", "--output"),
+    ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
+    ("campaign", "plan", "--pilot"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
 }  # fmt: skip
 
@@ -84,8 +85,6 @@ def _file_options(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> It
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, sub in action.choices.items():
-                if name in COMMANDS and words:
-                    continue
                 yield from _file_options(sub, (*words, name))
         elif action.option_strings and action.metavar in {"FILE", "OUT", "DIR"}:
             yield (*words, action.option_strings[-1])

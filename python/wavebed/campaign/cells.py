@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.result.metrics import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +64,10 @@ def factors_of(tables: Sequence[FactorTable], treatments: Mapping[str, Mapping[s
     found = [Factor("treatment", treatments)] if treatments else []
     for index, given in enumerate(tables, 1):
         factor = _factor(given, f"factor[{index}]")
+        if factor.name in COLUMNS:
+            raise Problem(
+                f"{factor.name!r} is a column of metrics.parquet: choose another name", f"factor[{index}].name"
+            )
         if any(factor.name == other.name for other in found):
             raise Problem(f"{factor.name!r} is taken: choose another name", f"factor[{index}].name")
         found.append(factor)

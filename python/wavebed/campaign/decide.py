@@ -107,7 +107,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     """
     import pyarrow.compute as pc
 
-    columns = ["treatment", "block", "workload", "metric", "value", "unit", "better"]
+    columns = ["cell", "block", "workload", "metric", "value", "unit", "better"]
     keep = pc.field("counted") & pc.field("value").is_valid()
     if wanted is not None:
         named = pc.scalar(False)
@@ -120,7 +120,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     for (workload, metric), rows in frame.groupby(["workload", "metric"], sort=False, observed=True):
         cells: dict[str, dict[int, float]] = {}
         values = rows["value"].to_numpy(np.float64)
-        for cell, block, value in zip(rows["treatment"], rows["block"].tolist(), values.tolist(), strict=True):
+        for cell, block, value in zip(rows["cell"], rows["block"].tolist(), values.tolist(), strict=True):
             cells.setdefault(str(cell), {})[block] = value
         first = rows.iloc[0]
         better = cast("Literal['higher', 'lower', 'neither']", str(first["better"]))

@@ -123,6 +123,11 @@ class Comparison:
     notes: Sequence[str]
 
     @property
+    def family(self) -> str:
+        """Over what false alarms are held: ``all`` comparisons of primary metrics, or those of each ``comparison``."""
+        return _family(self.folders)
+
+    @property
     def primaries(self) -> list[Answer]:
         """The answers on primary metrics."""
         return [answer for answer in self.answers if answer.question.goal is not None]
@@ -157,7 +162,7 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
     notes = [*notes_of(folders), *_alone(folders, columns)]
     notes += [f"{name} is a primary metric, and no folder has a value of it" for name in missing]
     families = [_questions(folders, column, goals) for column in compared]
-    if folders[0].campaign is None or folders[0].campaign.family == "all":
+    if _family(folders) == "all":
         families = [list(itertools.chain.from_iterable(families))]
     answers = _settled(families)
     if explore:
@@ -167,6 +172,10 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
     place = {column.name: number for number, column in enumerate(columns)}
     answers.sort(key=lambda answer: place[answer.question.column.name])
     return Comparison(folders, columns, answers, [*notes, *_replicas(folders, answers)])
+
+
+def _family(folders: Sequence[Folder]) -> str:
+    return "all" if folders[0].campaign is None else folders[0].campaign.family
 
 
 def _columns(folders: Sequence[Folder]) -> Iterator[Column]:

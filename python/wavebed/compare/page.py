@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.compare.words import EXPLORATORY, PRIMARY, effect_text, p_text, reason_text
+from wavebed.compare.words import EXPLORATORY, effect_text, p_text, primary_title, reason_text
 from wavebed.report.document import document
 from wavebed.report.numbers import MISSING, signed
 from wavebed.report.table import interval_cell
@@ -39,7 +39,7 @@ def comparison_page(comparison: Comparison) -> str:
     for name, answers in comparison.by_column.items():
         base = bases[columns[name].base or ""]
         tables.append(f"<h3>{escape(name)} beside {escape(base)}</h3>")
-        for title, is_primary in ((PRIMARY, True), (EXPLORATORY, False)):
+        for title, is_primary in ((primary_title(comparison), True), (EXPLORATORY, False)):
             mine = [answer for answer in answers if (answer.question.goal is not None) == is_primary]
             if mine:
                 tables.append(f'<p class="soft">{escape(title)}.</p>{_table(base, name, mine)}')

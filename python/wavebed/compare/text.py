@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from wavebed.compare.words import (
     EXPLORATORY,
-    PRIMARY,
     counts_text,
     effect_text,
     p_text,
+    primary_title,
     reason_text,
     sample_text,
 )
@@ -45,7 +45,7 @@ def _tables(comparison: Comparison) -> Iterator[str]:
         cut += len(answers) - len(shown) - len(more)
         if shown or more:
             yield f"{name} beside {base}"
-        for title, mine in ((PRIMARY, shown), (EXPLORATORY, more)):
+        for title, mine in ((primary_title(comparison), shown), (EXPLORATORY, more)):
             if mine:
                 yield from (f"{title}:", table_text(_rows(base, name, mine)), "")
     if cut:

@@ -11,13 +11,18 @@ from wavebed.report.text import interval_text
 from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:
-    from wavebed.compare.find import Answer
+    from wavebed.compare.find import Answer, Comparison
     from wavebed.compare.samples import Sample
 
-__all__ = ["EXPLORATORY", "PRIMARY", "counts_text", "effect_text", "p_text", "reason_text", "sample_text"]
+__all__ = ["EXPLORATORY", "counts_text", "effect_text", "p_text", "primary_title", "reason_text", "sample_text"]
 
-PRIMARY = "Primary metrics; false alarms over all of them at most 5 %"
 EXPLORATORY = "Exploratory, each metric by itself: among 20 without a difference, one is a false alarm"
+
+
+def primary_title(comparison: Comparison) -> str:
+    """Return the title of primary metrics: over what false alarms are held."""
+    held = "all of them" if comparison.family == "all" else "those of each treatment"
+    return f"Primary metrics; false alarms over {held} at most 5 %"
 
 
 def sample_text(sample: Sample) -> str:

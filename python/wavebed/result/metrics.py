@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "block_file", "factors_of", "keep_metrics", "merge_metrics", "read_metrics"]
 
-_HEAD = ("block", "group", "machine", "treatment")
+_HEAD = ("block", "group", "machine", "cell")
 _TAIL = ("folder", "attempt", "seed", "verdict", "counted")
 _METRIC = ("workload", "metric", "value", "unit", "better", "definition")
 COLUMNS = (*_HEAD, *_TAIL, *_METRIC)
-"""The columns; those of the factors of a campaign stand after `treatment`."""
+"""The columns; `cell` is the treatment, those of the factors of a campaign follow it."""
 
 
 def factors_of(record: RunRecord) -> dict[str, Mapping[str, str]]:
@@ -154,10 +154,10 @@ def read_metrics(
 
 
 def _with_factors(table: pa.Table, names: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> pa.Table:
-    """Add a column for each factor after `treatment`."""
+    """Add a column for each factor after `cell`."""
     import pyarrow as pa
 
-    treatments = table.column("treatment").combine_chunks()
+    treatments = table.column("cell").combine_chunks()
     if not isinstance(treatments, pa.DictionaryArray):
         treatments = treatments.dictionary_encode()
     known = treatments.dictionary.to_pylist()
