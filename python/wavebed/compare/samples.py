@@ -32,7 +32,7 @@ __all__ = ["EMPTY", "Folder", "Key", "Sample", "Series", "read_samples"]
 
 Key = tuple[str, str]
 """Workload and metric."""
-_COLUMNS = ("treatment", "seed", "counted", "workload", "metric", "value", "unit", "better", "definition")
+_COLUMNS = ("cell", "seed", "counted", "workload", "metric", "value", "unit", "better", "definition")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,7 +210,7 @@ def _series(frame: pd.DataFrame) -> Iterator[Series]:
         return
     workloads, workload = _codes(frame["workload"])
     metrics, metric = _codes(frame["metric"])
-    treatments, treatment = _codes(frame["treatment"])
+    treatments, treatment = _codes(frame["cell"])
     which = workload * len(metrics) + metric
     values, seeds = frame["value"].to_numpy(np.float64), frame["seed"].to_numpy(np.int64)
     units, betters, definitions = (frame[name].to_numpy(object) for name in ("unit", "better", "definition"))
