@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.stats.verdict import Better, Finding
 
 __all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "questions", "undecided"]
-__all__ += ["metric_title", "values_of"]
+__all__ += ["margin_of", "metric_title", "values_of"]
 
 LEVEL = 0.95
 
@@ -156,7 +156,7 @@ def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], m
     wanted = [(each.workload, each.metric) for each in record.primaries]
     known = {(each.workload, each.metric): each for each in values_of(metrics, wanted)}
     asked = [
-        (known[key], _margin(each, known[key]), each.margin_text)
+        (known[key], margin_of(each, known[key].unit), each.margin_text)
         for key, each in zip(wanted, record.primaries, strict=True)
         if key in known
     ]
@@ -204,13 +204,25 @@ def answers(
     return found
 
 
-def _margin(primary: PrimaryRecord, values: Values) -> Margin:
-    if primary.unit == "%" and values.unit != "%":
+def margin_of(primary: PrimaryRecord, unit: str, where: str = "primary") -> Margin:
+    """Return the margin of a primary metric with this unit.
+
+    Parameters
+    ----------
+    where : str
+        What the error names.
+
+    Raises
+    ------
+    UserError
+        If the margin is in another unit.
+    """
+    if primary.unit == "%" and unit != "%":
         return Margin(primary.margin / 100, relative=True)
-    if primary.unit != values.unit:
+    if primary.unit != unit:
         raise UserError(
-            f"primary: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
-            f" in {values.unit or 'no unit'}: write the margin in {values.unit or 'numbers'} or as a share"
+            f"{where}: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
+            f" in {unit or 'no unit'}: write the margin in {unit or 'numbers'} or as a share"
         )
     return Margin(primary.margin)
 
