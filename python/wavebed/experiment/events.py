@@ -18,6 +18,7 @@ __all__ = [
     "RunEnded",
     "RunInterrupted",
     "RunPlanned",
+    "RunResumed",
     "StepBegun",
     "TrialBegun",
     "TrialFailed",
@@ -64,6 +65,18 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
     expected_s: float
     at_most_s: float | None = None
     parts: tuple[Part, ...] = ()
+
+
+class RunResumed(_Event, frozen=True, tag="run-resumed"):
+    """A run goes on in its folder; with changed inputs, stored trials of blocks that have not ended are set aside.
+
+    Parameters
+    ----------
+    changed : tuple of str
+        What changed since the last start and was accepted, one line each.
+    """
+
+    changed: tuple[str, ...] = ()
 
 
 class StepBegun(_Event, frozen=True, tag="step-begun"):
@@ -159,6 +172,7 @@ class RunInterrupted(_Event, frozen=True, tag="run-interrupted"):
 Event: TypeAlias = (
     RunBegun
     | RunPlanned
+    | RunResumed
     | StepBegun
     | TrialBegun
     | WorkloadBegun

@@ -16,7 +16,7 @@ import msgspec
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.disk import explained
-from wavebed.experiment.events import Event, RunEnded, RunInterrupted, TrialStored
+from wavebed.experiment.events import Event, RunEnded, RunInterrupted, RunResumed, TrialStored
 from wavebed.experiment.store import KEPT
 from wavebed.foreign import read_bytes
 from wavebed.result.names import JOURNAL_FILE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "read_journal"]
 
-_DURABLE = (TrialStored, RunEnded)
+_DURABLE = (TrialStored, RunResumed, RunEnded)
 """Events that are on the disk before listeners get them."""
 
 
@@ -71,9 +71,23 @@ class Journal:
         WavebedError
             If it cannot be written.
         """
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._open(folder, os.O_EXCL)
+
+    def reopen(self, folder: Path) -> None:
+        """Continue the file of a folder of results; an incomplete last line is removed first.
+
+        Raises
+        ------
+        WavebedError
+            If it cannot be written.
+        """
+        self._open(folder, 0)
+
+    def _open(self, folder: Path, flags: int) -> None:
+        flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         with explained(folder, self._kept):
             self._descriptor = os.open(folder / JOURNAL_FILE, flags, 0o666)
+            _cut_incomplete_line(self._descriptor)
         self._folder = folder
         for event in self._early:
             self._write(event)
@@ -105,6 +119,21 @@ class Journal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if isinstance(event, _DURABLE):
                 os.fsync(self._descriptor)
+
+
+def _cut_incomplete_line(descriptor: int) -> None:
+    """Remove what follows the last end of a line, as a killed process or a full disk left it."""
+    end = os.fstat(descriptor).st_size
+    kept, chunk = end, 1 << 16
+    while kept:
+        begin = max(kept - chunk, 0)
+        found = os.pread(descriptor, kept - begin, begin).rfind(b"\n")
+        if found >= 0:
+            kept = begin + found + 1
+            break
+        kept = begin
+    if kept < end:
+        os.ftruncate(descriptor, kept)
 
 
 def read_journal(folder: Path) -> list[Event]:

@@ -68,6 +68,10 @@ class PlannedTrials:
         """Record that a trial is on the disk under its final name."""
         name = self.parts[number - 1].trial
         self.emit(TrialStored(trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons)))
+        self.known(number, wall_s)
+
+    def known(self, number: int, wall_s: float) -> None:
+        """Add the duration of a trial that is stored already."""
         self._estimate.done(number, wall_s)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,18 +17,11 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.experiment.disk import explained, make_new
-from wavebed.experiment.events import (
-    CheckFailed,
-    LoadMeasured,
-    Part,
-    RunBegun,
-    RunEnded,
-    RunInterrupted,
-)
+from wavebed.experiment.events import CheckFailed, LoadMeasured, RunEnded, RunInterrupted
+from wavebed.experiment.inputs import held_alone, inputs_now
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
-from wavebed.experiment.trials import Trials
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.overload import overload_finding
@@ -40,17 +34,29 @@ from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.forward.write import write_forward
+from wavebed.reproduce.small_packets_folder import (
+    Asked,
+    PlannedTest,
+    begin,
+    go_on,
+    has_begun,
+    read_begun,
+    stored_raw,
+    stored_result,
+)
 from wavebed.result.machine import versions
-from wavebed.result.names import TRIALS_FOLDER
+from wavebed.result.names import RUN_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.experiment.events import Event
+    from wavebed.experiment.trials import Trials
     from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Progress
+    from wavebed.reproduce.small_packets_folder import Opened
 
 __all__ = [
     "KINDS",
@@ -133,41 +139,75 @@ def repeat(
     command_line: Sequence[str] = (),
     kinds: Sequence[str] = KINDS,
     rounds: int = ROUNDS,
+    resume: bool = False,
+    accept_changes: bool = False,
 ) -> Reproduction:
     """Test all devices in all rounds; inside a sandbox. Each test is a trial of the folder, stored when it has ended.
+
+    Parameters
+    ----------
+    resume : bool
+        Make only the trials that the folder has not stored yet.
+    accept_changes : bool
+        Resume although programs, the kernel or the machine changed; the round that has not ended begins again.
 
     Raises
     ------
     UserError
-        If the folder holds something.
+        If the folder holds something, or cannot be resumed.
     MachineError, WavebedError
         If a device cannot be made, a port fails, or the results cannot be written.
     """
+    asked = Asked(quick, seed, tuple(kinds), rounds)
     blocks = in_blocks(kinds, rounds, seed)
-    found: dict[str, list[DeviceResult]] = {kind: [] for kind in kinds}
-    raw: dict[str, dict[str, bytes]] = {kind: {} for kind in kinds}
-    interrupted = False
-    make_new(folder)
+    slots = _slots(blocks, quick=quick)
+    resume = resume and has_begun(folder)
+    if resume:
+        read_begun(folder)
+    else:
+        make_new(folder)
     try:
-        with explained(folder, KEPT):
-            (folder / TRIALS_FOLDER).mkdir()
-        with Journal() as journal:
-            journal.open(folder)
-            journal.emit(RunBegun(kind="reproduction", title="small-packets"))
-            slots = _slots(blocks, quick=quick)
-            trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
-            with trials.guarded():
-                for slot in slots:
-                    result, interrupted = _one(slot, trials, progress, raw[slot.kind], tuple(command_line))
-                    if interrupted:
-                        break
-                    found[slot.kind].append(result)
+        with held_alone(folder) if resume else nullcontext(), Journal() as journal:
+            opened = _open(folder, asked, slots, journal, command_line, resume=resume, accept_changes=accept_changes)
+            with opened.trials.guarded():
+                left = (slot for slot in slots if slot.number not in opened.stored)
+                interrupted = any(_one(slot, opened.trials, progress, tuple(command_line)) for slot in left)
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
     finally:
-        if not any(found.values()):
+        if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
             shutil.rmtree(folder, ignore_errors=True)
-    whole = all(found.values())
-    return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
+    found, raw = _stored(folder, slots)
+    doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
+    results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()
+    return Reproduction(results, blocks, raw, interrupted)
+
+
+def _open(
+    folder: Path,
+    asked: Asked,
+    slots: Sequence[_Slot],
+    journal: Journal,
+    command_line: Sequence[str],
+    *,
+    resume: bool,
+    accept_changes: bool,
+) -> Opened:
+    tests = [PlannedTest(slot.name, slot.number, slot.round, slot.expected_s) for slot in slots]
+    inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([slot.spec for slot in slots]))
+    if resume:
+        return go_on(folder, asked, inputs, journal, tests, accept_changes=accept_changes)
+    return begin(folder, asked, inputs, command_line, journal, tests)
+
+
+def _stored(folder: Path, slots: Sequence[_Slot]) -> tuple[dict[str, list[DeviceResult]], dict[str, dict[str, bytes]]]:
+    """Return the results of the stored trials and the outputs of other tools, by device."""
+    found: dict[str, list[DeviceResult]] = {}
+    raw: dict[str, dict[str, bytes]] = {}
+    for slot in slots:
+        if (folder / TRIALS_FOLDER / slot.name / RUN_FILE).exists():
+            found.setdefault(slot.kind, []).append(stored_result(folder, slot.name))
+            raw.setdefault(slot.kind, {}).update(stored_raw(folder, slot.name))
+    return found, raw
 
 
 class _Slot(NamedTuple):
@@ -198,12 +238,11 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
     return slots
 
 
-def _one(
-    slot: _Slot, trials: Trials, progress: Progress, raw: dict[str, bytes], command_line: tuple[str, ...]
-) -> tuple[DeviceResult, bool]:
-    """Test one device in one round, and store the result unless it was interrupted."""
+def _one(slot: _Slot, trials: Trials, progress: Progress, command_line: tuple[str, ...]) -> bool:
+    """Test one device in one round, and store the result; return whether it was interrupted instead."""
     began_s = time.monotonic()
     teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
+    raw: dict[str, bytes] = {}
 
     def heard(event: Event) -> None:
         teller(event)
@@ -214,13 +253,13 @@ def _one(
         with set_up(slot.spec) as setup:
             result, interrupted = measure(slot.spec, setup, heard, raw)
         if interrupted:
-            return result, True
+            return True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
         with explained(trials.folder, KEPT):
             keep_partial(partial, slot.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
     trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
-    return result, False
+    return False
 
 
 def said_plan(*, quick: bool) -> str:
@@ -232,8 +271,8 @@ def said_plan(*, quick: bool) -> str:
     )
 
 
-def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
-    """Return the rounds of one device as one result: all trials, and both tests over all of them."""
+def merge(rounds: Sequence[DeviceResult], doubts: Sequence[str] = ()) -> DeviceResult:
+    """Return the rounds of one device as one result: all trials, both tests over all of them, and further doubts."""
     first, last = rounds[0], rounds[-1]
     starts: list[int] = []
     trials: list[Trial] = []
@@ -259,7 +298,7 @@ def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
         sizes=tuple(sizes),
         trials=tuple(trials),
         refusals=distinct([refusal for one in rounds for refusal in one.refusals]),
-        doubts=tuple(dict.fromkeys(doubt for one in rounds for doubt in one.doubts)),
+        doubts=tuple(dict.fromkeys((*(doubt for one in rounds for doubt in one.doubts), *doubts))),
     )
 
 

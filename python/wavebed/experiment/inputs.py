@@ -1,0 +1,81 @@
+"""The inputs of an experiment: its tests, programs, kernel and machine, which a resumed one must share."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed._core import find_core
+from wavebed.errors import UserError
+from wavebed.experiment.disk import held
+from wavebed.result.machine import machine, versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["accepted_changes", "changes", "held_alone", "inputs_now"]
+
+HELD_WITHIN_S = 5.0
+"""A process that was killed a moment ago still holds its folder for so long at most."""
+_LOOK_S = 0.05
+_DIGITS = 12
+
+
+def inputs_now(programs: Iterable[str], **contents: bytes) -> dict[str, str]:
+    """Return the inputs as they are now: versions, the machine, digests of ``wavebed-core`` and of the contents.
+
+    Raises
+    ------
+    MachineError
+        If there is no ``wavebed-core``.
+    """
+    digested = {"wavebed-core": Path(find_core()).read_bytes(), **contents}
+    digests = {name: hashlib.sha256(content).hexdigest()[:_DIGITS] for name, content in digested.items()}
+    return versions(programs) | machine() | digests
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a line for each input that changed, as ``kernel: 6.17 before, 6.18 now``."""
+    return tuple(
+        f"{name}: {before.get(name, 'none')} before, {now.get(name, 'none')} now"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    )
+
+
+def accepted_changes(
+    folder: Path, before: Mapping[str, str], now: Mapping[str, str], *, accept: bool
+) -> tuple[str, ...]:
+    """Return the changed inputs, a line each.
+
+    Raises
+    ------
+    UserError
+        If there are some that are not accepted.
+    """
+    changed = changes(before, now)
+    if changed and not accept:
+        raise UserError(f"{folder}: the inputs changed ({'; '.join(changed)}): add --accept-changes to go on with them")
+    return changed
+
+
+@contextmanager
+def held_alone(folder: Path, within_s: float = HELD_WITHIN_S) -> Iterator[None]:
+    """Hold the lock of a folder of results in the block.
+
+    Raises
+    ------
+    UserError
+        If another process holds it after `within_s` seconds.
+    """
+    end_s = time.monotonic() + within_s
+    with ExitStack() as stack:
+        while not stack.enter_context(held(folder)):
+            stack.pop_all().close()
+            if time.monotonic() >= end_s:
+                raise UserError(f"{folder}: another process writes it: wait for its end")
+            time.sleep(_LOOK_S)
+        yield
