@@ -24,9 +24,11 @@ from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
+from wavebed.forward.iperf3 import STUDY_TESTS
 from wavebed.forward.overload import overload_finding
-from wavebed.forward.plan import plan, said
+from wavebed.forward.plan import IPERF3_BESIDE_S, said, whole_s
 from wavebed.forward.record import ForwardRecord
+from wavebed.forward.rehearsal import UNKNOWN, Evidence
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS
@@ -170,8 +172,7 @@ def repeat(
         with held_alone(folder) if resume else nullcontext(), Journal() as journal:
             opened = _open(folder, asked, slots, journal, command_line, resume=resume, accept_changes=accept_changes)
             with opened.trials.guarded():
-                left = (slot for slot in slots if slot.number not in opened.stored)
-                interrupted = any(_one(slot, opened.trials, progress, tuple(command_line)) for slot in left)
+                interrupted = _all_left(slots, opened, progress, tuple(command_line))
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
     finally:
         if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
@@ -180,6 +181,21 @@ def repeat(
     doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
     results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()
     return Reproduction(results, blocks, raw, interrupted)
+
+
+def _all_left(slots: Sequence[_Slot], opened: Opened, progress: Progress, command_line: tuple[str, ...]) -> bool:
+    """Make the tests that are not stored, in order; return whether it was interrupted."""
+    trials, evidence = opened.trials, UNKNOWN
+    for slot in slots:
+        if slot.number in opened.stored:
+            continue
+        result, interrupted = _one(slot, trials, progress, command_line)
+        if interrupted:
+            return True
+        evidence += Evidence.of(result.trials)
+        for later in slots[slot.number :]:
+            trials.expect(later.number, _expected_s(later.spec, evidence))
+    return False
 
 
 def _open(
@@ -192,7 +208,7 @@ def _open(
     resume: bool,
     accept_changes: bool,
 ) -> Opened:
-    tests = [PlannedTest(slot.name, slot.number, slot.round, slot.expected_s) for slot in slots]
+    tests = [PlannedTest(slot.name, slot.number, slot.round, slot.expected_s, slot.parts) for slot in slots]
     inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([slot.spec for slot in slots]))
     if resume:
         return go_on(folder, asked, inputs, journal, tests, accept_changes=accept_changes)
@@ -225,6 +241,11 @@ class _Slot(NamedTuple):
         """The name of its folder."""
         return f"{self.number:04d}-{self.kind}"
 
+    @property
+    def parts(self) -> str:
+        """The parts of its test, by which its time is compared with that of others."""
+        return ",".join(self.spec.settings.parts)
+
 
 def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
     slots: list[_Slot] = []
@@ -232,14 +253,18 @@ def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
         last = number == len(blocks)
         for kind in block:
             spec = spec_of(kind, quick=quick, last=last)
-            parts = plan(spec.settings, _TRIAL_BESIDE_S)
-            expected_s = sum(part.expected_s for part in parts) + _SET_UP_S + last * _IPERF3_S
-            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, expected_s))
+            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, _expected_s(spec)))
     return slots
 
 
-def _one(slot: _Slot, trials: Trials, progress: Progress, command_line: tuple[str, ...]) -> bool:
-    """Test one device in one round, and store the result; return whether it was interrupted instead."""
+def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
+    """Return the seconds that one test is expected to take, with its device."""
+    iperf3_s = len(STUDY_TESTS) * (spec.settings.overload_trial_s + IPERF3_BESIDE_S) if spec.beside else 0.0
+    return _SET_UP_S + whole_s(spec.settings, evidence) + iperf3_s
+
+
+def _one(slot: _Slot, trials: Trials, progress: Progress, command_line: tuple[str, ...]) -> tuple[DeviceResult, bool]:
+    """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
     teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
     raw: dict[str, bytes] = {}
@@ -253,13 +278,13 @@ def _one(slot: _Slot, trials: Trials, progress: Progress, command_line: tuple[st
         with set_up(slot.spec) as setup:
             result, interrupted = measure(slot.spec, setup, heard, raw)
         if interrupted:
-            return True
+            return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
         with explained(trials.folder, KEPT):
             keep_partial(partial, slot.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
     trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
-    return False
+    return result, False
 
 
 def said_plan(*, quick: bool) -> str:
@@ -302,9 +327,8 @@ def merge(rounds: Sequence[DeviceResult], doubts: Sequence[str] = ()) -> DeviceR
     )
 
 
-_TRIAL_BESIDE_S = 0.4
-_SET_UP_S = 5.0
-_IPERF3_S = 8.0
+_SET_UP_S = 0.5
+"""The device is made, the result is written, and the device is removed."""
 
 
 class _Within:

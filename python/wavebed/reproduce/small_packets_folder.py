@@ -90,12 +90,13 @@ class Begun(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """The test of one device in one round: a trial of the folder."""
+    """The test of one device in one round: a trial of the folder; tests of the same parts take about as long."""
 
     name: str
     number: int
     round: int
     expected_s: float
+    parts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def stored_raw(folder: Path, trial: str) -> dict[str, bytes]:
 
 
 def _trials(folder: Path, journal: Journal, tests: Sequence[PlannedTest]) -> Trials:
-    return Trials(folder, journal, [Part(test.name, test.expected_s) for test in tests])
+    return Trials(folder, journal, [Part(test.name, test.expected_s, kind=test.parts) for test in tests])
 
 
 def _write(folder: Path, begun: Begun) -> None:
