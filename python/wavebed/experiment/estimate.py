@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["Estimate"]
 
@@ -51,9 +51,12 @@ class Estimate:
     def after_s(self, number: int) -> float:
         """Return the seconds that the trials after one take."""
         ratios = self._ratios()
-        others = median([*ratios.values(), 1.0])
         left = zip(self._expected_s[number:], self._kinds[number:], strict=True)
-        return sum(expected_s * ratios.get(kind, others) for expected_s, kind in left)
+        return sum(expected_s * _ratio(ratios, kind) for expected_s, kind in left)
+
+    def ratio(self, number: int) -> float:
+        """Return the measured over the expected time of trials of the kind of this one."""
+        return _ratio(self._ratios(), self._kinds[number - 1])
 
     def _ratios(self) -> dict[str, float]:
         """Return the ratio of each kind of which a trial has finished."""
@@ -70,3 +73,7 @@ class Estimate:
             weight_s = _SHRINK * expected_s / count
             ratios[kind] = (measured_s + weight_s * others) / (expected_s + weight_s)
         return ratios
+
+
+def _ratio(ratios: Mapping[str, float], kind: str) -> float:
+    return ratios[kind] if kind in ratios else median([*ratios.values(), 1.0])

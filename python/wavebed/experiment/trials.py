@@ -52,6 +52,10 @@ class PlannedTrials:
         """Return the seconds that the trials after one take."""
         return self._estimate.after_s(number)
 
+    def ratio(self, number: int) -> float:
+        """Return the measured over the expected time of trials of the kind of this one."""
+        return self._estimate.ratio(number)
+
     def expect(self, number: int, expected_s: float) -> None:
         """Replace the expected duration of a trial that is not stored."""
         self._estimate.expect(number, expected_s)

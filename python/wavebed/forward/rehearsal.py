@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -60,6 +59,8 @@ _NEAR_DECADES = 0.12
 _LEAST_NEAR = 1e-3
 _SPREAD = 0.04
 """A trial whose frames arrive at a rate that differs more from the highest of like trials shows a disturbance."""
+_UNPACED_CLEAN = 0.5
+"""Pauses of the device show less under overload: a trial as fast as it goes that shows none counts less."""
 _LATEST_NS = 1_500_000
 """A frame that left later shows a pause of the tester. Steady ones: 0.1 to 0.6 ms; disturbed ones: 2 to 16 ms."""
 _HINDERED = 0.8
@@ -127,18 +128,19 @@ class Evidence:
                 searches.setdefault(trial.purpose, []).append(bool(trial.refusals))
             else:
                 like.setdefault((trial.purpose, trial.offered_pps), []).append(trial)
-        found: Counter[bool] = Counter()
-        late: Counter[bool] = Counter()
+        found = {True: 0.0, False: 0.0}
+        late = {True: 0, False: 0}
         for refused in searches.values():
             late[fmean(refused) > _HINDERED] += _SEARCH_TRIALS
         for (_, offered_pps), group in like.items():
             best = max(trial.received_pps for trial in group)
             varied = max(trial.loss_ratio for trial in group) > 2 * min(trial.loss_ratio for trial in group)
-            found.update(
-                trial.received_pps < (1 - _SPREAD) * best or _has_paused(trial) or (varied and trial.loss_ratio > 0)
-                for trial in group
-            )
-            late.update(_is_late(trial) for trial in group if offered_pps is not None)
+            for trial in group:
+                loses = varied and trial.loss_ratio > 0
+                disturbed = loses or trial.received_pps < (1 - _SPREAD) * best or _has_paused(trial)
+                found[disturbed] += 1 if disturbed or offered_pps is not None else _UNPACED_CLEAN
+                if offered_pps is not None:
+                    late[_is_late(trial)] += 1
         return cls(found[False], found[True], late[False], late[True])
 
     def __add__(self, other: Evidence) -> Evidence:
@@ -301,7 +303,13 @@ def left(
 
 
 def _weights(rehearsals: Sequence[Rehearsal], evidence: Evidence, capacity: float | None) -> list[float]:
-    """Return the probability of each rehearsal; devices of about the same capacity are likelier."""
+    """Return the probability of each rehearsal; devices of about the same capacity are likelier.
+
+    One that forwards the highest load in spite of pauses is as steady for the search, which ends at that load.
+    """
+    if capacity is not None and capacity >= 1:
+        ended = [one.state == "steady" and one.capacity >= 1 for one in rehearsals]
+        return [one / sum(ended) for one in ended]
     near = [1.0 if capacity is None else _near(one.capacity, capacity) for one in rehearsals]
     sums: dict[State, float] = dict.fromkeys(REHEARSALS, 0.0)
     for one, weight in zip(rehearsals, near, strict=True):
@@ -311,6 +319,4 @@ def _weights(rehearsals: Sequence[Rehearsal], evidence: Evidence, capacity: floa
 
 
 def _near(rehearsed: float, capacity: float) -> float:
-    if min(rehearsed, capacity) >= 1:  # the search ends at the highest load
-        return 1.0
     return max(math.exp(-0.5 * (math.log10(rehearsed / capacity) / _NEAR_DECADES) ** 2), _LEAST_NEAR)

@@ -136,7 +136,7 @@ class _Suite:
             traffic_s, refused = sum(one.duration_s for one in made), sum(bool(one.refusals) for one in made)
             rehearsals = planning.plan_search(self.settings.goals).rehearsals
             capacity = self.capacities().get(self.part.removeprefix("search "))
-            left_s = left(
+            left_s = self.parts.ratio(self.number) * left(
                 rehearsals,
                 self.evidence,
                 self.overhead_s,
