@@ -189,8 +189,7 @@ def test_a_changed_kernel_stops_the_resume_with_one_line(tmp_path: Path, monkeyp
     with pytest.raises(UserError) as error:
         reproduced(tmp_path / "run", resume=True)
     assert str(error.value) == (
-        f"{tmp_path / 'run'}: the inputs changed (kernel: 6.17 before, 6.18 now):"
-        " add --accept-changes to go on with them"
+        f"{tmp_path / 'run'}: kernel is 6.18, was 6.17: restore it, or accept with --accept-changes"
     )
     assert (tmp_path / "run/journal.jsonl").read_bytes() == before
 
@@ -205,7 +204,7 @@ def test_with_accepted_changes_the_open_round_begins_again_and_the_tables_say_so
     assert (tmp_path / "run/aside/1" / third / "run.json").exists()
     begun = [event.number for event in read_journal(tmp_path / "run") if isinstance(event, TrialBegun)]
     assert begun == [1, 2, 3, 4, 3, 4, 5, 6]
-    line = "kernel: 6.17 before, 6.18 now"
+    line = "kernel is 6.18, was 6.17"
     assert [event.changed for event in read_journal(tmp_path / "run") if isinstance(event, RunResumed)] == [(line,)]
     assert all(f"rounds were made with other inputs: {line}" in result.doubts for result in made.results)
     assert read_begun(tmp_path / "run").inputs["kernel"] == "6.18"
@@ -242,12 +241,15 @@ def test_another_order_cannot_be_resumed(tmp_path: Path) -> None:
 def test_a_folder_that_another_process_writes_is_not_resumed(tmp_path: Path) -> None:
     with held(tmp_path) as ours:
         assert ours
-        with pytest.raises(UserError, match="another process writes it: wait for its end"), held_alone(tmp_path, 0.1):
+        with (
+            pytest.raises(UserError, match="is in use by another process: wait for its end"),
+            held_alone(tmp_path, 0.1),
+        ):
             raise AssertionError
 
 
 def test_changes_name_what_came_and_what_went() -> None:
-    assert changes({"a": "1", "b": "2"}, {"b": "2", "c": "3"}) == ("a: 1 before, none now", "c: none before, 3 now")
+    assert changes({"a": "1", "b": "2"}, {"b": "2", "c": "3"}) == ("a is missing, was 1", "c is 3, was missing")
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:

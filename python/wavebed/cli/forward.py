@@ -104,7 +104,7 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
         "--tests", metavar="LIST", help="of search,overload,latency,loss-rate,burst (default: search,overload,latency)"
     )
     group.add_argument("--goals", metavar="LIST", help="of rfc2544,ndr,pdr (default: all at once)")
-    group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute")
+    group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute to two")
     group.add_argument(
         "--thorough", action="store_true", help="everything, in the long trials of the standards: half an hour to hours"
     )

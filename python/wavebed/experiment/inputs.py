@@ -38,9 +38,9 @@ def inputs_now(programs: Iterable[str], **contents: bytes) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a line for each input that changed, as ``kernel: 6.17 before, 6.18 now``."""
+    """Return a line for each input that changed, as ``kernel is 6.18, was 6.17``."""
     return tuple(
-        f"{name}: {before.get(name, 'none')} before, {now.get(name, 'none')} now"
+        f"{name} is {now.get(name, 'missing')}, was {before.get(name, 'missing')}"
         for name in dict.fromkeys((*before, *now))
         if before.get(name) != now.get(name)
     )
@@ -58,7 +58,7 @@ def accepted_changes(
     """
     changed = changes(before, now)
     if changed and not accept:
-        raise UserError(f"{folder}: the inputs changed ({'; '.join(changed)}): add --accept-changes to go on with them")
+        raise UserError(f"{folder}: {'; '.join(changed)}: restore it, or accept with --accept-changes")
     return changed
 
 
@@ -76,6 +76,6 @@ def held_alone(folder: Path, within_s: float = HELD_WITHIN_S) -> Iterator[None]:
         while not stack.enter_context(held(folder)):
             stack.pop_all().close()
             if time.monotonic() >= end_s:
-                raise UserError(f"{folder}: another process writes it: wait for its end")
+                raise UserError(f"{folder}: is in use by another process: wait for its end")
             time.sleep(_LOOK_S)
         yield

@@ -171,6 +171,9 @@ def repeat(
     try:
         with held_alone(folder) if resume else nullcontext(), Journal() as journal:
             opened = _open(folder, asked, slots, journal, command_line, resume=resume, accept_changes=accept_changes)
+            if resume:
+                left_s = opened.trials.left_s if len(opened.stored) < len(slots) else 0.0
+                progress.note(f"{len(opened.stored)} of {len(slots)} tests are stored; about {said(left_s)} left")
             with opened.trials.guarded():
                 interrupted = _all_left(slots, opened, progress, tuple(command_line))
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
