@@ -68,3 +68,13 @@ def test_a_run_converges_to_its_time_by_kinds() -> None:
     for number in range(1, 11):
         estimate.done(number, took[kinds[number - 1]])
     assert estimate.left_s == pytest.approx(45 * 29, rel=0.05)
+
+
+def test_a_trial_in_the_middle_that_is_made_again_takes_its_time() -> None:
+    estimate = Estimate([10, 20, 30, 40])
+    for number in (1, 3, 4):
+        estimate.done(number, 10.0 * number)
+    assert estimate.from_s(2) == pytest.approx(20)
+    estimate.done(2, 20)
+    assert estimate.from_s(2) == pytest.approx(20)
+    assert estimate.after_s(1) == 0

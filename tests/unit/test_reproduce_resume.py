@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -16,7 +17,7 @@ from forward_simulated import SimulatedTester
 from tests.forked import forked
 
 from wavebed.cli import main
-from wavebed.errors import UserError
+from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.disk import held
 from wavebed.experiment.events import RunResumed, TrialBegun, TrialStored
 from wavebed.experiment.inputs import changes, held_alone
@@ -174,6 +175,26 @@ def test_a_trial_whose_line_was_lost_is_kept(tmp_path: Path, monkeypatch: pytest
     assert stored(tmp_path / "run") == trials(tmp_path / "run")
     begun = [event.number for event in read_journal(tmp_path / "run") if isinstance(event, TrialBegun)]
     assert begun.count(3) == 1
+
+
+def test_a_full_disk_ends_it_in_one_line_and_the_resume_makes_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = reproduced(tmp_path / "whole")
+    real, kept = small_packets.keep_partial, []
+
+    def keep_partial(partial: Path, name: str) -> Path:
+        if len(kept) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        kept.append(name)
+        return real(partial, name)
+
+    monkeypatch.setattr(small_packets, "keep_partial", keep_partial)
+    with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
+        reproduced(tmp_path / "run")
+    assert trials(tmp_path / "run") == kept
+    monkeypatch.setattr(small_packets, "keep_partial", real)
+    assert tables(reproduced(tmp_path / "run", resume=True)) == tables(whole)
 
 
 def test_a_trial_that_is_gone_is_made_again(tmp_path: Path) -> None:

@@ -49,10 +49,17 @@ class Estimate:
         return self.after_s(max(self._measured_s, default=0))
 
     def after_s(self, number: int) -> float:
-        """Return the seconds that the trials after one take."""
+        """Return the seconds that the trials after one take, without those that have finished."""
         ratios = self._ratios()
-        left = zip(self._expected_s[number:], self._kinds[number:], strict=True)
-        return sum(expected_s * _ratio(ratios, kind) for expected_s, kind in left)
+        left = range(number + 1, len(self._expected_s) + 1)
+        return sum(self._left_s(each, ratios) for each in left if each not in self._measured_s)
+
+    def from_s(self, number: int) -> float:
+        """Return the seconds that a trial, which may be a repetition, and those after it take."""
+        return self._left_s(number, self._ratios()) + self.after_s(number)
+
+    def _left_s(self, number: int, ratios: Mapping[str, float]) -> float:
+        return self._expected_s[number - 1] * _ratio(ratios, self._kinds[number - 1])
 
     def ratio(self, number: int) -> float:
         """Return the measured over the expected time of trials of the kind of this one."""

@@ -69,7 +69,7 @@ class PlannedTrials:
                 trial=self.parts[number - 1].trial,
                 number=number,
                 trials=len(self.parts),
-                left_s=self.left_s,
+                left_s=self._estimate.from_s(number),
                 treatment=treatment,
                 block=block,
                 seed=seed,

@@ -162,7 +162,7 @@ def repeat(
     """
     asked = Asked(quick, seed, tuple(kinds), rounds)
     blocks = in_blocks(kinds, rounds, seed)
-    slots = _slots(blocks, quick=quick)
+    tests = _planned(blocks, quick=quick)
     resume = resume and has_begun(folder)
     if resume:
         read_begun(folder)
@@ -170,33 +170,33 @@ def repeat(
         make_new(folder)
     try:
         with held_alone(folder) if resume else nullcontext(), Journal() as journal:
-            opened = _open(folder, asked, slots, journal, command_line, resume=resume, accept_changes=accept_changes)
+            opened = _open(folder, asked, tests, journal, command_line, resume=resume, accept_changes=accept_changes)
             if resume:
-                left_s = opened.trials.left_s if len(opened.stored) < len(slots) else 0.0
-                progress.note(f"{len(opened.stored)} of {len(slots)} tests are stored; about {said(left_s)} left")
+                left_s = opened.trials.left_s if len(opened.stored) < len(tests) else 0.0
+                progress.note(f"{len(opened.stored)} of {len(tests)} tests are stored; about {said(left_s)} left")
             with opened.trials.guarded():
-                interrupted = _all_left(slots, opened, progress, tuple(command_line))
-            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
+                interrupted = _all_left(tests, opened, progress, tuple(command_line))
+            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(tests)))
     finally:
         if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
             shutil.rmtree(folder, ignore_errors=True)
-    found, raw = _stored(folder, slots)
+    found, raw = _stored(folder, tests)
     doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
     results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()
     return Reproduction(results, blocks, raw, interrupted)
 
 
-def _all_left(slots: Sequence[_Slot], opened: Opened, progress: Progress, command_line: tuple[str, ...]) -> bool:
+def _all_left(tests: Sequence[PlannedTest], opened: Opened, progress: Progress, command_line: tuple[str, ...]) -> bool:
     """Make the tests that are not stored, in order; return whether it was interrupted."""
     trials, evidence = opened.trials, UNKNOWN
-    for slot in slots:
-        if slot.number in opened.stored:
+    for test in tests:
+        if test.number in opened.stored:
             continue
-        result, interrupted = _one(slot, trials, progress, command_line)
+        result, interrupted = _one(test, trials, progress, command_line)
         if interrupted:
             return True
         evidence += Evidence.of(result.trials)
-        for later in slots[slot.number :]:
+        for later in tests[test.number :]:
             trials.expect(later.number, _expected_s(later.spec, evidence))
     return False
 
@@ -204,60 +204,40 @@ def _all_left(slots: Sequence[_Slot], opened: Opened, progress: Progress, comman
 def _open(
     folder: Path,
     asked: Asked,
-    slots: Sequence[_Slot],
+    tests: Sequence[PlannedTest],
     journal: Journal,
     command_line: Sequence[str],
     *,
     resume: bool,
     accept_changes: bool,
 ) -> Opened:
-    tests = [PlannedTest(slot.name, slot.number, slot.round, slot.expected_s, slot.parts) for slot in slots]
-    inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([slot.spec for slot in slots]))
+    inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([test.spec for test in tests]))
     if resume:
         return go_on(folder, asked, inputs, journal, tests, accept_changes=accept_changes)
     return begin(folder, asked, inputs, command_line, journal, tests)
 
 
-def _stored(folder: Path, slots: Sequence[_Slot]) -> tuple[dict[str, list[DeviceResult]], dict[str, dict[str, bytes]]]:
+def _stored(
+    folder: Path, tests: Sequence[PlannedTest]
+) -> tuple[dict[str, list[DeviceResult]], dict[str, dict[str, bytes]]]:
     """Return the results of the stored trials and the outputs of other tools, by device."""
     found: dict[str, list[DeviceResult]] = {}
     raw: dict[str, dict[str, bytes]] = {}
-    for slot in slots:
-        if (folder / TRIALS_FOLDER / slot.name / RUN_FILE).exists():
-            found.setdefault(slot.kind, []).append(stored_result(folder, slot.name))
-            raw.setdefault(slot.kind, {}).update(stored_raw(folder, slot.name))
+    for test in tests:
+        if (folder / TRIALS_FOLDER / test.name / RUN_FILE).exists():
+            found.setdefault(test.kind, []).append(stored_result(folder, test.name))
+            raw.setdefault(test.kind, {}).update(stored_raw(folder, test.name))
     return found, raw
 
 
-class _Slot(NamedTuple):
-    """One device in one round."""
-
-    number: int
-    kind: str
-    round: int
-    rounds: int
-    spec: ForwardSpec
-    expected_s: float
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return f"{self.number:04d}-{self.kind}"
-
-    @property
-    def parts(self) -> str:
-        """The parts of its test, by which its time is compared with that of others."""
-        return ",".join(self.spec.settings.parts)
-
-
-def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
-    slots: list[_Slot] = []
+def _planned(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[PlannedTest]:
+    tests: list[PlannedTest] = []
     for number, block in enumerate(blocks, 1):
         last = number == len(blocks)
         for kind in block:
             spec = spec_of(kind, quick=quick, last=last)
-            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, _expected_s(spec)))
-    return slots
+            tests.append(PlannedTest(len(tests) + 1, kind, number, len(blocks), spec, _expected_s(spec)))
+    return tests
 
 
 def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
@@ -266,33 +246,35 @@ def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
     return _SET_UP_S + whole_s(spec.settings, evidence) + iperf3_s
 
 
-def _one(slot: _Slot, trials: Trials, progress: Progress, command_line: tuple[str, ...]) -> tuple[DeviceResult, bool]:
+def _one(
+    test: PlannedTest, trials: Trials, progress: Progress, command_line: tuple[str, ...]
+) -> tuple[DeviceResult, bool]:
     """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
-    teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
+    teller = Teller(_Within(progress, f"round {test.round} of {test.rounds}, {test.kind}", trials.after_s(test.number)))
     raw: dict[str, bytes] = {}
 
     def heard(event: Event) -> None:
         teller(event)
         if isinstance(event, LoadMeasured | CheckFailed):
-            trials.journal.emit(msgspec.structs.replace(event, trial=slot.name))
+            trials.journal.emit(msgspec.structs.replace(event, trial=test.name))
 
-    with trials.begun(slot.number, slot.kind, slot.round) as partial:
-        with set_up(slot.spec) as setup:
-            result, interrupted = measure(slot.spec, setup, heard, raw)
+    with trials.begun(test.number, test.kind, test.round) as partial:
+        with set_up(test.spec) as setup:
+            result, interrupted = measure(test.spec, setup, heard, raw)
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
         with explained(trials.folder, KEPT):
-            keep_partial(partial, slot.name)
+            keep_partial(partial, test.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
-    trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
+    trials.stored(test.number, verdict_of(result), time.monotonic() - began_s, reasons)
     return result, False
 
 
 def said_plan(*, quick: bool) -> str:
     """Return the plan and its time, as text."""
-    total_s = sum(slot.expected_s for slot in _slots([KINDS] * ROUNDS, quick=quick))
+    total_s = sum(test.expected_s for test in _planned([KINDS] * ROUNDS, quick=quick))
     return (
         f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
         " the tester offers at most 1 Gbit/s at L1 at the device's input"
@@ -335,18 +317,16 @@ _SET_UP_S = 0.5
 
 
 class _Within:
-    """Shows the progress of one device as a part of the whole."""
+    """Shows the progress of one device as a part of the whole, of which `after_s` seconds follow."""
 
-    def __init__(self, progress: Progress, where: str, left_s: float) -> None:
-        self._progress, self._where = progress, where
-        self._end_s = time.monotonic() + left_s
+    def __init__(self, progress: Progress, where: str, after_s: float) -> None:
+        self._progress, self._where, self._after_s = progress, where, after_s
 
     def note(self, text: str) -> None:
         """Leave the plan of a part out."""
 
     def step(self, text: str, left_s: float) -> None:
         """Say where the whole is."""
-        del left_s
-        self._progress.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
+        self._progress.go_on(f"{self._where}: {text}", left_s + self._after_s)
 
     go_on = step

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from wavebed.experiment.events import Event
     from wavebed.experiment.journal import Journal
+    from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
 
 __all__ = [
@@ -90,13 +91,30 @@ class Begun(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """The test of one device in one round: a trial of the folder; tests of the same parts take about as long."""
+    """The test of one device in one round: a trial of the folder.
 
-    name: str
+    Parameters
+    ----------
+    number, round : int
+        Its place in the order, and the place of its round, from 1.
+    """
+
     number: int
+    kind: str
     round: int
+    rounds: int
+    spec: ForwardSpec
     expected_s: float
-    parts: str
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"{self.number:04d}-{self.kind}"
+
+    @property
+    def parts(self) -> str:
+        """The parts of the test; tests of the same parts take about as long."""
+        return ",".join(self.spec.settings.parts)
 
 
 @dataclass(frozen=True, slots=True)
