@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if study not in _READY:
         raise UserError(f"STUDY: {study} cannot be reproduced by one command yet: {', '.join(_READY)} can")
     require("forward", "the forwarding test")
-    folder = args.output if args.output is not None else _new_folder(study)
+    folder = args.output if args.output is not None else new_folder(study)
     quick, seed = _asked(args, folder)
     enter(sys.argv[1:])
     end_on_signals()
@@ -133,7 +133,3 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
         raise KeyboardInterrupt
     measured = [verdict_of(result) != "invalid" for result in reproduction.results]
     return 0 if all(measured) else WavebedError.exit_status
-
-
-def _new_folder(study: str) -> Path:
-    return Path("runs") / f"{study}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
