@@ -165,6 +165,14 @@ def test_only_the_test_that_was_killed_is_made_again(tmp_path: Path, monkeypatch
     assert stored(tmp_path / "run") == trials(tmp_path / "run")
 
 
+def test_what_a_kill_left_unfinished_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended_at(tmp_path / "run", 2, monkeypatch)
+    # As where the guard was killed too, with the sandbox.
+    (tmp_path / "run/trials/.0002-xdp.01234567.partial/series").mkdir(parents=True)
+    reproduced(tmp_path / "run", resume=True)
+    assert len(list((tmp_path / "run/trials").iterdir())) == 6
+
+
 def test_a_trial_whose_line_was_lost_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended_at(tmp_path / "run", 4, monkeypatch)
     journal = tmp_path / "run/journal.jsonl"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained, remove_leftovers, sync
+from wavebed.experiment.disk import explained, sync
 from wavebed.experiment.events import Part, RunBegun, RunResumed, TrialStored
 from wavebed.experiment.inputs import accepted_changes
 from wavebed.experiment.journal import read_journal
@@ -30,7 +30,7 @@ from wavebed.forward.read import read_forward
 from wavebed.forward.record import RAW_FOLDER
 from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.output import replace_file
-from wavebed.result.names import RUN_FILE, TRIALS_FOLDER
+from wavebed.result.names import PARTIAL, RUN_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_line
 
 if TYPE_CHECKING:
@@ -206,7 +206,6 @@ def go_on(
     if begun.asked != asked:
         raise UserError(f"{folder}: something else was asked for there: resume it with the same options")
     changed = accepted_changes(folder, begun.inputs, inputs, accept=accept_changes)
-    remove_leftovers(folder)
     ledger = _read_ledger(folder, tests)
     unlisted = ledger.unlisted()
     journal.reopen(folder)
@@ -303,7 +302,7 @@ class _Ledger:
         return found
 
     def tidy(self) -> None:
-        """Move the trials that were set aside, and remove damaged ones, which are made again.
+        """Move the trials that were set aside, and remove unfinished and damaged ones, which are made again.
 
         Raises
         ------
@@ -313,6 +312,9 @@ class _Ledger:
         names = {test.name for test in self.tests if test.number not in self.stored}
         with explained(self.folder, KEPT):
             (self.folder / TRIALS_FOLDER).mkdir(exist_ok=True)
+            # A kill of the sandbox ends the guard with it.
+            for partial in (self.folder / TRIALS_FOLDER).glob(f".*{PARTIAL}"):
+                shutil.rmtree(partial, ignore_errors=True)
             for name in sorted(names):
                 if name in self.aside and self._trial(name).exists() and not self._moved(name).exists():
                     self._moved(name).parent.mkdir(parents=True, exist_ok=True)
