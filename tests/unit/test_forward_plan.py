@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts, longest_passing, most_steps
+from wavebed.forward.evidence import Evidence
 from wavebed.forward.plan import plan, plan_search, said, searched
-from wavebed.forward.rehearsal import Evidence
 from wavebed.forward.search import search_size
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, ForwardSettings
 from wavebed.forward.trials import load_limit

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from wavebed.experiment.events import LoadMeasured, RunPlanned, TrialBegun
 from wavebed.forward.command import ForwardOptions, parse_options
+from wavebed.forward.evidence import Evidence
 from wavebed.forward.model import Refusal, Sent, Trial, blank_trial
 from wavebed.forward.plan import CALIBRATE_S, LEARN_S, plan, plan_search, whole_s
-from wavebed.forward.rehearsal import Evidence, expected, left
+from wavebed.forward.rehearsal import expected, left
 from wavebed.forward.settings import QUICK_GOALS, ForwardSettings
 from wavebed.forward.suite import About, run_suite
 
@@ -143,6 +144,8 @@ def test_evidence_is_of_losses_that_differ_and_of_frames_that_leave_late() -> No
     assert Evidence.of([trial("warm-up", 100_000, late_batches=400, code="late")]) == Evidence(0, 1, 0, 1)
     assert Evidence.of([trial("overload", 50_000, None), trial("overload", 60_000, None)]) == Evidence(0.5, 1)
     assert Evidence.of([trial("search 64", 0, code="late")] * 33) == Evidence(late=2)
+    bursts = [replace(trial("burst 64", received), duration_s=received / 1e5) for received in (50_000, 90_000)]
+    assert Evidence.of(bursts) == Evidence(clean=2, on_time=2)
     assert Evidence(4, 2) + Evidence(1, 1) == Evidence(3, 2)
 
 
@@ -151,6 +154,10 @@ def test_the_states_follow_from_the_evidence() -> None:
         weights = evidence.weights()
         assert sum(weights.values()) == pytest.approx(1)
         assert max(weights, key=lambda name: weights[name]) == state  # type: ignore[index]
+
+
+def test_thousands_of_trials_are_evidence_as_well() -> None:
+    assert Evidence(3000, 3000, 3000, 0).weights()["disturbed"] == pytest.approx(1)
 
 
 def test_new_sizes_and_changes_of_the_size_are_planned() -> None:

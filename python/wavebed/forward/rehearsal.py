@@ -12,31 +12,27 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from statistics import median
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.model import Ceiling, Refusal, blank_trial
 from wavebed.forward.search import search_size
-from wavebed.forward.trials import DISTURBED, LOAD_FRACTION, TrialLog, load_limit
+from wavebed.forward.trials import LOAD_FRACTION, TrialLog, load_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from wavebed.forward.evidence import Evidence, State
     from wavebed.forward.model import Trial
     from wavebed.forward.search import SearchBudget
     from wavebed.forward.settings import GoalSettings
 
-__all__ = ["NOMINAL_PPS", "UNKNOWN", "Evidence", "Rehearsal", "State", "expected", "left", "rehearse"]
-
-State: TypeAlias = Literal["steady", "disturbed", "hindered"]
+__all__ = ["NOMINAL_PPS", "Rehearsal", "expected", "left", "rehearse"]
 
 REHEARSALS: dict[State, int] = {"steady": 24, "disturbed": 32, "hindered": 4}
-PRIOR: dict[State, float] = {"steady": 0.5, "disturbed": 0.4, "hindered": 0.1}
-"""Probabilities before the first trial."""
-
 MEASURED: dict[State, float] = {"steady": 1.0, "disturbed": 1.2, "hindered": 1.0}
 """Mean time of measured searches over that of rehearsed ones."""
 
@@ -52,23 +48,8 @@ _PAUSE_SHAPE = 1.5
 _ROOM_FRAMES = 1000
 """An idle device keeps so many frames of a pause: the queue of a Linux processor (net.core.netdev_max_backlog)."""
 
-CLEAN: dict[State, float] = {"steady": 0.98, "disturbed": 0.35, "hindered": 0.35}
-LATE: dict[State, float] = {"steady": 0.01, "disturbed": 0.1, "hindered": 0.5}
-"""Probabilities that a trial before the searches loses nothing more than its like, and that many frames left late."""
-_NEAR_DECADES = 0.12
-_LEAST_NEAR = 1e-3
-_SPREAD = 0.04
-"""A trial whose frames arrive at a rate that differs more from the highest of like trials shows a disturbance."""
-_UNPACED_CLEAN = 0.5
-"""Pauses of the device show less under overload: a trial as fast as it goes that shows none counts less."""
-_LATEST_NS = 1_500_000
-"""A frame that left later shows a pause of the tester. Steady ones: 0.1 to 0.6 ms; disturbed ones: 2 to 16 ms."""
-_HINDERED = 0.8
-"""A search of which more trials were refused was hindered."""
-_SEARCH_TRIALS = 2
-"""A search counts as so many trials: the load of a machine comes and goes."""
-_LATE_BATCHES = 0.35
-"""Fraction of late batches above which the tester's processor had too little time."""
+_NEAR_DECADES, _LEAST_NEAR = 0.12, 1e-3
+"""Devices count by a normal curve over the logarithm of their capacity, and never for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,81 +80,6 @@ class Rehearsal:
         """Return the seconds of the search, or of so many of its first trials."""
         count = self.trials if trials is None else trials
         return MEASURED[self.state] * (self.traffic_s[count - 1] + count * overhead_s) if count else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What the trials before the searches show of the machine and the device.
-
-    Parameters
-    ----------
-    clean, disturbed : float
-        Trials that show no disturbance, and those that show one.
-    on_time, late : float
-        Trials at a given rate whose frames left on time, and those of which many left late.
-    """
-
-    clean: float = 0
-    disturbed: float = 0
-    on_time: float = 0
-    late: float = 0
-
-    @classmethod
-    def of(cls, trials: Iterable[Trial]) -> Evidence:
-        """Return the evidence of trials; of those of a search, whether most of them were refused."""
-        like: dict[tuple[str, float | None], list[Trial]] = {}
-        searches: dict[str, list[bool]] = {}
-        for trial in trials:
-            if trial.purpose.startswith("search "):
-                searches.setdefault(trial.purpose, []).append(bool(trial.refusals))
-            else:
-                like.setdefault((trial.purpose, trial.offered_pps), []).append(trial)
-        found = {True: 0.0, False: 0.0}
-        late = {True: 0, False: 0}
-        for refused in searches.values():
-            late[fmean(refused) > _HINDERED] += _SEARCH_TRIALS
-        for (_, offered_pps), group in like.items():
-            best = max(trial.received_pps for trial in group)
-            varied = max(trial.loss_ratio for trial in group) > 2 * min(trial.loss_ratio for trial in group)
-            for trial in group:
-                loses = varied and trial.loss_ratio > 0
-                disturbed = loses or trial.received_pps < (1 - _SPREAD) * best or _has_paused(trial)
-                found[disturbed] += 1 if disturbed or offered_pps is not None else _UNPACED_CLEAN
-                if offered_pps is not None:
-                    late[_is_late(trial)] += 1
-        return cls(found[False], found[True], late[False], late[True])
-
-    def __add__(self, other: Evidence) -> Evidence:
-        """Return both together; what is older counts half."""
-        halves = (self.clean, self.disturbed, self.on_time, self.late)
-        clean, disturbed, on_time, late = (0.5 * count for count in halves)
-        return Evidence(clean + other.clean, disturbed + other.disturbed, on_time + other.on_time, late + other.late)
-
-    def weights(self) -> dict[State, float]:
-        """Return the probability of each state."""
-        likely = {
-            state: prior
-            * (CLEAN[state] ** self.clean * (1 - CLEAN[state]) ** self.disturbed)
-            * (LATE[state] ** self.late * (1 - LATE[state]) ** self.on_time)
-            for state, prior in PRIOR.items()
-        }
-        total = sum(likely.values())
-        return {state: one / total for state, one in likely.items()}
-
-
-UNKNOWN = Evidence()
-"""Before the first trial."""
-
-
-def _has_paused(trial: Trial) -> bool:
-    refused = any(one.code in DISTURBED for one in trial.refusals)
-    return refused or (trial.send is not None and trial.send.late_max_ns > _LATEST_NS)
-
-
-def _is_late(trial: Trial) -> bool:
-    if trial.send is None or not trial.send.batches:
-        return any(one.code == "late" for one in trial.refusals)
-    return trial.send.late_batches > _LATE_BATCHES * trial.send.batches
 
 
 class _Device:

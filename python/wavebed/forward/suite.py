@@ -13,11 +13,12 @@ from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
 from wavebed.forward.arithmetic import line_rate_pps
 from wavebed.forward.burst import find_bursts
+from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.findings import DeviceResult, PartTime
 from wavebed.forward.load_latency import base_rate, measure_latency
 from wavebed.forward.loss_rate import measure_loss_rate
 from wavebed.forward.overload import overload
-from wavebed.forward.rehearsal import UNKNOWN, Evidence, left
+from wavebed.forward.rehearsal import left
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
 

@@ -24,11 +24,11 @@ from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
+from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.iperf3 import STUDY_TESTS
 from wavebed.forward.overload import overload_finding
 from wavebed.forward.plan import IPERF3_BESIDE_S, said, whole_s
 from wavebed.forward.record import ForwardRecord
-from wavebed.forward.rehearsal import UNKNOWN, Evidence
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS
