@@ -56,6 +56,7 @@ pub fn start(
             legs: legs.collect(),
             hosts,
             log_dir: lab.log_dir.clone(),
+            packet_log: lab.packet_log,
             pcap_dir: lab.pcap_dir.clone(),
             sample: lab.sample.map(|sample| SampleSetup {
                 flows_ns: sample.flows_ns,

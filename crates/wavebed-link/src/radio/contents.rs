@@ -117,6 +117,12 @@ impl Cuts {
         first.then_some(run)
     }
 
+    /// The segment `count`, while pieces of it are in flight or wait.
+    pub fn segment(&self, count: u64) -> Option<Run> {
+        let cut = self.open.iter().find(|cut| cut.count == count)?;
+        Some(cut.run)
+    }
+
     /// Removes segment `count` with all of its pieces; `None` if it was removed or is lost.
     pub fn take_out(&mut self, count: u64) -> Option<Run> {
         let place = self.open.iter().position(|cut| cut.count == count)?;

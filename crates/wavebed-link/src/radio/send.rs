@@ -270,6 +270,7 @@ impl Radio {
         }
         let process = entity.free_process(slot, slots);
         let mut block = Block {
+            number: self.blocks_built,
             process,
             first: slot,
             attempts: 0,
@@ -285,6 +286,7 @@ impl Radio {
         if block.chunks.is_empty() {
             return None;
         }
+        self.blocks_built += 1;
         let slots = self.config.carriers.slots(slot);
         block.symbols = slots.symbols_of(block.bytes, slot.index, rate_bps);
         if let Some(sinr) = now.sinr {
@@ -401,12 +403,24 @@ impl Radio {
         };
         out.block(slot.start_ns, failed);
         if let Some(log) = &mut self.log {
+            let segments = |chunk: &Chunk| match chunk.part {
+                Part::Whole(run) => Some(run),
+                Part::Piece => self.cuts.segment(chunk.count),
+            };
+            let first = block.attempts == 1;
+            let chunks = first.then(|| block.chunks.iter().filter_map(segments));
             log.push(BlockRecord {
+                number: block.number,
                 slot,
                 process: block.process,
                 attempt: block.attempts,
                 bytes: block.bytes,
                 failed,
+                misheard,
+                decoded_ns: at_ns,
+                rate_bps: now.rate_bps,
+                sinr_db: now.sinr.map(|sinr| (sinr.sinr_db, sinr.need_db)),
+                contents: chunks.into_iter().flatten().collect(),
             });
         }
     }

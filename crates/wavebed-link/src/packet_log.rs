@@ -1,0 +1,93 @@
+//! The packet log of a link: when segments entered, left queues, were sent in which blocks, and left.
+
+use crate::counters::Reason;
+use crate::radio::BlockRecord;
+use crate::run::Run;
+
+/// An event of the segments of a run; `run.at_ns` is its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The segments.
+    pub run: Run,
+    /// What happened to them.
+    pub event: Event,
+}
+
+/// What happened to segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// They entered the link, or were made as copies in it.
+    Entered,
+    /// They left the queue of the stage with this number.
+    Dequeued(u8),
+    /// They left the stage with this number, which has a queue: its server has sent them, or its receiver has them in
+    /// order.
+    Left(u8),
+    /// The block with this number was built with them, or with a piece of one, for a slot that begins at this time.
+    Sent(u64),
+    /// They left the link.
+    Delivered,
+    /// They were dropped.
+    Dropped(Reason),
+}
+
+/// The events of a link since they were last taken, in the order in which the link processed them.
+#[derive(Debug, Default)]
+pub struct PacketLog {
+    entries: Vec<Entry>,
+    blocks: Vec<BlockRecord>,
+    /// A bit for each stage that has a queue.
+    queues: u64,
+}
+
+impl PacketLog {
+    /// Records `event`.
+    pub fn push(&mut self, run: Run, event: Event) {
+        self.entries.push(Entry { run, event });
+    }
+
+    /// `run` left the queue of `stage` at `at_ns`.
+    pub fn dequeued(&mut self, at_ns: u64, run: &Run, stage: usize) {
+        self.has_queue(stage);
+        self.push(Run { at_ns, ..*run }, Event::Dequeued(number(stage)));
+    }
+
+    /// `stage` has a queue.
+    pub const fn has_queue(&mut self, stage: usize) {
+        if stage < u64::BITS as usize {
+            self.queues |= 1 << stage;
+        }
+    }
+
+    /// `run` left `stage`; recorded if the stage has a queue.
+    pub fn left(&mut self, run: &Run, stage: usize) {
+        if stage < u64::BITS as usize && self.queues >> stage & 1 == 1 {
+            self.push(*run, Event::Left(number(stage)));
+        }
+    }
+
+    /// Records these transmissions.
+    pub fn sent(&mut self, blocks: Vec<BlockRecord>) {
+        for block in blocks {
+            for run in &block.contents {
+                let at_ns = block.slot.start_ns;
+                self.push(Run { at_ns, ..*run }, Event::Sent(block.number));
+            }
+            self.blocks.push(block);
+        }
+    }
+
+    /// Takes the events.
+    pub fn take_entries(&mut self) -> std::vec::Drain<'_, Entry> {
+        self.entries.drain(..)
+    }
+
+    /// Takes the transmissions of blocks.
+    pub fn take_blocks(&mut self) -> std::vec::Drain<'_, BlockRecord> {
+        self.blocks.drain(..)
+    }
+}
+
+fn number(stage: usize) -> u8 {
+    u8::try_from(stage).unwrap_or(u8::MAX)
+}
