@@ -36,7 +36,7 @@ impl Link {
         let log = self.counters.packets.get_or_insert_default();
         for (number, stage) in self.stages.iter_mut().enumerate() {
             if stage.log_blocks() {
-                log.has_queue(number);
+                log.watch(number);
             }
         }
     }

@@ -18,11 +18,10 @@ pub struct Entry {
 pub enum Event {
     /// They entered the link, or were made as copies in it.
     Entered,
-    /// They left the queue of the stage with this number.
-    Dequeued(u8),
-    /// They left the stage with this number, which has a queue: its server has sent them, or its receiver has them in
-    /// order.
-    Left(u8),
+    /// They left the queue: that of the stage that sends blocks, or the first one of a link without blocks.
+    Dequeued,
+    /// They left that stage: its server has sent them, or its receiver has them in order.
+    Left,
     /// The block with this number was built with them, or with a piece of one, for a slot that begins at this time.
     Sent(u64),
     /// They left the link.
@@ -36,8 +35,8 @@ pub enum Event {
 pub struct PacketLog {
     entries: Vec<Entry>,
     blocks: Vec<BlockRecord>,
-    /// A bit for each stage that has a queue.
-    queues: u64,
+    /// The stage whose queue is logged.
+    stage: Option<usize>,
 }
 
 impl PacketLog {
@@ -48,21 +47,20 @@ impl PacketLog {
 
     /// `run` left the queue of `stage` at `at_ns`.
     pub fn dequeued(&mut self, at_ns: u64, run: &Run, stage: usize) {
-        self.has_queue(stage);
-        self.push(Run { at_ns, ..*run }, Event::Dequeued(number(stage)));
-    }
-
-    /// `stage` has a queue.
-    pub const fn has_queue(&mut self, stage: usize) {
-        if stage < u64::BITS as usize {
-            self.queues |= 1 << stage;
+        if *self.stage.get_or_insert(stage) == stage {
+            self.push(Run { at_ns, ..*run }, Event::Dequeued);
         }
     }
 
-    /// `run` left `stage`; recorded if the stage has a queue.
+    /// The queue of `stage` is logged.
+    pub const fn watch(&mut self, stage: usize) {
+        self.stage = Some(stage);
+    }
+
+    /// `run` left `stage`.
     pub fn left(&mut self, run: &Run, stage: usize) {
-        if stage < u64::BITS as usize && self.queues >> stage & 1 == 1 {
-            self.push(*run, Event::Left(number(stage)));
+        if self.stage == Some(stage) {
+            self.push(*run, Event::Left);
         }
     }
 
@@ -86,8 +84,4 @@ impl PacketLog {
     pub fn take_blocks(&mut self) -> std::vec::Drain<'_, BlockRecord> {
         self.blocks.drain(..)
     }
-}
-
-fn number(stage: usize) -> u8 {
-    u8::try_from(stage).unwrap_or(u8::MAX)
 }

@@ -22,7 +22,7 @@ const BATCH_ROWS: usize = 8_192;
 const WAITING_BATCHES: usize = 128;
 
 const PACKETS_HEADER: &str =
-    "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,detail\n";
+    "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,block\n";
 const BLOCKS_HEADER: &str = "slot_ns,decoded_ns,block,attempt,process,carrier,is_fallback,bytes,failed,misheard,\
                              rate_bps,sinr_db,need_db\n";
 
@@ -198,10 +198,10 @@ fn write_all(
 
 fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     let Entry { run, event } = &row.entry;
-    let (name, reason, detail) = match event {
+    let (name, reason, block) = match event {
         Event::Entered => ("entered", "", None),
-        Event::Dequeued(stage) => ("dequeued", "", Some(u64::from(*stage))),
-        Event::Left(stage) => ("left", "", Some(u64::from(*stage))),
+        Event::Dequeued => ("dequeued", "", None),
+        Event::Left => ("left", "", None),
         Event::Sent(block) => ("sent", "", Some(*block)),
         Event::Delivered => ("delivered", "", None),
         Event::Dropped(reason) => ("dropped_", reason.name(), None),
@@ -218,7 +218,7 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
         run.last_bytes,
         run.flow
     )?;
-    write_known(out, detail)?;
+    write_known(out, block)?;
     writeln!(out)
 }
 

@@ -6,6 +6,7 @@ __all__ = [
     "DEVICES_FOLDER",
     "INCOMPLETE",
     "JOURNAL_FILE",
+    "LOG_TABLES",
     "PARTIAL",
     "RUN_FILE",
     "SCENARIO_FILE",
@@ -31,3 +32,5 @@ INCOMPLETE = "the results are not complete"
 """End of the message of an error in a file of results."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""
+LOG_TABLES = ("packets", "blocks")
+"""Those that it has besides with ``packet-log``."""
