@@ -16,7 +16,7 @@ import pytest
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.experiment.store import new_partial
-from wavebed.result.flent import export_flent
+from wavebed.export.flent import export_flent
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.run.write import open_run, write_run, write_trial

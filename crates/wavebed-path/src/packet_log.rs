@@ -23,7 +23,7 @@ const WAITING_BATCHES: usize = 128;
 
 const PACKETS_HEADER: &str =
     "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,block\n";
-const BLOCKS_HEADER: &str = "slot_ns,decoded_ns,block,attempt,process,carrier,is_fallback,bytes,failed,misheard,\
+const BLOCKS_HEADER: &str = "slot_ns,decoded_ns,number,attempt,process,carrier,is_fallback,bytes,failed,misheard,\
                              rate_bps,sinr_db,need_db\n";
 
 /// An event with the packet's serial number in its direction.

@@ -42,7 +42,7 @@ _BLOCKS = pa.schema(
     [
         ("slot_ns", pa.int64()),
         ("decoded_ns", pa.int64()),
-        ("block", pa.int64()),
+        ("number", pa.int64()),
         ("attempt", pa.int64()),
         ("process", pa.int64()),
         ("carrier", pa.int64()),
@@ -234,7 +234,7 @@ def _carried(found: _Stretches, keep: NDArray[np.int64], blocks: pa.Table) -> tu
     fresh = np.ones(len(rows), bool)
     fresh[1:] = (np.diff(rows) != 0) | (np.diff(sent) != 0)
     rows, sent = rows[fresh], sent[fresh]
-    known, attempts = np.unique(_ints(blocks, "block"), return_counts=True)
+    known, attempts = np.unique(_ints(blocks, "number"), return_counts=True)
     at = np.searchsorted(known, sent)
     is_known = at < len(known)
     is_known[is_known] = known[at[is_known]] == sent[is_known]

@@ -13,10 +13,9 @@ import numpy as np
 
 from wavebed import __version__
 from wavebed.errors import UserError
+from wavebed.export.trial import open_trial
 from wavebed.output import write_output
 from wavebed.result.flows import connections
-from wavebed.result.load import load_run
-from wavebed.result.names import TRIAL_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,15 +81,9 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
     """
     if not file.name.endswith(SUFFIX):
         raise UserError(f"{file}: flent opens only files with the ending {SUFFIX}: write one")
-    if (source / TRIAL_FILE).is_file():
-        source, trial = source.resolve().parent.parent, source.resolve().name
-    run = load_run(source)
-    folders = [line.folder for line in run.record.trials]
-    if trial is None:
-        if len(folders) != 1:
-            raise UserError(f"{source}: has {len(folders)} trials: name one by --trial ({', '.join(folders[:8])})")
-        trial = folders[0]
-    record = run.trial(trial)
+    opened = open_trial(source, trial)
+    run, record = opened.run, opened.record
+    trial = record.folder
     downs, ups = _throughputs(run, trial)
     pings = _pings(run, record)
     if not (downs or ups or pings):
