@@ -1,7 +1,7 @@
 //! The engine: the event loops of all legs, their logs, their captures, and their control while they run.
 
 use std::io::{self, PipeWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -138,27 +138,14 @@ impl Engine {
     /// When a log or capture file cannot be made, or a thread cannot be started.
     pub fn start(setup: Setup) -> Result<Self, EngineError> {
         let thread_each = has_thread_per_direction(setup.coalesce);
-        let legs: Vec<[DirectionSetup; 2]> = setup.legs.into_iter().map(directions_of).collect();
-        let names = |of: fn(&DirectionSetup) -> Vec<String>| -> Vec<String> {
-            legs.iter().flatten().flat_map(of).collect()
-        };
-        let links = names(DirectionSetup::link_names);
-        let (mut logs, mut writers) = (Logs::default(), (None, None));
-        if let Some(dir) = &setup.log_dir {
-            let departures = names(|direction| vec![direction.name.clone()]);
-            let (sender, writer) = series::start(dir, &links, &departures)?;
-            (logs.series, writers.0) = (Some(sender), Some(writer));
-            if setup.packet_log {
-                let (sender, writer) = packet_log::start(dir, &links)?;
-                (logs.packets, writers.1) = (Some(sender), Some(writer));
-            }
-        }
+        let legs: Vec<_> = setup.legs.into_iter().map(directions_of).collect();
+        let (senders, writers) = start_logs(setup.log_dir.as_deref(), setup.packet_log, &legs)?;
         let mut engine = Self {
             loops: Vec::new(),
             hosts: setup.hosts,
             memory: Arc::new(PacketMemory::new(setup.packet_memory_bytes)),
-            series: writers.0,
-            packet_log: writers.1,
+            series: writers.series,
+            packet_log: writers.packets,
             sampler: None,
             began: MachineTime::now().ok(),
         };
@@ -172,7 +159,7 @@ impl Engine {
                     setup.origin_ns,
                     setup.coalesce,
                     &engine.memory,
-                    logs.of(first_link, departures),
+                    senders.of(first_link, departures),
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
@@ -308,14 +295,45 @@ impl RunningLoop {
     }
 }
 
+/// The writers of the logs.
+#[derive(Default)]
+struct LogWriters {
+    series: Option<SeriesWriter>,
+    packets: Option<PacketLogWriter>,
+}
+
 /// The senders of the logs.
 #[derive(Default)]
-struct Logs {
+struct LogSenders {
     series: Option<SeriesSender>,
     packets: Option<PacketLogSender>,
 }
 
-impl Logs {
+/// Starts the writers of the logs that `log` asks for.
+fn start_logs(
+    log: Option<&Path>,
+    with_packets: bool,
+    legs: &[[DirectionSetup; 2]],
+) -> Result<(LogSenders, LogWriters), EngineError> {
+    let (mut senders, mut writers) = (LogSenders::default(), LogWriters::default());
+    let Some(dir) = log else {
+        return Ok((senders, writers));
+    };
+    let directions = || legs.iter().flatten();
+    let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
+    let departures: Vec<String> = directions()
+        .map(|direction| direction.name.clone())
+        .collect();
+    let (sender, writer) = series::start(dir, &links, &departures)?;
+    (senders.series, writers.series) = (Some(sender), Some(writer));
+    if with_packets {
+        let (sender, writer) = packet_log::start(dir, &links)?;
+        (senders.packets, writers.packets) = (Some(sender), Some(writer));
+    }
+    Ok((senders, writers))
+}
+
+impl LogSenders {
     /// The logs of the direction whose first link has this index, as its departures have.
     fn of(&self, first_link: usize, departures: usize) -> DirectionLogs {
         DirectionLogs {
