@@ -73,7 +73,8 @@ def add_link(trace: TraceFile, group: int, name: str, trial: Trial, window: Wind
     rated = [(_ns(at), rate / 1e6) for at, rate in zip(times, rates, strict=True) if rate is not None]
     _add_steps(trace, group, ("capacity", "Mbit/s"), rated, window)
     rows = _of(trial.table("links"), "link", name)
-    start, end = window.start_ns // 1_000_000, -(-window.end_ns // 1_000_000)
+    # The queue at the begin is that at the end of the millisecond before.
+    start, end = window.start_ns // 1_000_000 - 1, -(-window.end_ns // 1_000_000)
     rows = rows.filter(pc.and_(pc.greater_equal(rows["time_ms"], start), pc.less(rows["time_ms"], end)))
     if not rows.num_rows:
         return
@@ -187,8 +188,9 @@ def _add_steps(
 ) -> None:
     """Add a counter: the value that holds where the window begins, and every later one that differs from the last."""
     before = [value for at_ns, value in points if at_ns < window.start_ns][-1:]
-    held = [(window.start_ns, value) for value in before]
     inside = [point for point in points if window.start_ns <= point[0] < window.end_ns]
+    known = inside[0][0] == window.start_ns if inside else False
+    held = [] if known else [(window.start_ns, value) for value in before]
     if not held and not inside:
         return
     track = trace.counter(*name_and_unit, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_packets", "in_window"]
 
+_SPAN = itemgetter(0, 1)
 _FLOW_BITS = 40
 """Bits of the number of a row in the number of its flow."""
 
@@ -40,6 +42,17 @@ class _Packet(NamedTuple):
 
     def arguments(self) -> dict[str, Value | None]:
         return {"packet": self.packet, "first segment": self.first, "segments": self.segments, "bytes": self.bytes}
+
+    @property
+    def was_queued(self) -> bool:
+        """Whether it came to a queue: a link may have none."""
+        return self.delivered_ns is None or self.dequeued_ns is not None or self.sent_ns is not None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it has more than one slice."""
+        went_on = (self.dequeued_ns, self.sent_ns, self.dropped_ns)
+        return self.was_queued and any(at_ns is not None for at_ns in went_on)
 
     def left_queue_ns(self, end_ns: int) -> int:
         """When it left the queue; `end_ns` if it never did."""
@@ -111,8 +124,8 @@ def add_packets(
     """
     group, number = link
     rows = list(map(_Packet._make, _values(in_window(packets, window, end_ns), _Packet._fields)))
-    base = number << _FLOW_BITS
-    flows = list(range(base + 1, base + 1 + len(rows)))
+    base = (number << _FLOW_BITS) + 1
+    flows = [[flow] if row.is_linked else [] for flow, row in enumerate(rows, base)]
     carried = {block for row in rows for block in row.blocks}
     sent = [
         block
@@ -133,20 +146,19 @@ def _values(table: pa.Table, columns: Sequence[str]) -> zip[tuple[object, ...]]:
     return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
 
-def _flows_of_blocks(rows: Sequence[_Packet], flows: Sequence[int]) -> Mapping[int, list[int]]:
+def _flows_of_blocks(rows: Sequence[_Packet], flows: Sequence[list[int]]) -> Mapping[int, list[int]]:
     found: dict[int, list[int]] = {}
     for row, flow in zip(rows, flows, strict=True):
         for block in row.blocks:
-            found.setdefault(block, []).append(flow)
+            found.setdefault(block, []).extend(flow)
     return found
 
 
-def _add_queue(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[int], end_ns: int) -> None:
+def _add_queue(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[list[int]], end_ns: int) -> None:
     lanes = Lanes(trace, "packets queued", group)
     for row, flow in zip(rows, flows, strict=True):
-        if row.dequeued_ns is None and row.sent_ns is None and row.delivered_ns is not None:
-            continue  # a link without a queue
-        lanes.slice((row.entered_ns, row.left_queue_ns(end_ns)), "queued", row.arguments(), [flow])
+        if row.was_queued:
+            lanes.slice((row.entered_ns, row.left_queue_ns(end_ns)), "queued", row.arguments(), flow)
 
 
 def _add_blocks(trace: TraceFile, group: int, sent: Sequence[_Block], flows: Mapping[int, list[int]]) -> None:
@@ -161,7 +173,7 @@ def _add_blocks(trace: TraceFile, group: int, sent: Sequence[_Block], flows: Map
 
 
 def _add_order(
-    trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[int], sent: Sequence[_Block]
+    trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[list[int]], sent: Sequence[_Block]
 ) -> None:
     """Add the wait of decoded packets for earlier ones."""
     decoded: dict[int, int] = {}
@@ -175,11 +187,11 @@ def _add_order(
         left_ns = row.released_ns if row.released_ns is not None else row.dropped_ns
         if arrived_ns is not None and left_ns is not None and left_ns > arrived_ns:
             waits.append((arrived_ns, left_ns, flow, row))
-    for arrived_ns, left_ns, flow, row in sorted(waits):
-        lanes.slice((arrived_ns, left_ns), "waits for earlier packets", row.arguments(), [flow])
+    for arrived_ns, left_ns, flow, row in sorted(waits, key=_SPAN):
+        lanes.slice((arrived_ns, left_ns), "waits for earlier packets", row.arguments(), flow)
 
 
-def _add_transmissions(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[int]) -> None:
+def _add_transmissions(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[list[int]]) -> None:
     """Add the time that the server of a link without blocks takes for each packet."""
     lanes = Lanes(trace, "transmission", group)
     served = [
@@ -187,11 +199,11 @@ def _add_transmissions(trace: TraceFile, group: int, rows: Sequence[_Packet], fl
         for row, flow in zip(rows, flows, strict=True)
         if row.dequeued_ns is not None and row.released_ns is not None
     ]
-    for begin_ns, end_ns, flow, row in sorted(served):
-        lanes.slice((begin_ns, end_ns), "sent", row.arguments(), [flow])
+    for begin_ns, end_ns, flow, row in sorted(served, key=_SPAN):
+        lanes.slice((begin_ns, end_ns), "sent", row.arguments(), flow)
 
 
-def _add_ends(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[int]) -> None:
+def _add_ends(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequence[list[int]]) -> None:
     """Add what ends each flow: the rest of the link up to the delivery, or the drop."""
     lanes, drops = Lanes(trace, "delivery", group), None
     ends = []
@@ -201,10 +213,10 @@ def _add_ends(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Sequ
             ends.append((begin_ns, row.delivered_ns, flow, row))
         elif row.dropped_ns is not None:
             ends.append((row.dropped_ns, row.dropped_ns, flow, row))
-    for begin_ns, end_ns, flow, row in sorted(ends):
+    for begin_ns, end_ns, flow, row in sorted(ends, key=_SPAN):
         if row.delivered_ns is not None:
             arguments = {**row.arguments(), "transmissions": row.transmissions}
-            lanes.slice((begin_ns, end_ns), "delivery", arguments, (), [flow])
+            lanes.slice((begin_ns, end_ns), "delivery", arguments, (), flow)
         else:
             drops = trace.track("drops", group) if drops is None else drops
-            trace.instant(drops, begin_ns, f"dropped: {row.drop_reason}", row.arguments(), [flow])
+            trace.instant(drops, begin_ns, f"dropped: {row.drop_reason}", row.arguments(), flow)

@@ -227,7 +227,8 @@ def _carried(found: _Stretches, keep: NDArray[np.int64], blocks: pa.Table) -> tu
     """Return the blocks of each row in order, and how many transmissions these had."""
     row = np.full(len(found.cuts), -1, np.int64)
     row[keep] = np.arange(len(keep))
-    place, event = found.covered(found.of("sent")[::-1])
+    sending = found.of("sent")
+    place, event = found.covered(sending[np.argsort(found.time_ns[sending], kind="stable")])
     order = np.argsort(row[place], kind="stable")
     order = order[row[place[order]] >= 0]
     rows, sent = row[place[order]], found.block[event[order]]
