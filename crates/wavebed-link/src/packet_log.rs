@@ -18,7 +18,8 @@ pub struct Entry {
 pub enum Event {
     /// They entered the link, or were made as copies in it.
     Entered,
-    /// They left the queue: that of the stage that sends blocks, or the first one of a link without blocks.
+    /// They left the queue of the stage that sends blocks, for a block (the first time counts), or the first queue of a
+    /// link without blocks.
     Dequeued,
     /// They left that stage: its server has sent them, or its receiver has them in order.
     Left,
@@ -67,9 +68,16 @@ impl PacketLog {
     /// Records these transmissions.
     pub fn sent(&mut self, blocks: Vec<BlockRecord>) {
         for block in blocks {
-            for run in &block.contents {
-                let at_ns = block.slot.start_ns;
-                self.push(Run { at_ns, ..*run }, Event::Sent(block.number));
+            for &run in &block.contents {
+                let (built, sent) = (block.built_ns, block.slot.start_ns);
+                self.push(
+                    Run {
+                        at_ns: built,
+                        ..run
+                    },
+                    Event::Dequeued,
+                );
+                self.push(Run { at_ns: sent, ..run }, Event::Sent(block.number));
             }
             self.blocks.push(block);
         }

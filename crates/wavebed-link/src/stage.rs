@@ -203,9 +203,7 @@ impl<'a> Outlet<'a> {
     pub(crate) fn dropped_by_part(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
         if let Sink::Link { lost, counters, .. } = &mut self.sink {
-            if let Some(packets) = &mut counters.packets {
-                packets.push(run, Event::Dropped(reason));
-            }
+            log(counters, run, Event::Dropped(reason));
             lost.push(run);
         }
     }
@@ -263,8 +261,8 @@ impl<'a> Outlet<'a> {
                 counters.dropped(&run, reason);
                 if let Some(reasons) = reasons {
                     reasons.push(reason);
-                } else if let Some(packets) = &mut counters.packets {
-                    packets.push(run, Event::Dropped(reason));
+                } else if counters.packets.is_some() {
+                    log(counters, run, Event::Dropped(reason));
                 }
                 lost.push(run);
             }
@@ -285,9 +283,7 @@ impl<'a> Outlet<'a> {
                 copied, counters, ..
             } => {
                 counters.duplicated(run);
-                if let Some(packets) = &mut counters.packets {
-                    packets.push(*run, Event::Entered);
-                }
+                log(counters, *run, Event::Entered);
                 copied.push(*run);
             }
             Sink::Record(effects) => keep(effects, Effect::Duplicate(*run)),
@@ -351,17 +347,27 @@ impl<'a> Outlet<'a> {
 
     /// Records that `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
     pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
+        self.waited(at_ns, run);
+        if let Sink::Link { counters, .. } = &mut self.sink
+            && let Some(packets) = &mut counters.packets
+        {
+            packets.dequeued(at_ns, run, self.stage);
+        }
+    }
+
+    /// As [`Outlet::sojourn`], of a stage whose blocks are in the packet log.
+    pub(crate) fn waited(&mut self, at_ns: u64, run: &Run) {
         match &mut self.sink {
-            Sink::Link { counters, .. } => {
-                counters.sojourn(at_ns, run);
-                if let Some(packets) = &mut counters.packets
-                    && !self.is_part
-                {
-                    packets.dequeued(at_ns, run, self.stage);
-                }
-            }
+            Sink::Link { counters, .. } => counters.sojourn(at_ns, run),
             Sink::Record(effects) => keep(effects, Effect::Sojourn(at_ns, *run)),
         }
+    }
+}
+
+#[cold]
+fn log(counters: &mut LinkCounters, run: Run, event: Event) {
+    if let Some(packets) = &mut counters.packets {
+        packets.push(run, event);
     }
 }
 

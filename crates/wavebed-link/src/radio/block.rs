@@ -85,6 +85,8 @@ pub struct BlockRecord {
     pub failed: bool,
     /// Whether the sender took a failure for a success, or a success for a failure.
     pub misheard: bool,
+    /// When the block was built, or the decision was made to send it again.
+    pub built_ns: u64,
     /// When decoding ends.
     pub decoded_ns: u64,
     /// The rate of the channel in its slot, over all carriers, bits per second.

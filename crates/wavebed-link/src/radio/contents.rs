@@ -48,6 +48,7 @@ struct Cut {
 impl Cuts {
     /// Removes up to `room` bytes from the first chunk of `source`, and splits a segment that fits only in part.
     /// A segment takes `overhead` more than its IP bytes.
+    #[inline]
     pub fn take(
         &mut self,
         source: &mut VecDeque<Chunk>,
