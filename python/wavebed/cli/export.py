@@ -56,7 +56,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--to", dest="end", metavar="T", type=argument(parse_time), help="its end (default: end of the last workload)"
     )
     of_perfetto.add_argument(
-        "--most-events", metavar="N", type=int, help="refuse to write a larger trace (default: 1000000, some 100 MB)"
+        "--most-events", metavar="N", type=int, help="refuse to write a larger trace (default: 1000000, some 80 MB)"
     )
     of_csv = parser.add_argument_group("csv")
     of_csv.add_argument(
