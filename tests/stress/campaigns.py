@@ -77,11 +77,12 @@ def disturb(kills: int, trials: int, seed: int) -> dict[str, Any]:
     wait_until(lambda: ended(whole), LIFE_S + 5 * trials)
     whole_s = time.monotonic() - began
     began = time.monotonic()
-    told = _Disturbance(kills, trials, seed).all()
+    disturbance = _Disturbance(kills, trials, seed)
+    told, differs = disturbance.all(), disturbance.end()
     took_s = time.monotonic() - began
     _, left = settled(before, 0, GONE_WITHIN_S)
     end_all()
-    differs = damage(RUN, WHOLE) + left if (RUN / "metrics.parquet").exists() else ["it has not ended", *left]
+    differs += [*left, *(damage(RUN, WHOLE) if (RUN / "metrics.parquet").exists() else ["it has not ended"])]
     return {
         "kills": told,
         "damage": differs,
@@ -111,13 +112,10 @@ class _Disturbance:
         self._guard_was_killed = False
 
     def all(self) -> list[tuple[str, str]]:
-        """Kill, resume, and let the campaign end; return each target and what was wrong."""
+        """Kill and resume; return each target and what was wrong."""
         told = []
         for number, target in enumerate(self._targets):
             told.append((f"{target}, {_count(STORED)} trials stored", self._one(target, number)))
-        told.append(("the end", self._end()))
-        words = Path(f"{RUN}.said").read_text(errors="replace")
-        told += [("messages", word) for word in ("Traceback", "panicked", "damaged") if word in words]
         return told
 
     def _one(self, target: str, number: int) -> str:
@@ -135,9 +133,9 @@ class _Disturbance:
             return "the moment does not come"
         if target == "while a trial is written":
             time.sleep(self._chance.uniform(0, WRITING_S))
-        victims = self._victims(target)
-        killed = [each.role for each in victims if kill(each)]
-        if not killed:
+        while not (killed := [kill(each) for each in self._victims(target)]) and not ended(front):
+            pass  # a laboratory that has just ended: the next one
+        if not any(killed):
             words = Path(f"{RUN}.said").read_text(errors="replace")
             return f"nothing was there to kill: {' '.join(words.split())[-200:]}"
         self._guard_was_killed = target == "guard" or (self._guard_was_killed and target == "laboratory")
@@ -182,11 +180,14 @@ class _Disturbance:
             return [each for each in family() if _group(each.pid) == front.pid]
         return mine
 
-    def _end(self) -> str:
+    def end(self) -> list[str]:
+        """Let the campaign end, and return what is wrong with that."""
         front = self._front or _begin(RUN)
         if wait_until(lambda: ended(front), LIFE_S + 5 * self._trials) is None:
-            return "it does not end"
-        return "" if front.returncode == 0 else f"status {front.returncode}"
+            return ["it does not end"]
+        words = Path(f"{RUN}.said").read_text(errors="replace")
+        found = [f"it said {word}" for word in ("Traceback", "panicked", "damaged") if word in words]
+        return found if front.returncode == 0 else [*found, f"status {front.returncode}"]
 
 
 def _count(pattern: str) -> int:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _OTHER = """
+import sys
 from wavebed.experiment.machine_lock import measuring
-with measuring():
+with measuring(alone="alone" in sys.argv):
     print("measures", flush=True)
     input()
 """
@@ -63,31 +64,24 @@ def test_one_that_ended_within_the_trial_counts_for_this_trial_only(other: subpr
         assert neighbours.check().holds
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_one_that_is_alone_and_another_run_wait_for_each_other(alone: bool, lock: Path) -> None:
-    script = _OTHER.replace("measuring()", f"measuring(alone={not alone})")
-    waited: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "measures\n"
+@pytest.mark.timed
+@pytest.mark.parametrize(("first", "second"), [("alone", ""), ("alone", "alone"), ("", "alone")])
+def test_one_that_is_alone_is_waited_for_and_waits(first: str, second: str) -> None:
+    words = [sys.executable, "-c", _OTHER]
+    with subprocess.Popen([*words, first], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "measures\n"
+        waited: list[str] = []
 
         def waiting(processes: str) -> None:
             waited.append(processes)
-            process.kill()
+            if len(waited) == 2:
+                other.kill()
+                other.wait(20)
 
-        with measuring(waiting, alone=alone) as neighbours:
-            assert waited == [str(process.pid)]
+        with measuring(waiting, alone=bool(second)) as neighbours:
             assert neighbours.check().holds
-    assert lock.exists()
-
-
-def test_two_that_are_not_alone_do_not_wait(other: subprocess.Popen[str]) -> None:
-    waited: list[str] = []
-    with measuring(waited.append):
-        assert other.poll() is None
-    assert waited == []
+    assert waited == [str(other.pid)] * 2
 
 
 def test_without_a_place_for_the_lock_nothing_is_known_and_nothing_fails(

@@ -68,7 +68,7 @@ def resume_campaign(
 
 
 def _resumed(campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, *, accept: bool) -> Outcome:
-    before = read_run(folder)
+    before = read_run(folder, trials=False)
     now = conditions(campaign)
     changed = changes_since(before, now)
     if [treatment["name"] for treatment in before.treatments] != [cell.name for cell in campaign.cells]:

@@ -86,7 +86,6 @@ def _plan(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))
-    from wavebed.campaign.read import campaign_file, read_campaign
     from wavebed.campaign.run import resume_campaign, run_campaign
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
@@ -96,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
     live = Live(f"wavebed {args.command}")
-    campaign = _of_folder(Path(args.file)) if args.resume else read_campaign(campaign_file(args.file))
+    campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file)
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(campaign.plan))
@@ -117,12 +116,31 @@ def _run(args: argparse.Namespace) -> int:
 
 def _of_folder(folder: Path) -> Campaign:
     from wavebed.campaign.read import read_campaign
+    from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
     from wavebed.result.read import read_run
 
-    record = read_run(folder).campaign
+    if folder.is_file():
+        raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
+    if not (folder / RUN_FILE).is_file():
+        raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
+    record = read_run(folder, trials=False).campaign
     if record is None:
         raise UserError(f"{folder}: has no campaign: name a folder that wavebed campaign run wrote")
+    if not Path(record.file).exists():
+        raise UserError(
+            f"{record.file}: is gone: the campaign in {folder} was read from it: put it back; its text is in"
+            f" {folder / CAMPAIGN_FILE}"
+        )
     return read_campaign(Path(record.file))
+
+
+def _of_file(given: str) -> Campaign:
+    from wavebed.campaign.read import campaign_file, read_campaign
+
+    file = campaign_file(given)
+    if file.is_dir():
+        raise UserError(f"{file}: is a folder: name a campaign file, or go on with its campaign with --resume")
+    return read_campaign(file)
 
 
 def _write_report(folder: Path, live: Live) -> Path | None:

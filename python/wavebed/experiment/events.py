@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+class _Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="event"):
     """Fields of every event, set by the journal.
 
     Parameters
@@ -51,7 +51,7 @@ class RunBegun(_Event, frozen=True, tag="run-begun"):
     title: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """One trial of the plan: its name, the seconds it takes, and its kind, which the estimate learns from."""
 
     trial: str

@@ -45,8 +45,13 @@ def kind_of(folder: Path) -> Kind:
     return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
 
 
-def read_run(folder: Path) -> RunRecord:
+def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
     """Read ``run.json`` of a folder of results; before the end of the run, add the stored trials.
+
+    Parameters
+    ----------
+    trials : bool
+        Whether the stored trials are wanted; reading them takes a millisecond each.
 
     Raises
     ------
@@ -67,7 +72,7 @@ def read_run(folder: Path) -> RunRecord:
                 msgspec.convert([item[key] for key in keys], list[Text])
     except (KeyError, msgspec.ValidationError) as error:
         raise _damaged(file, error) from None
-    if record.ended is None:
+    if record.ended is None and trials:
         listed = {line.folder for line in record.trials}
         record.trials += [line for line in _kept(folder) if line.folder not in listed]
     return record

@@ -17,6 +17,7 @@ from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
 from wavebed.result.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
+from wavebed.result.read import read_run
 from wavebed.run.expected import expected_s
 from wavebed.run.write import open_run, write_head, write_run
 from wavebed.workload.tools import PACKAGES, missing
@@ -98,10 +99,8 @@ class Opened:
         """
         record, ledger = self.record, self.ledger
         record.trials = [one.line for one in ledger.stored()]
-        record.aside = [one.line for each in ledger.aside for one in each]
         record.ended = datetime.now(UTC).isoformat(timespec="seconds")
         if record.campaign is not None:
-            record.campaign.groups = [Group(changed) for changed in ((), *ledger.changes)]
             record.campaign.stopped = stopped
         with explained(self.trials.folder, KEPT):
             merge_metrics(self.trials.folder, sorted(ledger.ended), factors_of(record))
@@ -145,10 +144,20 @@ def open_folder(
     journal.emit(RunResumed(changed=tuple(design.changed)))
     ledger.resume(design.changed)
     set_aside(ledger, folder)
+    _keep_earlier(record, ledger, folder)
     for one in ledger.stored():
         opened.trials.known(one.number, one.wall_s)
     write_head(folder, record, plan.text, design.texts)
     return opened
+
+
+def _keep_earlier(record: RunRecord, ledger: Ledger, folder: Path) -> None:
+    """Keep in the record how the run began, and what was set aside since."""
+    before = read_run(folder, trials=False)
+    record.started, record.command_line = before.started, before.command_line
+    record.aside = [one.line for each in ledger.aside for one in each]
+    if record.campaign is not None:
+        record.campaign.groups = [Group(changed) for changed in ((), *ledger.changes)]
 
 
 def _keep_lost_metrics(folder: Path, ledger: Ledger) -> None:
