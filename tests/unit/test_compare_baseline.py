@@ -15,6 +15,7 @@ from wavebed.cli import main
 from wavebed.compare.find import compare_folders
 from wavebed.compare.regression import regressions
 from wavebed.compare.samples import read_samples
+from wavebed.compare.words import sections
 from wavebed.forward.write import write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 
@@ -263,6 +264,25 @@ def test_compare_gives_each_metric_a_verdict(
     )
     assert main(["compare", str(old), str(new), *MARGINS[:2]]) == 0
     assert capsys.readouterr().out == snapshot
+
+
+def test_primary_metrics_come_first_where_rows_are_left_out(tmp_path: Path) -> None:
+    values = {name: {LINES: around(5), GOODPUT: around(100)} for name in ("a", "b")}
+    folders = [read_samples(write_values(tmp_path / name, values), name) for name in ("old", "new")]
+    comparison = compare_folders(folders, ["file.goodput=5%"])
+    found, more = sections(comparison, 3)
+    assert [(section.column, section.base, len(section.answers)) for section in found] == [
+        ("new: a", "old: a", 1),
+        ("new: a", "old: a", 1),
+        ("new: b", "old: b", 1),
+    ]
+    assert [answer.question.metric.name for section in found for answer in section.answers] == [
+        "goodput",
+        "lines",
+        "goodput",
+    ]
+    assert more == 1
+    assert sections(comparison, 100)[1] == 0
 
 
 def test_metrics_of_a_campaign_without_series_are_read_from_one_table(tmp_path: Path) -> None:
