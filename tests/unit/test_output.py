@@ -61,6 +61,7 @@ OPTIONS = [
     Option(("compare", "TEST", "OTHER"), "-o", "page.html", b"<!doctype html>"),
     Option(("compare", "TEST", "OTHER"), "--csv", "table.csv", b"device,kind,"),
     Option(("export", "RUN", "--trial", "0001-cubic"), "-o", "trial.flent.gz", b"\x1f\x8b"),
+    Option(("export", "RUN", "--trial", "0001-cubic", "--format", "perfetto"), "-o", "trial.perfetto-trace", b"\n"),
     Option(("resolve", "SCENARIO"), "-o", "spec.json", b'{\n  "version": 1,'),
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),

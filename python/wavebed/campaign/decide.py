@@ -12,7 +12,7 @@ from wavebed.errors import UserError
 from wavebed.result.campaign import Comparison, comparisons
 from wavebed.stats.anytime import Anytime
 from wavebed.stats.exclusions import worst_case
-from wavebed.stats.family import Primary, explore, settle
+from wavebed.stats.family import Primary, settle
 from wavebed.stats.paired import SignedRanks
 from wavebed.stats.verdict import Margin
 
@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding
 
-__all__ = ["LEVEL", "Answer", "Question", "Values", "answers", "design_of", "exploration", "questions", "undecided"]
-__all__ += ["margin_of", "values_of"]
+__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "questions", "undecided"]
+__all__ += ["margin_of", "metric_title", "values_of"]
 
 LEVEL = 0.95
+
+
+def metric_title(workload: str, metric: str) -> str:
+    """Return what people read: ``ping: rtt loaded p95``, or the metric alone if it names its workload."""
+    return metric if metric.lower().startswith(workload.lower()) else f"{workload}: {metric}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ class Values:
     unit: str
     better: Literal["higher", "lower", "neither"]
     by_cell: Mapping[str, Mapping[int, float]]
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return metric_title(self.workload, self.metric)
 
     @property
     def direction(self) -> Better | None:
@@ -188,7 +198,9 @@ def answers(
     found = []
     for family in families:
         findings = settle([_primary(question, ended) for question in family], design)
-        found += [_answer(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)]
+        found += [
+            answer_of(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)
+        ]
     return found
 
 
@@ -227,7 +239,14 @@ def _both(question: Question) -> tuple[Mapping[int, float], Mapping[int, float]]
     return by_cell.get(question.pair.baseline, {}), by_cell.get(question.pair.cell, {})
 
 
-def _answer(question: Question, finding: Finding, ended: Sequence[int], design: Design) -> Answer:
+def answer_of(question: Question, finding: Finding, ended: Sequence[int], design: Design) -> Answer:
+    """Return the answer with a finding, and with the missing values at their worst.
+
+    Parameters
+    ----------
+    ended : sequence of int
+        Blocks that have ended, in order.
+    """
     a, b = _both(question)
     first, second = [a.get(block) for block in ended], [b.get(block) for block in ended]
     missing = (first.count(None), second.count(None))
@@ -246,21 +265,3 @@ def undecided(
     found = answers(record, levels, metrics, ended)
     still = [answer for answer in found if not answer.finding.settled]
     return still if len(found) == asked else found
-
-
-def exploration(
-    record: CampaignRecord,
-    levels: Mapping[str, Mapping[str, str]],
-    metrics: pa.Table,
-    ended: Sequence[int],
-    *,
-    complete: bool = True,
-) -> list[Answer]:
-    """Return findings on all other metrics, each by itself: with many of them, some are false alarms."""
-    asked = {(each.workload, each.metric) for each in record.primaries}
-    pairs = comparisons(levels, record.factor, record.baseline)
-    design = design_of(record, complete=complete)
-    others = [values for values in values_of(metrics) if (values.workload, values.metric) not in asked]
-    found = [Question(pair, values, Margin(0.0), "") for values in others for pair in pairs]
-    findings = explore([_primary(question, ended) for question in found], design)
-    return [_answer(question, finding, ended, design) for question, finding in zip(found, findings, strict=True)]

@@ -56,7 +56,7 @@ def reason_text(answer: Answer) -> str:
         bounds = ""
         if answer.worst is not None and answer.worst.verdict != finding.verdict:
             bounds = f"; {answer.worst.verdict} with these at their worst"
-        told.append(f"{lost} values missing{bounds}")
+        told.append(f"{lost} value{'s' if lost != 1 else ''} missing{bounds}")
     return ", ".join(told)
 
 

@@ -126,11 +126,11 @@ def _of_folder(folder: Path) -> Campaign:
 
 
 def _write_report(folder: Path, live: Live) -> Path | None:
-    from wavebed.report.build import write_report
+    from wavebed.campaign.report import write_campaign_report
 
     live.say("writing the report")
     try:
-        return write_report(folder)
+        return write_campaign_report(folder)
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None

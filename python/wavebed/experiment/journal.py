@@ -92,6 +92,11 @@ class Journal:
         for event in self._early:
             self._write(event)
 
+    @property
+    def holds_events(self) -> bool:
+        """Whether the file has an event."""
+        return os.fstat(self._descriptor).st_size > 0
+
     def emit(self, event: Event) -> None:
         """Write an event with its time, then send it to the listeners.
 

@@ -74,6 +74,8 @@ def key_parts(key: str) -> tuple[str, ...]:
         raise Problem("is not a key: write its parts with dots between them, such as path.rate", key) from None
     parts = []
     while isinstance(table, dict):
+        if len(table) != 1:
+            raise Problem("is not a key: write its parts with dots between them, such as path.rate", key)
         ((part, table),) = table.items()
         parts.append(part)
     if parts[0] not in _ROOTS or len(parts) < 2:

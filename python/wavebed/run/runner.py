@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import explained
+from wavebed.experiment.disk import claimed, explained
 from wavebed.experiment.events import CheckFailed, StepBegun, WorkloadBegun, WorkloadEnded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 
-__all__ = ["prepare", "run_plan"]
+__all__ = ["prepare", "run_claimed", "run_plan"]
 
 AS_RUN = Design()
 
@@ -55,6 +55,12 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, 
         If the results cannot be written; earlier trials stay readable.
     """
     check_programs(plan)
+    with claimed(folder):
+        return run_claimed(plan, folder, command_line, live, design)
+
+
+def run_claimed(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design) -> Outcome:
+    """Run a plan, whose programs are there, as `run_plan`, in a folder that this process has claimed."""
     slots = ordered(plan.treatments, plan.trials, plan.seed)
     with Journal(live) as journal:
         opened = open_folder(plan, slots, folder, command_line, journal, design)
