@@ -79,7 +79,7 @@ def _row(answer: Answer) -> str:
         f"<td>{verdict}</td>",
         _difference(answer),
         *(f"<td>{escape(each)}</td>" for each in plain),
-        f'<td class="text name">{escape(reason_text(answer))}</td>',
+        f'<td class="text" style="white-space:normal">{escape(reason_text(answer))}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
