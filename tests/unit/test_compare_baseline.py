@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from compare_example import GOODPUT, LINES, TIME, around, write_values
 from forward_example import device, record
+from test_campaign_run import _CAMPAIGN as CAMPAIGN
+from test_campaign_run import _SCENARIO as SCENARIO
+from test_campaign_run import Simulated
 
+from wavebed.campaign.read import read_campaign
+from wavebed.campaign.run import run_campaign
 from wavebed.cli import main
 from wavebed.compare.find import compare_folders
 from wavebed.compare.regression import regressions
 from wavebed.compare.samples import read_samples
+from wavebed.compare.words import sections
 from wavebed.forward.write import write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
+from wavebed.run.progress import Live
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -265,6 +274,25 @@ def test_compare_gives_each_metric_a_verdict(
     assert capsys.readouterr().out == snapshot
 
 
+def test_primary_metrics_come_first_where_rows_are_left_out(tmp_path: Path) -> None:
+    values = {name: {LINES: around(5), GOODPUT: around(100)} for name in ("a", "b")}
+    folders = [read_samples(write_values(tmp_path / name, values), name) for name in ("old", "new")]
+    comparison = compare_folders(folders, ["file.goodput=5%"])
+    found, more = sections(comparison, 3)
+    assert [(section.column, section.base, len(section.answers)) for section in found] == [
+        ("new: a", "old: a", 1),
+        ("new: a", "old: a", 1),
+        ("new: b", "old: b", 1),
+    ]
+    assert [answer.question.metric.name for section in found for answer in section.answers] == [
+        "goodput",
+        "lines",
+        "goodput",
+    ]
+    assert more == 1
+    assert sections(comparison, 100)[1] == 0
+
+
 def test_metrics_of_a_campaign_without_series_are_read_from_one_table(tmp_path: Path) -> None:
     from wavebed.result.metrics import keep_metrics, merge_metrics
     from wavebed.result.read import read_run
@@ -295,3 +323,30 @@ def test_the_repeats_of_a_forwarding_test_are_judged_too(tmp_path: Path, capsys:
     assert main([*command, str(tmp_path / "same")]) == 0
     assert main(["compare", str(tmp_path / "old"), str(tmp_path / "same"), *command[1:3]]) == 2
     assert "--margin: forwarding tests take it with --baseline only" in capsys.readouterr().err
+
+
+def test_campaigns_are_compared_cell_by_cell_with_the_margins_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
+    Simulated(monkeypatch)
+    live = Live("wavebed campaign", io.StringIO())
+    for name, seed in (("old", 5), ("again", 5), ("new", 50)):
+        (tmp_path / "s.toml").write_text(SCENARIO)
+        file = tmp_path / "c.toml"
+        file.write_text(CAMPAIGN.format(blocks=8, more="").replace("seed = 5", f"seed = {seed}\nkeep = 'metrics'"))
+        run_campaign(read_campaign(file), tmp_path / name, [], live)
+        shutil.rmtree(tmp_path / name / "trials")
+    command = ["compare", "--json", "--baseline", str(tmp_path / "old")]
+    assert main([*command, str(tmp_path / "again")]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert [each["verdict"] for each in again["answers"]] == ["equal"] * 3
+    assert "again is a replica of old: every seed has the same value of every compared metric" in again["notes"]
+    assert main([*command, str(tmp_path / "new")]) == 0
+    new = json.loads(capsys.readouterr().out)
+    assert [(each["treatment"], each["verdict"], each["margin"]) for each in new["answers"]] == [
+        ("5ms-1mbit", "equivalent", "5%"),
+        ("5ms-2mbit", "equivalent", "5%"),
+        ("20ms-1mbit", "equivalent", "5%"),
+    ]
+    assert main([*command, str(tmp_path / "new"), "--margin", "command.time=0.01%", "--undecided", "fail"]) == 1

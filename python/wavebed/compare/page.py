@@ -5,19 +5,21 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.compare.words import EXPLORATORY, effect_text, p_text, primary_title, reason_text
+from wavebed.compare.words import effect_text, p_text, reason_text, sections
 from wavebed.report.document import document
 from wavebed.report.numbers import MISSING, signed
 from wavebed.report.table import interval_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wavebed.compare.find import Answer, Comparison
     from wavebed.compare.samples import Sample
+    from wavebed.compare.words import Section
 
 __all__ = ["comparison_page"]
 
+MOST_ROWS = 2000
+_WIDTHS = (17.0, 7.0, 12.0, 4.0, 12.0, 4.0, 8.0, 10.0, 12.0, 7.0, 7.0, 19.0)
+_MARGIN = 6
 _BOLD = ("better", "worse", "different")
 
 
@@ -33,30 +35,32 @@ def comparison_page(comparison: Comparison) -> str:
         " independent samples: the difference, or ratio, is that of the medians, with its bootstrap interval; p is of"
         " the test of Mann and Whitney, of primary metrics adjusted by Holm; delta is Cliff's.</p>"
     )
-    bases = {column.treatment: column.name for column in comparison.columns if not column.folder}
-    columns = {column.name: column for column in comparison.columns}
-    tables = []
-    for name, answers in comparison.by_column.items():
-        base = bases[columns[name].base or ""]
-        tables.append(f"<h3>{escape(name)} beside {escape(base)}</h3>")
-        for title, is_primary in ((primary_title(comparison), True), (EXPLORATORY, False)):
-            mine = [answer for answer in answers if (answer.question.goal is not None) == is_primary]
-            if mine:
-                tables.append(f'<p class="soft">{escape(title)}.</p>{_table(base, name, mine)}')
+    found, more = sections(comparison, MOST_ROWS)
+    tables, before = [], ""
+    for section in found:
+        if section.column != before:
+            tables.append(f"<h3>{escape(section.column)} beside {escape(section.base)}</h3>")
+        before = section.column
+        tables.append(f'<p class="soft">{escape(section.title)}.</p>{_table(section)}')
+    if more:
+        tables.append(f'<p class="soft">And {more} more comparisons: --csv and --json have all.</p>')
     return document(
         f"Compared: {names}", f'{head}<section id="results"><h2>Results</h2>{how}{"".join(tables)}</section>', ""
     )
 
 
-def _table(base: str, name: str, answers: Sequence[Answer]) -> str:
-    margin = [] if answers[0].question.goal is None else ["margin"]
+def _table(section: Section) -> str:
+    margin = [] if section.answers[0].question.goal is None else ["margin"]
     head = '<th scope=col class="name">metric</th>' + "".join(
         f"<th scope=col>{escape(each)}</th>"
-        for each in ("unit", base, "n", name, "n", *margin, "verdict", "difference", "p", "delta", "")
+        for each in ("unit", section.base, "n", section.column, "n", *margin, "verdict", "difference", "p", "delta", "")
     )
-    rows = "".join(map(_row, answers))
+    widths = [width for place, width in enumerate(_WIDTHS) if margin or place != _MARGIN]
+    columns = "".join(f'<col style="width:{100 * width / sum(widths):.1f}%">' for width in widths)
+    rows = "".join(map(_row, section.answers))
     return (
-        f'<div class="scroll"><table class="results"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="scroll"><table class="results" style="min-width:1000px"><colgroup>{columns}</colgroup>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -73,9 +77,9 @@ def _row(answer: Answer) -> str:
         *_sample(question.b),
         *([] if question.goal is None else [f"<td>{escape(question.goal.text)}</td>"]),
         f"<td>{verdict}</td>",
-        f"<td>{escape(effect_text(answer))}</td>",
+        _difference(answer),
         *(f"<td>{escape(each)}</td>" for each in plain),
-        f'<td class="name">{escape(reason_text(answer))}</td>',
+        f'<td class="text" style="white-space:normal">{escape(reason_text(answer))}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -83,3 +87,10 @@ def _row(answer: Answer) -> str:
 def _sample(sample: Sample) -> list[str]:
     middle = sample.median
     return [interval_cell(middle) if middle.count else f"<td>{MISSING}</td>", f'<td class="n">{middle.count}</td>']
+
+
+def _difference(answer: Answer) -> str:
+    """Return a cell with a difference or ratio, and its interval below it."""
+    estimate, _, interval = effect_text(answer).partition(" (")
+    below = f'<span class="under">{escape(interval.removesuffix(")"))}</span>' if interval else ""
+    return f"<td>{escape(estimate)}{below}</td>"

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.compare.words import (
-    EXPLORATORY,
-    counts_text,
-    effect_text,
-    p_text,
-    primary_title,
-    reason_text,
-    sample_text,
-)
+from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text, sections
 from wavebed.report.numbers import MISSING, signed
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from wavebed.compare.find import Answer, Comparison
+    from wavebed.compare.find import Comparison
+    from wavebed.compare.words import Section
 
 __all__ = ["comparison_text"]
 
@@ -32,32 +25,23 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    columns = {column.name: column for column in comparison.columns}
-    left = MOST_ROWS
-    cut = 0
-    for name, answers in comparison.by_column.items():
-        column = columns[name]
-        base = next(one.name for one in comparison.columns if not one.folder and one.treatment == column.base)
-        primary = [answer for answer in answers if answer.question.goal is not None]
-        others = [answer for answer in answers if answer.question.goal is None]
-        shown, more = primary[:left], others[: max(left - len(primary), 0)]
-        left -= len(shown) + len(more)
-        cut += len(answers) - len(shown) - len(more)
-        if shown or more:
-            yield f"{name} beside {base}"
-        for title, mine in ((primary_title(comparison), shown), (EXPLORATORY, more)):
-            if mine:
-                yield from (f"{title}:", table_text(_rows(base, name, mine)), "")
-    if cut:
-        yield f"and {cut} more comparisons: --csv and --json have all"
     if not comparison.answers:
         yield "no metric was measured by two folders"
+    found, more = sections(comparison, MOST_ROWS)
+    before = ""
+    for section in found:
+        if section.column != before:
+            yield f"{section.column} beside {section.base}"
+        before = section.column
+        yield from (f"{section.title}:", table_text(_rows(section)), "")
+    if more:
+        yield f"and {more} more comparisons: --csv and --json have all"
 
 
-def _rows(base: str, name: str, answers: Sequence[Answer]) -> list[tuple[str, ...]]:
-    margin = ("margin",) if answers[0].question.goal is not None else ()
-    rows = [("metric", base, name, *margin, "verdict", "difference", "p", "delta", "n", "")]
-    for answer in answers:
+def _rows(section: Section) -> list[tuple[str, ...]]:
+    margin = ("margin",) if section.answers[0].question.goal is not None else ()
+    rows = [("metric", section.base, section.column, *margin, "verdict", "difference", "p", "delta", "n", "")]
+    for answer in section.answers:
         question, finding = answer.question, answer.finding
         rows.append(
             (

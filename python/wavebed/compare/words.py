@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.campaign.text import finding_text
 from wavebed.report.numbers import MISSING, figure, signed
@@ -11,16 +11,40 @@ from wavebed.report.text import interval_text
 from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wavebed.compare.find import Answer, Comparison
     from wavebed.compare.samples import Sample
 
-__all__ = ["EXPLORATORY", "counts_text", "effect_text", "p_text", "primary_title", "reason_text", "sample_text"]
+__all__ = ["Section", "counts_text", "effect_text", "p_text", "reason_text", "sample_text", "sections"]
 
-EXPLORATORY = "Exploratory, each metric by itself: among 20 without a difference, one is a false alarm"
+_EXPLORATORY = "Exploratory, each metric by itself: among 20 without a difference, one is a false alarm"
 
 
-def primary_title(comparison: Comparison) -> str:
-    """Return the title of primary metrics: over what false alarms are held."""
+class Section(NamedTuple):
+    """A table of answers on one column; `base` is the name of the column for comparison."""
+
+    column: str
+    base: str
+    title: str
+    answers: Sequence[Answer]
+
+
+def sections(comparison: Comparison, most: int) -> tuple[list[Section], int]:
+    """Return the tables of a comparison with so many answers at most, and the number of the others."""
+    bases = {column.treatment: column.name for column in comparison.columns if not column.folder}
+    found, left = [], most
+    for name, answers in comparison.by_column.items():
+        base = bases[answers[0].question.base]
+        for title, is_primary in ((_primary_title(comparison), True), (_EXPLORATORY, False)):
+            mine = [answer for answer in answers if (answer.question.goal is not None) == is_primary][:left]
+            left -= len(mine)
+            if mine:
+                found.append(Section(name, base, title, mine))
+    return found, len(comparison.answers) - most + left
+
+
+def _primary_title(comparison: Comparison) -> str:
     held = "all of them" if comparison.family == "all" else "those of each treatment"
     return f"Primary metrics; false alarms over {held} at most 5 %"
 
