@@ -277,11 +277,11 @@ impl Loop {
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
             let chain = &mut attached.direction.chain;
-            let logs = chain
-                .links
-                .iter_mut()
-                .filter_map(|named| named.log.as_mut());
-            logs.for_each(LinkLog::send);
+            if closing {
+                let links = chain.links.iter_mut();
+                let logs = links.filter_map(|named| named.log.as_mut());
+                logs.for_each(LinkLog::send);
+            }
             let Some((sender, first_link, departures)) = &attached.series else {
                 continue;
             };

@@ -18,7 +18,7 @@ use crate::packets::Packets;
 
 /// Events that are sent together.
 const BATCH_ROWS: usize = 8_192;
-/// Batches that may wait for the writer: at 60 bytes an event this bounds its memory to 64 MiB.
+/// Batches that may wait for the writer: at 56 bytes an event, some 60 MB.
 const WAITING_BATCHES: usize = 128;
 
 const PACKETS_HEADER: &str =
@@ -86,9 +86,15 @@ impl LinkLog {
 
     /// Sends what was taken to the writer.
     pub fn send(&mut self) {
-        if self.rows.is_empty() && self.blocks.is_empty() {
-            return;
+        while !self.rows.is_empty() || !self.blocks.is_empty() {
+            // A loop that was late takes many events at once.
+            let later = self.rows.split_off(self.rows.len().min(BATCH_ROWS));
+            self.send_batch();
+            self.rows = later;
         }
+    }
+
+    fn send_batch(&mut self) {
         let batch = Batch {
             link: self.link,
             rows: std::mem::take(&mut self.rows),
@@ -248,4 +254,51 @@ fn write_block(out: &mut impl Write, block: &BlockRecord) -> io::Result<()> {
 /// Writes a value; a missing one is empty.
 fn write_known(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> io::Result<()> {
     value.map_or(Ok(()), |value| write!(out, "{value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use wavebed_link::packet_log::{Entry, Event};
+    use wavebed_link::{Ecn, Run, RunFlags};
+
+    use super::{BATCH_ROWS, LinkLog, PacketLogSender, Row};
+
+    const ROW: Row = Row {
+        packet: 1,
+        entry: Entry {
+            run: Run {
+                at_ns: 0,
+                packet: 0,
+                first: 0,
+                count: 1,
+                segment_bytes: 100,
+                last_bytes: 100,
+                flow: 0,
+                flip: 0,
+                ecn: Ecn::NotEct,
+                flags: RunFlags(0),
+            },
+            event: Event::Entered,
+        },
+    };
+
+    #[test]
+    fn what_a_slow_writer_cannot_take_is_left_out_and_counted() {
+        let (sender, receiver) = sync_channel(2);
+        let mut log = LinkLog::new(PacketLogSender { sender }, 0);
+        log.rows = vec![ROW; 3 * BATCH_ROWS + 5];
+        log.send();
+        assert_eq!(log.lost_rows(), BATCH_ROWS as u64 + 5);
+        let taken: Vec<usize> = receiver.try_iter().map(|batch| batch.rows.len()).collect();
+        assert_eq!(taken, [BATCH_ROWS; 2]);
+        log.rows = vec![ROW; 7];
+        log.send();
+        assert_eq!(receiver.try_iter().count(), 1);
+        drop(receiver);
+        log.rows = vec![ROW; 7];
+        log.send();
+        assert_eq!(log.lost_rows(), BATCH_ROWS as u64 + 12);
+    }
 }
