@@ -220,7 +220,7 @@ def part(block: int, values: Sequence[float | None]) -> pa.Table:
         "block": (pa.int32(), [block] * count),
         "group": (pa.int32(), [1] * count),
         "machine": (word, [""] * count),
-        "treatment": (word, cells),
+        "cell": (word, cells),
         "folder": (word, [f"{block}-{place}" for place in range(count)]),
         "attempt": (pa.int32(), [1] * count),
         "seed": (pa.int64(), [block] * count),
@@ -260,4 +260,4 @@ def test_metrics_are_those_of_their_blocks_however_often_they_are_merged(
         assert rows == sorted(after.to_pylist(), key=lambda row: (row["block"], row["folder"]))
         assert not (folder / "metrics").exists()
     assert [(row["block"], row["value"]) for row in after.to_pylist()] == expected
-    assert all(row["size"] == FACTORS[row["treatment"]]["size"] for row in after.to_pylist())
+    assert all(row["size"] == FACTORS[row["cell"]]["size"] for row in after.to_pylist())

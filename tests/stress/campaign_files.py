@@ -117,4 +117,4 @@ def _counted(trials: Sequence[dict[str, Any]]) -> list[tuple[int, str, int]]:
 def _values(folder: Path) -> list[tuple[int, str, int, float]]:
     rows = pq.read_table(folder / "metrics.parquet").to_pylist()
     wanted = [row for row in rows if row["counted"] and (row["workload"], row["metric"]) == METRIC]
-    return sorted((row["block"], row["treatment"], row["seed"], row["value"]) for row in wanted)
+    return sorted((row["block"], row["cell"], row["seed"], row["value"]) for row in wanted)

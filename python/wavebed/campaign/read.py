@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
-__all__ = ["Campaign", "read_campaign", "scenario_file"]
+__all__ = ["Campaign", "campaign_file", "read_campaign", "scenario_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +128,39 @@ def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -
     return replace(plan, title=table.title or file.stem, source=table.source or plan.source)
 
 
-def scenario_file(given: str, campaign: Path | None) -> Path:
-    """Return the file of a scenario that is named in a campaign file or, without one, on the command line.
+def campaign_file(given: str) -> Path:
+    """Return the campaign file of this name: a file, or the name of a shipped one.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    try:
+        return _named(Path(given), given, "campaigns", "campaign")
+    except Problem as problem:
+        raise UserError(str(problem)) from None
+
+
+def scenario_file(given: str, campaign: Path) -> Path:
+    """Return the file of the scenario that a campaign file names: beside it, or a shipped one.
 
     Raises
     ------
     Problem
         If there is none.
     """
-    near = Path(given) if campaign is None else campaign.parent / given
-    if near.is_file() or near.suffix:
-        return near
-    shipped = Path(str(resources.files("wavebed"))) / "scenarios" / f"{given}.toml"
-    if not shipped.exists():
-        names = ", ".join(sorted(path.stem for path in shipped.parent.glob("*.toml")))
-        raise Problem(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}", "scenario")
-    return shipped
+    return at("scenario", lambda name: _named(campaign.parent / name, name, "", "scenario"), given)
+
+
+def _named(file: Path, given: str, kind: str, what: str) -> Path:
+    if file.is_file() or file.suffix or len(Path(given).parts) > 1:
+        return file
+    folder = Path(str(resources.files("wavebed"))) / "scenarios" / kind
+    if not (folder / f"{given}.toml").exists():
+        names = ", ".join(sorted(path.stem for path in folder.glob("*.toml")))
+        raise Problem(f"{given}: is neither a file nor a shipped {what}: name a file, or one of {names}")
+    return folder / f"{given}.toml"
 
 
 def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, cells: int) -> None:

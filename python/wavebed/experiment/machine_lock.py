@@ -18,11 +18,13 @@ from wavebed.result.model import Check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["VARIABLE", "Neighbours", "measuring"]
+__all__ = ["BESIDE", "VARIABLE", "Neighbours", "measuring"]
 
 VARIABLE = "WAVEBED_LOCK"
 """Names another file: in a container that shares processors with its host, the file of the host."""
 
+BESIDE = "another run measured at the same time"
+"""Begins the evidence of a trial that was not alone."""
 
 _LOOK_S = 0.5
 
@@ -50,7 +52,7 @@ class Neighbours:
         self.look()
         seen, self._seen = sorted(self._seen), set()
         processes = ", ".join(map(str, seen))
-        said = f"another run measured at the same time (process {processes})" if seen else "no other run was seen"
+        said = f"{BESIDE} (process {processes})" if seen else "no other run was seen"
         return Check("the only run on this machine", not seen, "suspect", said, "neighbours")
 
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from wavebed.result.model import RunRecord, TrialLine
 
 __all__ = ["COLUMNS", "block_file", "blocks_with_metrics", "factors_of", "keep_metrics", "merge_metrics"]
-__all__ += ["column_of", "read_metrics"]
+__all__ += ["read_metrics"]
 
-_HEAD = ("block", "group", "machine", "treatment")
+_HEAD = ("block", "group", "machine", "cell")
 _TAIL = ("folder", "attempt", "seed", "verdict", "counted")
 _METRIC = ("workload", "metric", "value", "unit", "better", "definition")
 COLUMNS = (*_HEAD, *_TAIL, *_METRIC)
-"""The columns; those of the factors of a campaign (`column_of`) stand after `treatment`, the name of the cell."""
+"""The columns; `cell` is the treatment, those of the factors of a campaign follow it."""
 
 
 def factors_of(record: RunRecord) -> dict[str, Mapping[str, str]]:
@@ -40,11 +40,6 @@ def factors_of(record: RunRecord) -> dict[str, Mapping[str, str]]:
         for treatment in record.treatments
         if "levels" in treatment
     }
-
-
-def column_of(factor: str) -> str:
-    """Return the column of a factor: its name, but for the treatments of the scenario, as `treatment` is the cell."""
-    return f"{factor} level" if factor in COLUMNS else factor
 
 
 def block_file(folder: Path, block: int) -> Path:
@@ -115,7 +110,7 @@ def merge_metrics(folder: Path, blocks: Sequence[int], factors: Mapping[str, Map
     from wavebed.output import replacing
 
     names = list(next(iter(factors.values()), {}))
-    schema = _schema([column_of(name) for name in names])
+    schema = _schema(names)
     before = read_parquet(folder / METRICS_FILE) if (folder / METRICS_FILE).exists() else None
     with replacing(folder / METRICS_FILE) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
         for block in blocks:
@@ -173,15 +168,15 @@ def read_metrics(
             return read_parquet(folder / METRICS_FILE, columns)
         tables.append(read_parquet(folder / METRICS_FILE).filter(~pc.field("block").isin(list(parts))))
     tables += [_with_factors(read_parquet(parts[block]), names, factors) for block in sorted(parts)]
-    whole = pa.concat_tables(tables) if tables else _schema([column_of(name) for name in names]).empty_table()
+    whole = pa.concat_tables(tables) if tables else _schema(names).empty_table()
     return whole if columns is None else whole.select(list(columns))
 
 
 def _with_factors(table: pa.Table, names: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> pa.Table:
-    """Add a column for each factor after `treatment`."""
+    """Add a column for each factor after `cell`."""
     import pyarrow as pa
 
-    treatments = table.column("treatment").combine_chunks()
+    treatments = table.column("cell").combine_chunks()
     if not isinstance(treatments, pa.DictionaryArray):
         treatments = treatments.dictionary_encode()
     known = treatments.dictionary.to_pylist()
@@ -189,7 +184,7 @@ def _with_factors(table: pa.Table, names: Sequence[str], factors: Mapping[str, M
         levels = pa.array([factors[treatment][name] for treatment in known], pa.string())
         column = pa.DictionaryArray.from_arrays(treatments.indices, levels)
         column = column.cast(pa.string()).dictionary_encode()
-        table = table.add_column(len(_HEAD) + place, pa.field(column_of(name), column.type), column)
+        table = table.add_column(len(_HEAD) + place, pa.field(name, column.type), column)
     return table
 
 

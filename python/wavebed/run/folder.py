@@ -122,7 +122,7 @@ def open_folder(
         If it cannot be written.
     """
     record = _record(plan, command_line, design)
-    parts = [Part(slot.trial, expected_s(slot.treatment)) for slot in slots]
+    parts = [Part(slot.trial, expected_s(slot.treatment), kind=slot.treatment.name) for slot in slots]
     begun = RunBegun(kind="campaign" if design.record is not None else "run", title=plan.title)
     if not design.resume:
         open_run(folder, record, plan.text, design.texts)
