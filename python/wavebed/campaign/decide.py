@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding
 
-__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "questions", "undecided"]
-__all__ += ["margin_of", "metric_title", "values_of"]
+__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "is_decided", "margin_of"]
+__all__ += ["metric_title", "questions", "values_of"]
 
 LEVEL = 0.95
 
@@ -257,11 +257,10 @@ def answer_of(question: Question, finding: Finding, ended: Sequence[int], design
     return Answer(question, missing, finding, worst)
 
 
-def undecided(
+def is_decided(
     record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table, ended: Sequence[int]
-) -> list[Answer]:
-    """Return the questions that are still open; a question without any value is open too."""
+) -> bool:
+    """Return whether every question is settled; one without any value is open."""
     asked = len(record.primaries) * len(comparisons(levels, record.factor, record.baseline))
     found = answers(record, levels, metrics, ended)
-    still = [answer for answer in found if not answer.finding.settled]
-    return still if len(found) == asked else found
+    return len(found) == asked > 0 and all(answer.finding.settled for answer in found)

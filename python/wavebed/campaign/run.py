@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import undecided
+from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
 from wavebed.experiment.disk import claimed
@@ -125,6 +125,7 @@ def _stop(campaign: Campaign, folder: Path, record: CampaignRecord) -> Callable[
     def stop(ledger: Ledger) -> str:
         if len(ledger.ended) < record.least_blocks or not record.primaries:
             return ""
-        return "" if undecided(record, campaign.levels, read_metrics(folder, {}), sorted(ledger.ended)) else DECIDED
+        metrics = read_metrics(folder, {})
+        return DECIDED if is_decided(record, campaign.levels, metrics, sorted(ledger.ended)) else ""
 
     return stop

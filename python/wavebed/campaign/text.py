@@ -79,6 +79,10 @@ def answers_text(folder: Path) -> str:
         rows.append([metric, *pair, answer.finding.verdict, effect_text(answer), pairs, reason_text(answer)])
     if len(rows) > 1:
         lines += ["", table_text(rows, left=True)]
+    answered = {(answer.question.values.workload, answer.question.values.metric) for answer in results.answers}
+    for each in results.campaign.primaries:
+        if results.ended and (each.workload, each.metric) not in answered:
+            lines.append(f"{each.workload} {each.metric}: no trial measured it: is it the name that the report shows?")
     if len(results.answers) > MOST_ROWS:
         lines.append(f"and {len(results.answers) - MOST_ROWS} more: see the report")
     if results.exclusions.code == "differ":
