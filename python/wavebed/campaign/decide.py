@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding
 
-__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "is_decided", "questions"]
-__all__ += ["margin_of", "metric_title", "values_of"]
+__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "is_decided", "margin_of"]
+__all__ += ["metric_title", "questions", "values_of"]
 
 LEVEL = 0.95
 
