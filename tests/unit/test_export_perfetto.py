@@ -237,7 +237,7 @@ def test_the_command_says_what_it_wrote_and_what_is_missing(tmp_path: Path, caps
     assert captured.out == ""
     missing, told = captured.err.splitlines()
     assert missing.startswith("wavebed export: the trial has no packet log, so the trace has no packets")
-    assert told.startswith(f"{file}: 0 s to 0.02 s, 0 packets, 0 radio blocks, ")
+    assert told.startswith(f"{file}: 0 s to 0.02 s, 0 wire segments, 0 radio blocks, ")
     assert read(file.read_bytes()).on("workload ping/run") == [("ping", 0, 30)]
     assert main(["export", str(run), "--from", "1s", "-o", str(tmp_path / "a.flent.gz")]) == 2
     assert capsys.readouterr().err == "wavebed: --from: fits --format perfetto only: add that, or leave it out\n"
