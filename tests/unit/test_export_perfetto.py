@@ -155,17 +155,38 @@ def test_states_workloads_and_events_are_slices(tmp_path: Path) -> None:
     assert trace.on("workload ping/lost") == [("probe 3", 5, 5)]
 
 
-def test_counters_have_queue_rates_sinr_tcp_and_samples(tmp_path: Path) -> None:
+def test_counters_have_queue_rates_tcp_and_samples(tmp_path: Path) -> None:
     counters = exported(tmp_path).counters
     assert counters["link radio.down/capacity"] == [(0, 2.0)]
     assert counters["link radio.down/queue"][:3] == [(MS, 0), (2 * MS, 100), (3 * MS, 200)]
     assert counters["link radio.down/delivered"] == [(0, 1.0)], "125 bytes in each millisecond: it does not change"
-    assert counters["link radio.down/SINR"] == [(10 * MS, 10.0), (10_500_000, 20.5)]
     tcp = "TCP of server: 198.18.0.1:5201 to 198.18.0.2:40000, cubic"
     assert counters[f"{tcp}/cwnd"] == [(0, 14480), (10 * MS, 15928), (20 * MS, 17376)]
     assert counters[f"{tcp}/RTT"] == [(0, 20.0)]
     assert counters["workload ping/rtt"] == [(MS, 20.0)], "a missing sample is not 0"
     assert counters["processors/processor 0"] == [(0, 50.0), (10 * MS, 25.0)]
+
+
+SINR = """# wavebed pattern 1
+# kind = steps
+# duration_s = 0.02
+time_s,rate_bps,sinr_db,need_db
+0,1000000,20.5,18
+0.004,1000000,-3.25,-4
+"""
+
+
+def test_the_sinr_is_that_of_the_stored_pattern_from_its_start_on(tmp_path: Path) -> None:
+    (tmp_path / "walk.csv").write_text(SINR)
+    path = '[path]\ntrace = "walk.csv"\nstart-at = "1ms"\nradio = "nr-30khz"\n'
+    (tmp_path / "s.toml").write_text(f'{path}[[workload]]\nkind = "latency"\nduration = "30ms"\n')
+    run = made_run(tmp_path)
+    assert main(["resolve", str(tmp_path / "s.toml"), "-o", str(run / "spec.json")]) == 0
+    (run / "spec.json").rename(run / "trials" / "0001-cubic" / "spec.json")
+    steps = [(0, 20.5), (3 * MS, -3.25), (19 * MS, 20.5), (23 * MS, -3.25)]
+    assert exported_again(tmp_path, Window(0, 30 * MS)).counters["link radio.down/SINR"] == steps
+    later = exported_again(tmp_path, Window(5 * MS, 20 * MS)).counters["link radio.down/SINR"]
+    assert later == [(5 * MS, -3.25), (19 * MS, 20.5)]
 
 
 def test_a_window_has_the_packets_that_are_in_a_link_meanwhile_and_these_whole(tmp_path: Path) -> None:
@@ -216,7 +237,7 @@ def test_the_command_says_what_it_wrote_and_what_is_missing(tmp_path: Path, caps
     assert captured.out == ""
     missing, told = captured.err.splitlines()
     assert missing.startswith("wavebed export: the trial has no packet log, so the trace has no packets")
-    assert told.startswith(f"{file}: 0 s to 0.02 s, 0 packets, 0 radio blocks, ")
+    assert told.startswith(f"{file}: 0 s to 0.02 s, 0 wire segments, 0 radio blocks, ")
     assert read(file.read_bytes()).on("workload ping/run") == [("ping", 0, 30)]
     assert main(["export", str(run), "--from", "1s", "-o", str(tmp_path / "a.flent.gz")]) == 2
     assert capsys.readouterr().err == "wavebed: --from: fits --format perfetto only: add that, or leave it out\n"

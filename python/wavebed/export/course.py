@@ -90,17 +90,15 @@ def add_link(trace: TraceFile, group: int, name: str, trial: Trial, window: Wind
             _add_steps(trace, group, (title, unit), list(zip(times_ns.tolist(), values.tolist(), strict=True)), window)
 
 
-def add_sinr(trace: TraceFile, group: int, blocks: pa.Table, window: Window) -> None:
-    """Add the SINR of the slots that a link used.
+def add_sinr(trace: TraceFile, group: int, steps: Sequence[tuple[int, float]], window: Window) -> None:
+    """Add the SINR of a link: time (ns) and dB.
 
     Raises
     ------
     UserError
         If the file has too many events.
     """
-    known = blocks.filter(pc.is_valid(blocks["sinr_db"]))
-    values = list(zip(known["slot_ns"].to_pylist(), known["sinr_db"].to_pylist(), strict=True))
-    _add_steps(trace, group, ("SINR", "dB"), values, window)
+    _add_steps(trace, group, ("SINR", "dB"), steps, window)
 
 
 def add_connections(trace: TraceFile, trial: Trial, window: Window) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from wavebed.export.course import add_connections, add_link, add_processors, add_sinr, add_workloads
 from wavebed.export.packet_slices import add_packets
+from wavebed.export.sinr import sinr_of_links
 from wavebed.export.trace_file import TraceFile
 from wavebed.output import write_output
 
@@ -77,11 +78,12 @@ def export_perfetto(trial: Trial, file: Path, window: Window, most: int = MOST_E
         for number, link in enumerate(links, 1):
             of_link = _of(packets, link), _of(blocks, link)
             segments, sent = add_packets(trace, (groups[link], number), *of_link, window, trial.end_ns)
-            add_sinr(trace, groups[link], of_link[1], window)
             found.segments += segments
             found.blocks += sent
+    sinr = sinr_of_links(trial)
     for link, group in groups.items():
         add_link(trace, group, link, trial, window)
+        add_sinr(trace, group, sinr.get(link, ()), window)
     add_workloads(trace, trial, window, links)
     add_connections(trace, trial, window)
     add_processors(trace, trial, window)
