@@ -78,7 +78,7 @@ class Wanted:
 def write_campaign_folder(folder: Path, wanted: Wanted) -> Path:
     """Write run.json, metrics.parquet, campaign.toml and the folders of the first trials."""
     cells = [
-        ("-".join(levels), dict(zip(wanted.factors, levels, strict=True)))
+        ("-".join(levels) or "as-described", dict(zip(wanted.factors, levels, strict=True)))
         for levels in itertools.product(*wanted.factors.values())
     ]
     campaign = CampaignRecord(

@@ -59,7 +59,9 @@ def exploration(
     first = np.array([places[pair.baseline] for pair in pairs], np.intp)
     other = np.array([places[pair.cell] for pair in pairs], np.intp)
     each = list(metrics)
-    sizes = np.array([_relative_size(one.values[other] - one.values[first]) for one in each]).reshape(-1, len(pairs))
+    sizes = np.array([_relative_size(one.values[other] - one.values[first]) for one in each]).reshape(
+        len(each), len(pairs)
+    )
     chosen = np.flatnonzero(np.isfinite(sizes))
     total = len(chosen)
     if total > MOST_EXPLORED:

@@ -6,6 +6,7 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.decide import metric_title
 from wavebed.report.names import breakable
 from wavebed.result.names import CAMPAIGN_FILE
 
@@ -30,7 +31,9 @@ def design_section(chosen: Chosen, prefix: str) -> str:
         f"; {product - len(results.cells)} excluded" if len(results.cells) < product else ""
     )
     last = record.seed + max(len(results.ended), 1) - 1
-    margins = "; ".join(f"{each.workload} {each.metric}, margin {each.margin_text}" for each in campaign.primaries)
+    margins = "; ".join(
+        f"{metric_title(each.workload, each.metric)}, margin {each.margin_text}" for each in campaign.primaries
+    )
     facts = [
         ("cells", cells),
         ("compared", f"{campaign.factor}, with {campaign.baseline}" if campaign.factor else "nothing"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from wavebed.campaign.report.chosen import strength
 from wavebed.campaign.report.tables import Table, html_table
 from wavebed.campaign.text import effect_text
-from wavebed.report.numbers import figure
 from wavebed.stats.family import holm
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def explored_section(chosen: Chosen, link: str) -> str:
     error = 1 - level
     text = (
         f"Exploratory: {found.total} comparisons in metrics that are not primary, each by itself at {100 * level:g} %."
-        f" With {found.total} comparisons some are false alarms: about {figure(error * found.total)} are expected if"
+        f" With {found.total} comparisons some are false alarms: about {error * found.total:.2g} are expected if"
         " nothing differs. They suggest questions for a new campaign; they answer none."
     )
     if len(found.answers) < found.total:
@@ -47,7 +46,7 @@ def explored_section(chosen: Chosen, link: str) -> str:
         p <= error
         for p in holm([answer.finding.p if answer.finding.p is not None else 1.0 for answer in found.answers])
     )
-    text += f" {len(outside)} intervals exclude no effect"
+    text += f" Intervals that exclude no effect: {len(outside)}"
     text += (
         f"; {survive} would remain after Holm's adjustment over the computed ones."
         if len(found.answers) == found.total
@@ -75,5 +74,5 @@ def explored_section(chosen: Chosen, link: str) -> str:
     return (
         f'<section id="explored"><h2>Exploratory findings</h2><p class="warn">{escape(text)}</p>'
         f'<p class="soft">{link}</p>'
-        f"<details><summary>{len(outside)} findings</summary>{table}{left}</details></section>"
+        f"<details><summary>Findings: {len(outside)}</summary>{table}{left}</details></section>"
     )

@@ -55,14 +55,17 @@ def numeric(levels: Sequence[str]) -> Axis | None:
     for read, units, names in _KINDS:
         found = _read(levels, read)
         if found is not None:
-            fitting = [unit for unit, scale in units.items() if scale <= min(value for value in found if value)]
-            unit = max(fitting, key=lambda each: units[each]) if fitting else next(iter(units))
+            unit = _unit(min((level for level, value in zip(levels, found, strict=True) if value), key=read))
             return _axis([value / units[unit] for value in found], names.get(unit, unit))
     found = _read([level.removesuffix("p") for level in levels], float)
     if found is not None:
         return _axis(found, "packets" if all(level.endswith("p") for level in levels) else "")
     found = _read(levels, lambda level: 100 * parse_percentage(level))
     return None if found is None else _axis(found, "%")
+
+
+def _unit(level: str) -> str:
+    return level.strip().lstrip("0123456789.").lower()
 
 
 def _read(levels: Sequence[str], read: Callable[[str], float]) -> list[float] | None:
