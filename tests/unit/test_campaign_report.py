@@ -211,7 +211,7 @@ def test_groups_machines_and_neighbours_are_listed(tmp_path: Path) -> None:
 def test_exploratory_findings_are_apart_and_called_false_alarms(small: Path) -> None:
     answers, _, explored = plain(page(small)).partition("Exploratory findings\n")
     assert "figure 1" not in answers
-    assert "With 9 comparisons some are false alarms: about 0.450 are expected if nothing differs." in explored
+    assert "With 9 comparisons some are false alarms: about 0.45 are expected if nothing differs." in explored
 
 
 def test_without_a_primary_metric_nothing_is_decided(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.made_up_campaigns import Wanted, write_campaign_folder
+
 from wavebed.campaign.report import write_campaign_report
 
 if TYPE_CHECKING:
