@@ -171,7 +171,7 @@ def _write_metrics(
         "block": pa.array(block[each], pa.int32()),
         "group": pa.array(group[each], pa.int32()),
         "machine": words((block[each] - 1) % len(wanted.machines), wanted.machines),
-        "treatment": words(cell[each], names),
+        "cell": words(cell[each], names),
     }
     for factor, levels in wanted.factors.items():
         codes = np.array([levels.index(its[factor]) for _, its in cells])

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding
 
-__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "questions", "undecided"]
-__all__ += ["metric_title", "values_of"]
+__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "is_decided", "margin_of"]
+__all__ += ["metric_title", "questions", "values_of"]
 
 LEVEL = 0.95
 
@@ -117,7 +117,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     """
     import pyarrow.compute as pc
 
-    columns = ["treatment", "block", "workload", "metric", "value", "unit", "better"]
+    columns = ["cell", "block", "workload", "metric", "value", "unit", "better"]
     keep = pc.field("counted") & pc.field("value").is_valid()
     if wanted is not None:
         named = pc.scalar(False)
@@ -130,7 +130,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     for (workload, metric), rows in frame.groupby(["workload", "metric"], sort=False, observed=True):
         cells: dict[str, dict[int, float]] = {}
         values = rows["value"].to_numpy(np.float64)
-        for cell, block, value in zip(rows["treatment"], rows["block"].tolist(), values.tolist(), strict=True):
+        for cell, block, value in zip(rows["cell"], rows["block"].tolist(), values.tolist(), strict=True):
             cells.setdefault(str(cell), {})[block] = value
         first = rows.iloc[0]
         better = cast("Literal['higher', 'lower', 'neither']", str(first["better"]))
@@ -156,7 +156,7 @@ def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], m
     wanted = [(each.workload, each.metric) for each in record.primaries]
     known = {(each.workload, each.metric): each for each in values_of(metrics, wanted)}
     asked = [
-        (known[key], _margin(each, known[key]), each.margin_text)
+        (known[key], margin_of(each, known[key].unit), each.margin_text)
         for key, each in zip(wanted, record.primaries, strict=True)
         if key in known
     ]
@@ -204,13 +204,25 @@ def answers(
     return found
 
 
-def _margin(primary: PrimaryRecord, values: Values) -> Margin:
-    if primary.unit == "%" and values.unit != "%":
+def margin_of(primary: PrimaryRecord, unit: str, where: str = "primary") -> Margin:
+    """Return the margin of a primary metric with this unit.
+
+    Parameters
+    ----------
+    where : str
+        What the error names.
+
+    Raises
+    ------
+    UserError
+        If the margin is in another unit.
+    """
+    if primary.unit == "%" and unit != "%":
         return Margin(primary.margin / 100, relative=True)
-    if primary.unit != values.unit:
+    if primary.unit != unit:
         raise UserError(
-            f"primary: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
-            f" in {values.unit or 'no unit'}: write the margin in {values.unit or 'numbers'} or as a share"
+            f"{where}: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
+            f" in {unit or 'no unit'}: write the margin in {unit or 'numbers'} or as a share"
         )
     return Margin(primary.margin)
 
@@ -245,11 +257,10 @@ def answer_of(question: Question, finding: Finding, ended: Sequence[int], design
     return Answer(question, missing, finding, worst)
 
 
-def undecided(
+def is_decided(
     record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table, ended: Sequence[int]
-) -> list[Answer]:
-    """Return the questions that are still open; a question without any value is open too."""
+) -> bool:
+    """Return whether every question is settled; one without any value is open."""
     asked = len(record.primaries) * len(comparisons(levels, record.factor, record.baseline))
     found = answers(record, levels, metrics, ended)
-    still = [answer for answer in found if not answer.finding.settled]
-    return still if len(found) == asked else found
+    return len(found) == asked > 0 and all(answer.finding.settled for answer in found)

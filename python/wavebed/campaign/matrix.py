@@ -128,9 +128,9 @@ def matrices(
     wanted : sequence of tuple, optional
         Workload and metric of those that are wanted; all without.
     """
-    codes = {name: _codes(metrics, name) for name in ("treatment", "workload", "metric", "unit", "better")}
+    codes = {name: _codes(metrics, name) for name in ("cell", "workload", "metric", "unit", "better")}
     places = {name: place for place, name in enumerate(cells)}
-    row = np.array([places.get(name, -1) for name in codes["treatment"][1]] or [-1])[codes["treatment"][0]]
+    row = np.array([places.get(name, -1) for name in codes["cell"][1]] or [-1])[codes["cell"][0]]
     block = metrics.column("block").to_numpy()
     column = np.searchsorted(np.asarray(blocks), block)
     value = metrics.column("value").to_numpy()

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import undecided
+from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
-from wavebed.experiment.disk import held
+from wavebed.experiment.disk import claimed
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 from wavebed.result.metrics import read_metrics
 from wavebed.result.names import CAMPAIGN_FILE
 from wavebed.result.read import read_run
 from wavebed.run.design import Design
-from wavebed.run.runner import run_plan
+from wavebed.run.folder import check_programs
+from wavebed.run.runner import run_claimed, run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +63,12 @@ def resume_campaign(
     MachineError, WavebedError
         As `wavebed.run.runner.run_plan`.
     """
-    before = read_run(folder)
+    with claimed(folder):
+        return _resumed(campaign, folder, command_line, live, accept=accept)
+
+
+def _resumed(campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, *, accept: bool) -> Outcome:
+    before = read_run(folder, trials=False)
     now = conditions(campaign)
     changed = changes_since(before, now)
     if [treatment["name"] for treatment in before.treatments] != [cell.name for cell in campaign.cells]:
@@ -74,11 +80,9 @@ def resume_campaign(
         raise UserError(
             f"{folder}: {changed[0]}{more}: its blocks would differ: restore it, or accept with --accept-changes"
         )
-    with held(folder) as ours:
-        if not ours:
-            raise UserError(f"{folder}: is in use by another process: wavebed campaign status shows its progress")
+    check_programs(campaign.plan)
     design = design_of(campaign, folder, now)
-    return run_plan(campaign.plan, folder, command_line, live, replace(design, resume=True, changed=changed))
+    return run_claimed(campaign.plan, folder, command_line, live, replace(design, resume=True, changed=changed))
 
 
 def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
@@ -121,6 +125,7 @@ def _stop(campaign: Campaign, folder: Path, record: CampaignRecord) -> Callable[
     def stop(ledger: Ledger) -> str:
         if len(ledger.ended) < record.least_blocks or not record.primaries:
             return ""
-        return "" if undecided(record, campaign.levels, read_metrics(folder, {}), sorted(ledger.ended)) else DECIDED
+        metrics = read_metrics(folder, {})
+        return DECIDED if is_decided(record, campaign.levels, metrics, sorted(ledger.ended)) else ""
 
     return stop

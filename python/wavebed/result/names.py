@@ -9,6 +9,7 @@ __all__ = [
     "FIGURES_FOLDER",
     "INCOMPLETE",
     "JOURNAL_FILE",
+    "LOG_TABLES",
     "METRICS_FILE",
     "METRICS_FOLDER",
     "PARTIAL",
@@ -49,3 +50,5 @@ INCOMPLETE = "the results are not complete"
 """End of the message of an error in a file of results."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""
+LOG_TABLES = ("packets", "blocks")
+"""Those that it has besides with ``packet-log``."""

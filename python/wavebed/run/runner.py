@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import explained
+from wavebed.experiment.disk import claimed, explained
 from wavebed.experiment.events import CheckFailed, StepBegun, WorkloadBegun, WorkloadEnded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
@@ -16,13 +16,14 @@ from wavebed.result.model import TrialLine
 from wavebed.run.design import Design, next_trial
 from wavebed.run.folder import check_programs, open_folder
 from wavebed.run.order import ordered
+from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
 from wavebed.workload.tools import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.experiment.machine_lock import Neighbours
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 
-__all__ = ["prepare", "run_plan"]
+__all__ = ["prepare", "run_claimed", "run_plan"]
 
 AS_RUN = Design()
 
@@ -55,13 +56,19 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, 
         If the results cannot be written; earlier trials stay readable.
     """
     check_programs(plan)
+    with claimed(folder):
+        return run_claimed(plan, folder, command_line, live, design)
+
+
+def run_claimed(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design) -> Outcome:
+    """Run a plan, whose programs are there, as `run_plan`, in a folder that this process has claimed."""
     slots = ordered(plan.treatments, plan.trials, plan.seed)
     with Journal(live) as journal:
         opened = open_folder(plan, slots, folder, command_line, journal, design)
         prepare(plan, opened.trials)
         with (
             opened.trials.guarded(),
-            measuring(live.waiting, alone=design.alone) as neighbours,
+            measuring(_told_once(live, opened.trials), alone=design.alone) as neighbours,
             closing(Resolver(plan, folder)) as resolver,
         ):
             stopped = ""
@@ -74,6 +81,20 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, 
                 _run_block(list(of_block), resolver, opened, live, neighbours, design)
                 opened.end_block(block)
         return opened.end(stopped)
+
+
+def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
+    """Return what shows that another run is waited for; the journal says it once."""
+    told = False
+
+    def waiting(processes: str) -> None:
+        nonlocal told
+        if not told:
+            trials.journal.emit(StepBegun(step=f"{WAITING} (process {processes})", left_s=trials.left_s))
+        told = True
+        live.waiting(processes)
+
+    return waiting
 
 
 def _run_block(
@@ -90,9 +111,12 @@ def _run_block(
 def prepare(plan: Plan, trials: Trials) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
+    told: set[str] = set()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
-            trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+            if workload.name not in told:
+                trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+                told.add(workload.name)
             try:
                 workload.prepare(cache)
             except OSError as error:
