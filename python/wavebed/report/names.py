@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from html import escape
 
-__all__ = ["LONGEST_WORD", "breakable", "longest_word"]
+__all__ = ["LONGEST_WORD", "breakable", "longest_word", "words"]
 
 LONGEST_WORD = 16
 """Characters of a word that a column makes room for; a longer one is broken."""
 _WORD = re.compile(r".*?(?:[-_/:,=+ ]+|\.(?=[^\W\d])|$)", re.DOTALL)
 
 
+def words(name: str) -> list[str]:
+    """Return the parts of a name between which it may break; together they are the name."""
+    return [word for word in _WORD.findall(name) if word]
+
+
 def breakable(name: str) -> str:
     """Return a name as HTML, with a chance to break after each hyphen, underscore, slash, colon or comma."""
-    return "<wbr>".join(escape(word) for word in _WORD.findall(name) if word)
+    return "<wbr>".join(map(escape, words(name)))
 
 
 def longest_word(name: str) -> int:
     """Return the number of characters of the longest part that must stay together, at most `LONGEST_WORD`."""
-    return min(LONGEST_WORD, max(map(len, _WORD.findall(name))))
+    return min(LONGEST_WORD, max(map(len, words(name)), default=0))

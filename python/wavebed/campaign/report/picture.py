@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
+from wavebed.report.names import words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -22,6 +24,7 @@ __all__ = ["STYLES", "WIDTH_IN", "Picture", "Style", "columns_of", "drawn", "jit
 WIDTH_IN = 3.5
 """A column of IEEE and ACM pages."""
 _GOLDEN = 0.6180339887498949
+_MOST_LINES = 3
 _LABEL = 20
 _HALF = 20
 """Characters that fit into half of the width, beside the line."""
@@ -89,8 +92,15 @@ def drawn(picture: Picture) -> tuple[bytes, bytes]:
 
 
 def wrapped(name: str, width: int = _LABEL) -> str:
-    """Return a name in lines of at most `width` characters, broken after hyphens where there are some."""
-    return "\n".join(textwrap.wrap(name, width, max_lines=3, placeholder="…")) or name
+    """Return a name in at most three lines of at most `width` characters, broken between its words."""
+    lines = [""]
+    for word in words(name):
+        for piece in textwrap.wrap(word, width, drop_whitespace=False) or [word]:
+            if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+                lines.append("")
+            lines[-1] += piece
+    shown = [line.rstrip() for line in lines]
+    return "\n".join(shown if len(shown) <= _MOST_LINES else [*shown[: _MOST_LINES - 1], shown[_MOST_LINES - 1] + "…"])
 
 
 def columns_of(labels: Iterable[str]) -> int:

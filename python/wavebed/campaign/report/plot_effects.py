@@ -44,7 +44,7 @@ def effects(name: str, metric: Matrix, answers: Sequence[Answer], baseline: str)
     ratio = all(answer.finding.scale == "ratio" for answer in found)
     found = [answer for answer in found if (answer.finding.scale == "ratio") == ratio]
     labels = [wrapped(answer.question.pair.cell, 24) for answer in found]
-    lines = sum(max(1, 1 + label.count("\n")) for label in labels)
+    lines = max(1 + label.count("\n") for label in labels)
 
     def draw(axes: Axes) -> None:
         neutral = 1.0 if ratio else 0.0
@@ -67,7 +67,7 @@ def effects(name: str, metric: Matrix, answers: Sequence[Answer], baseline: str)
         " better, worse or different; half:"
         " equivalent or equal; empty: undecided. Shaded: within the margin."
     )
-    return Picture(name, f"{metric.title}: effects", caption, draw, 0.85 + 0.16 * lines)
+    return Picture(name, f"{metric.title}: effects", caption, draw, 0.85 + len(labels) * max(0.16, 0.125 * lines))
 
 
 def _interval(axes: Axes, place: int, answer: Answer) -> None:

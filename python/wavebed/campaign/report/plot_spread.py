@@ -62,7 +62,7 @@ def boxes(name: str, metric: Matrix, cells: Sequence[str], values: Sequence[Floa
         axes.grid(axis="x")
 
     caption = "A point is a block. Box: quartiles and median; whiskers: last values within 1.5 times its length."
-    return Picture(name, f"{metric.title}: values by cell", caption, draw, 0.55 + 0.13 * sum(max(2, n) for n in lines))
+    return Picture(name, f"{metric.title}: values by cell", caption, draw, 0.6 + 0.125 * len(cells) * max(2, *lines))
 
 
 def distributions(name: str, metric: Matrix, cells: Sequence[str], values: Sequence[Floats]) -> Picture:
