@@ -366,3 +366,28 @@ def test_the_table_of_metrics_is_read_by_duckdb_and_pandas(small: Path) -> None:
     rows = duckdb.execute(query, [str(small / "metrics.parquet")]).fetchall()
     assert len(rows) == 6
     assert {(queue, delay): value for queue, delay, value in rows} == pytest.approx(expected.to_dict())
+
+
+def test_of_too_many_comparisons_those_of_the_largest_relative_differences_are_explored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_campaign_folder(tmp_path / "run", Wanted(primaries=(), more_metrics=4))
+    every = read_campaign_results(folder).exploration
+    assert (every.total, len(every.answers)) == (18, 18)
+    monkeypatch.setattr("wavebed.campaign.explore.MOST_EXPLORED", 6)
+    few = read_campaign_results(folder).exploration
+    assert (few.total, len(few.answers)) == (18, 6)
+    assert {answer.question.values.title for answer in few.answers} == {"download time", "ping: rtt loaded p95"}
+    known = {(each.question.values.title, each.question.pair.cell): each.finding for each in every.answers}
+    assert all(known[(each.question.values.title, each.question.pair.cell)] == each.finding for each in few.answers)
+    assert "Only the 6 with the largest differences relative to their spread were computed" in without_figures(folder)
+
+
+def test_exclusions_of_many_cells_are_tested_between_the_levels_of_the_compared_factor(tmp_path: Path) -> None:
+    factors = {"queue": ("droptail", "codel"), "delay": tuple(f"{each}ms" for each in range(60))}
+    lost = {(block, f"codel-{each}ms"): "failed" for block in (1, 2) for each in range(9)}
+    folder = write_campaign_folder(tmp_path / "run", Wanted(factors, blocks=6, planned=6, lost=lost))
+    found = read_campaign_results(folder)
+    assert found.exclusions_between == "the levels of queue"
+    assert found.exclusions.excluded == (("droptail", 0, 360), ("codel", 18, 360))
+    assert found.exclusions.code == "differ"
