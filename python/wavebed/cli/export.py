@@ -107,8 +107,9 @@ def _perfetto(trial: Trial, file: Path, args: argparse.Namespace) -> str:
             file=sys.stderr,
         )
     return (
-        f"{window.start_ns / 1e9:g} s to {window.end_ns / 1e9:g} s, {found.segments} wire segments, {found.blocks}"
-        f" radio blocks, {found.events} events, {found.bytes / 1e6:.1f} MB; open it in https://ui.perfetto.dev"
+        f"{window.start_ns / 1e9:g} s to {window.end_ns / 1e9:g} s, {found.segments} wire segments,"
+        f" {found.blocks} radio blocks, {found.events} events, {found.bytes / 1e6:.1f} MB; open it in"
+        " https://ui.perfetto.dev"
     )
 
 
