@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.campaign.read import Campaign
+    from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
 __all__ = ["register", "run"]
@@ -57,6 +59,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
     )
+    run_.add_argument(
+        "--executor",
+        metavar="WHERE",
+        default="local",
+        help="where blocks run: local, or on the workers of a Dask scheduler: dask://HOST:PORT, dask+tls://HOST:PORT"
+        " (default: local)",
+    )
     run_.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     status = actions.add_parser("status", help=_STATUS, description=_STATUS)
     status.add_argument("folder", metavar="DIR", type=Path, help="the folder of a campaign or a run")
@@ -96,6 +105,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
     live = Live("wavebed campaign")
+    remote = None if args.executor == "local" else _remote(args.executor, live)
     campaign = _of_folder(args.file) if args.resume else read_campaign(args.file)
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
@@ -107,15 +117,25 @@ def _run(args: argparse.Namespace) -> int:
     )
     command_line = ["wavebed", *sys.argv[1:]]
     try:
-        if args.resume:
-            outcome = resume_campaign(campaign, folder, command_line, live, accept=args.accept_changes)
-        else:
-            outcome = run_campaign(campaign, folder, command_line, live)
+        with remote or nullcontext():
+            if args.resume:
+                outcome = resume_campaign(campaign, folder, command_line, live, remote, accept=args.accept_changes)
+            else:
+                outcome = run_campaign(campaign, folder, command_line, live, remote)
         page = _write_report(folder, live)
     finally:
         live.clear()
     print(_told(folder, page, as_json=args.json))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+
+
+def _remote(given: str, live: Live) -> Remote:
+    from wavebed.run.executor.cluster import DaskCluster, address_of
+    from wavebed.run.executor.remote import Remote
+
+    address = address_of(given)
+    require("dask", "an executor of many machines")
+    return Remote(DaskCluster(address), live)
 
 
 def _of_folder(folder: Path) -> Campaign:

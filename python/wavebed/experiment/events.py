@@ -69,15 +69,18 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
 
 
 class RunResumed(_Event, frozen=True, tag="run-resumed"):
-    """A run goes on in its folder; with changed inputs, stored trials of blocks that have not ended are set aside.
+    """A run goes on in its folder; trials of blocks that begin again are set aside.
 
     Parameters
     ----------
     changed : tuple of str
-        What changed since the last start and was accepted, one line each.
+        What changed since the last start and was accepted, one line each; blocks that have not ended begin again.
+    whole : bool
+        Whether they begin again without a change too, because they may run on another machine.
     """
 
     changed: tuple[str, ...] = ()
+    whole: bool = False
 
 
 class StepBegun(_Event, frozen=True, tag="step-begun"):

@@ -45,7 +45,9 @@ class Ledger:
     machines : dict
         The machine on which each block that has ended ran.
     aside : list of Stored
-        Trials of blocks that were begun again after a change of inputs.
+        Trials of blocks that were begun again.
+    rounds : int
+        How many starts set trials aside.
     changes : list of tuple of str
         The changed inputs of each group after the first.
     stopped : str
@@ -57,6 +59,7 @@ class Ledger:
     machines: dict[int, str] = field(default_factory=dict)
     aside: list[Stored] = field(default_factory=list)
     changes: list[tuple[str, ...]] = field(default_factory=list)
+    rounds: int = 0
     stopped: str = ""
 
     @property
@@ -85,11 +88,21 @@ class Ledger:
         """Add a trial that was stored."""
         self.blocks.setdefault(one.line.block, {})[(one.number, one.line.attempt)] = one
 
-    def resume(self, changed: Sequence[str]) -> None:
-        """Take a new start; with changed inputs, the trials of blocks that have not ended are set aside."""
+    def resume(self, changed: Sequence[str], *, whole: bool = False) -> None:
+        """Take a new start.
+
+        Parameters
+        ----------
+        changed : sequence of str
+            Changed inputs: the trials of blocks that have not ended are set aside.
+        whole : bool
+            Whether they are set aside in any case.
+        """
         self.stopped = ""
         if changed:
             self.changes.append(tuple(changed))
+        if changed or whole:
+            self.rounds += 1
             for block in sorted(self.blocks.keys() - self.ended.keys()):
                 self.aside += self.of_block(block)
                 del self.blocks[block]
@@ -134,7 +147,7 @@ def _add(ledger: Ledger, event: Event, planned: Mapping[str, TrialLine], folder:
             ledger.ended[event.block] = ledger.group
             ledger.machines[event.block] = event.machine
         case RunResumed():
-            ledger.resume(event.changed)
+            ledger.resume(event.changed, whole=event.whole)
         case RunEnded():
             ledger.stopped = event.stopped
         case _:
@@ -180,7 +193,7 @@ def set_aside(ledger: Ledger, folder: Path) -> None:
         for name in moved:
             source = folder / TRIALS_FOLDER / name
             if source.exists():
-                target = folder / ASIDE_FOLDER / str(len(ledger.changes)) / name
+                target = folder / ASIDE_FOLDER / str(ledger.rounds) / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
                 sync(target.parent)

@@ -17,6 +17,7 @@ from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
 from wavebed.result.metrics import factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
+from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
 from wavebed.run.write import open_run, write_run
 from wavebed.workload.tools import PACKAGES, missing
@@ -140,8 +141,9 @@ def open_folder(
     opened = Opened(Trials(folder, journal, parts), ledger, record)
     for number, trial in unlisted:
         opened.stored(TrialLine.of(trial), number, trial.wall_s)
-    journal.emit(RunResumed(changed=tuple(design.changed)))
-    ledger.resume(design.changed)
+    commit_begun(opened, every=bool(design.changed))
+    journal.emit(RunResumed(changed=tuple(design.changed), whole=design.whole))
+    ledger.resume(design.changed, whole=design.whole)
     set_aside(ledger, folder)
     for one in ledger.stored():
         opened.trials.known(one.number, one.wall_s)
@@ -191,8 +193,8 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=versions(programs(plan)),
-        machine=machine(),
+        versions=versions(programs(plan)) if design.versions is None else design.versions,
+        machine=machine() if design.machine is None else design.machine,
         workloads=list(plan.tables),
         treatments=[_treatment(each, design) for each in plan.treatments],
         campaign=design.record,
