@@ -12,6 +12,7 @@ from wavebed.errors import UserError
 from wavebed.experiment.disk import held
 from wavebed.experiment.events import (
     BlockEnded,
+    BlocksPlaced,
     RunBegun,
     RunEnded,
     RunInterrupted,
@@ -46,8 +47,8 @@ class Status:
         Verdict of the last attempt at each trial, by number.
     attempts : int
         Attempts in all.
-    current : TrialBegun or None
-        The running trial.
+    current : TrialBegun or BlocksPlaced or None
+        The running trial, or the blocks that run on workers.
     reason : str
         Why it was interrupted, or which rule stopped it.
     """
@@ -60,7 +61,7 @@ class Status:
     attempts: int = 0
     blocks: set[int] = field(default_factory=set)
     resumed: int = 0
-    current: TrialBegun | None = None
+    current: TrialBegun | BlocksPlaced | None = None
     reason: str = ""
 
     @property
@@ -94,12 +95,13 @@ def status_of(folder: Path) -> Status:
             case RunResumed():
                 status.state, status.reason, status.current = "running", "", None
                 status.resumed += 1
-            case TrialBegun():
+            case TrialBegun() | BlocksPlaced():
                 status.current = event
             case TrialStored():
                 status.stored[event.number] = event.verdict
                 status.attempts += 1
-                status.current = None
+                if isinstance(status.current, TrialBegun):
+                    status.current = None
             case BlockEnded():
                 status.blocks.add(event.block)
             case RunEnded():
@@ -125,7 +127,9 @@ def status_text(folder: Path, status: Status) -> str:
     trials = f"{len(status.stored)} of {status.planned} trials{f' ({counts})' if counts else ''}"
     others = f"{len(status.blocks)} blocks ended, {status.attempts - len(status.stored)} repetitions"
     lines = [f"{status.title}: {_state(folder, status)}", f"{trials}, {others}"]
-    if status.current is not None:
+    if isinstance(status.current, BlocksPlaced):
+        lines.append(f"now: {status.current.text()}")
+    elif status.current is not None:
         lines.append(f"now: {status.current.trial}, block {status.current.block}, seed {status.current.seed}")
     return "\n".join(lines)
 
@@ -151,7 +155,8 @@ def status_json(status: Status) -> dict[str, Json]:
         "attempts": status.attempts,
         "blocks_ended": len(status.blocks),
         "verdicts": dict(Counter(status.stored.values())),
-        "current": None if status.current is None else status.current.trial,
+        "current": status.current.trial if isinstance(status.current, TrialBegun) else None,
+        "blocks": list(status.current.blocks) if isinstance(status.current, BlocksPlaced) else [],
         "left_s": status.left_s,
     }
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
-from wavebed.experiment.events import Event, RunEnded, RunInterrupted, RunPlanned, StepBegun, TrialBegun, TrialStored
+from wavebed.experiment.events import (
+    BlocksPlaced,
+    Event,
+    RunEnded,
+    RunInterrupted,
+    RunPlanned,
+    StepBegun,
+    TrialBegun,
+    TrialStored,
+)
 from wavebed.terminal import Status
 
 if TYPE_CHECKING:
@@ -42,10 +51,10 @@ class Live(Status):
         match event:
             case RunPlanned():
                 self._planned = event.trials
-            case StepBegun() if event.left_s > 0:
-                self.say(f"{event.step}, about {duration_text(event.left_s)} left", event.left_s)
             case StepBegun():
                 self.say(event.step)
+            case BlocksPlaced():
+                self.say(f"{event.text()}, about {duration_text(event.left_s)} left", event.left_s)
             case TrialBegun():
                 self._trial, self._before = event, None
                 self._began_s = self._said_s = time.monotonic()

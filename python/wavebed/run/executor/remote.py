@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from wavebed import __version__
 from wavebed.errors import MachineError
-from wavebed.experiment.events import StepBegun
+from wavebed.experiment.events import BlocksPlaced
 from wavebed.extras import TABLES, require
 from wavebed.run.executor.account import Account
 from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
@@ -196,12 +196,13 @@ class Remote:
         if said == self._said:
             return
         self._said = said
-        whole = session.plan.trials
-        done = f"{whole - len(account.left)} of {whole} blocks stored"
-        if blocks:
-            listed = f"{'block' if len(blocks) == 1 else 'blocks'} {', '.join(map(str, blocks))}"
-            step = f"{done}, {listed} on {len(blocks)} of {len(workers)} workers"
-        else:
-            step = f"{done}, waiting for a worker of the scheduler"
+        planned = session.plan.trials
         left_s = session.opened.trials.left_s / max(len(blocks), 1)
-        session.opened.trials.emit(StepBegun(step=step, left_s=left_s))
+        placed = BlocksPlaced(
+            blocks=tuple(blocks),
+            workers=len(workers),
+            ended=planned - len(account.left),
+            planned=planned,
+            left_s=left_s,
+        )
+        session.opened.trials.emit(placed)
