@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.dask_workers import ROOT, DaskWorkers
-from tests.simulated_trials import large_trial, quick_trial, slow_trial
+from tests.simulated_trials import quick_trial, slow_trial
 
 from wavebed.campaign.read import read_campaign
 from wavebed.campaign.results import read_campaign_results
@@ -28,6 +27,7 @@ from wavebed.run.progress import Live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from wavebed.campaign.read import Campaign
     from wavebed.run.executor.block import RunTrial
@@ -82,7 +82,7 @@ def _undisturbed(campaign: Campaign, folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _agree(folder: Path) -> None:
-    """Check that order, seeds, names and metrics are as on this machine, nothing is there twice, and nothing is left."""
+    """Check that order, seeds, names and metrics are as on this machine, nothing is there twice, nothing is left."""
     one, other = (load_run(folder / name) for name in ("whole", "run"))
     columns = ["folder", "block", "treatment", "seed", "verdict"]
     assert one.trials[columns].equals(other.trials[columns])

@@ -13,6 +13,7 @@ from wavebed.experiment.disk import held
 from wavebed.experiment.events import (
     BlockEnded,
     BlocksPlaced,
+    Event,
     RunBegun,
     RunEnded,
     RunInterrupted,
@@ -87,32 +88,36 @@ def status_of(folder: Path) -> Status:
     if not events:
         raise UserError(f"{folder}: has no journal: name a folder that wavebed campaign run or wavebed run wrote")
     for event in events:
-        match event:
-            case RunBegun():
-                status.title = event.title
-            case RunPlanned():
-                status.planned, status.expected_s = event.trials, event.expected_s
-            case RunResumed():
-                status.state, status.reason, status.current = "running", "", None
-                status.resumed += 1
-            case TrialBegun() | BlocksPlaced():
-                status.current = event
-            case TrialStored():
-                status.stored[event.number] = event.verdict
-                status.attempts += 1
-                if isinstance(status.current, TrialBegun):
-                    status.current = None
-            case BlockEnded():
-                status.blocks.add(event.block)
-            case RunEnded():
-                status.state, status.reason, status.current = "ended", event.stopped, None
-            case RunInterrupted():
-                status.state, status.reason, status.current = "interrupted", event.reason, None
-            case _:
-                pass
+        _take(status, event)
     if status.state == "running" and _is_free(folder):
         status.state, status.current = "killed", None
     return status
+
+
+def _take(status: Status, event: Event) -> None:
+    match event:
+        case RunBegun():
+            status.title = event.title
+        case RunPlanned():
+            status.planned, status.expected_s = event.trials, event.expected_s
+        case RunResumed():
+            status.state, status.reason, status.current = "running", "", None
+            status.resumed += 1
+        case TrialBegun() | BlocksPlaced():
+            status.current = event
+        case TrialStored():
+            status.stored[event.number] = event.verdict
+            status.attempts += 1
+            if isinstance(status.current, TrialBegun):
+                status.current = None
+        case BlockEnded():
+            status.blocks.add(event.block)
+        case RunEnded():
+            status.state, status.reason, status.current = "ended", event.stopped, None
+        case RunInterrupted():
+            status.state, status.reason, status.current = "interrupted", event.reason, None
+        case _:
+            pass
 
 
 def _is_free(folder: Path) -> bool:

@@ -210,7 +210,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
             neighbours.look()
             with _resolved(specs[slot.number], folder) as resolved:
                 trial = run_trial(slot, resolved, partial, look, checks)
-            whole = write_trial(results, partial, trial, task.keep)
+            whole = write_trial(results, partial, trial, task.keep, durable=False)
             verdicts.setdefault(slot.number, []).append(trial.verdict)
             yield pack(whole, results / f"{slot.folder}.tar")
             shutil.rmtree(whole)
