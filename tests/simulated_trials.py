@@ -1,6 +1,6 @@
 """Trials that are simulated, for tests of workers: a worker imports this module.
 
-In each third block, trials with even numbers are invalid at their first attempt.
+In each third block, trials with even numbers are invalid at their first attempt, except large ones.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ __all__ = ["LARGE_BYTES", "large_trial", "quick_trial", "slow_trial", "value_of"
 
 LARGE_BYTES = 20 << 20
 _STEP_S = 0.05
+_PIECE_BYTES = 1 << 20
+_PIECE = random.Random(0).randbytes(_PIECE_BYTES)
 
 
 def value_of(treatment: str, seed: int) -> float:
@@ -63,8 +65,8 @@ def large_trial(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]],
 ) -> TrialRecord:
-    """Take two seconds, and leave 20 MiB that cannot be compressed."""
-    return _trial(slot, resolved, partial, look, of_machine, lasts_s=2.0, size=LARGE_BYTES)
+    """Take three seconds, and leave 20 MiB; it is always valid."""
+    return _trial(slot, resolved, partial, look, of_machine, lasts_s=3.0, size=LARGE_BYTES)
 
 
 def _trial(
@@ -78,7 +80,9 @@ def _trial(
     size: int,
 ) -> TrialRecord:
     end_s = time.monotonic() + lasts_s
-    (partial / "series" / "samples.bin.gz").write_bytes(random.Random(slot.seed).randbytes(size))
+    with (partial / "series" / "samples.bin.gz").open("wb") as samples:
+        for written in range(0, size, _PIECE_BYTES):
+            samples.write(_PIECE[: size - written])
     (partial / "raw" / "out.txt").write_text(str(slot.seed))
     while True:
         look(cast("Lab", None), ())
@@ -86,7 +90,7 @@ def _trial(
             break
         time.sleep(_STEP_S)
     metric = Metric("time", value_of(slot.treatment.name, slot.seed), "ms", "lower")
-    invalid = slot.block % 3 == 0 and slot.number % 2 == 0 and slot.attempt == 1
+    invalid = size < LARGE_BYTES and slot.block % 3 == 0 and slot.number % 2 == 0 and slot.attempt == 1
     return TrialRecord(
         folder=slot.folder,
         block=slot.block,

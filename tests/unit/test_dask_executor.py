@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -13,94 +12,23 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.dask_workers import ROOT, DaskWorkers
 from tests.simulated_trials import quick_trial, slow_trial
+from tests.worker_campaigns import Told, agree, campaign_in
 
-from wavebed.campaign.read import read_campaign
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import MachineError
-from wavebed.experiment.events import BlockEnded, Event, TrialStored
+from wavebed.experiment.events import BlockEnded
 from wavebed.experiment.journal import read_journal
 from wavebed.result.load import load_run
 from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
-from wavebed.run.progress import Live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from wavebed.campaign.read import Campaign
     from wavebed.run.executor.block import RunTrial
-
-_SCENARIO = '[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n'
-_CAMPAIGN = """
-title = "two delays"
-scenario = "s.toml"
-[campaign]
-blocks = {blocks}
-seed = 5
-[[factor]]
-name = "delay"
-key = "path.delay"
-values = ["5ms", "20ms"]
-[[primary]]
-workload = "command"
-metric = "time"
-margin = "5%"
-"""
-
-
-class Told(Live):
-    """The progress, which acts when a block has ended."""
-
-    def __init__(self, acts: Mapping[int, Callable[[], None]]) -> None:
-        super().__init__("wavebed campaign", io.StringIO())
-        self._acts = acts
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, BlockEnded) and event.block in self._acts:
-            self._acts[event.block]()
-        super().__call__(event)
-
-    @property
-    def text(self) -> str:
-        assert isinstance(self._stream, io.StringIO)
-        return self._stream.getvalue()
-
-
-def _campaign(folder: Path, blocks: int) -> Campaign:
-    (folder / "s.toml").write_text(_SCENARIO)
-    (folder / "c.toml").write_text(_CAMPAIGN.format(blocks=blocks))
-    return read_campaign(folder / "c.toml")
-
-
-def _undisturbed(campaign: Campaign, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the campaign on this machine."""
-    monkeypatch.setenv("WAVEBED_LOCK", str(folder / "lock"))
-    monkeypatch.setattr("wavebed.run.runner.run_trial", quick_trial)
-    run_campaign(campaign, folder / "whole", [], Told({}))
-
-
-def _agree(folder: Path) -> None:
-    """Check that order, seeds, names and metrics are as on this machine, nothing is there twice, nothing is left."""
-    one, other = (load_run(folder / name) for name in ("whole", "run"))
-    columns = ["folder", "block", "treatment", "seed", "verdict"]
-    assert one.trials[columns].equals(other.trials[columns])
-    both = [
-        read_campaign_results(folder / name).metrics.to_pandas().drop(columns="machine") for name in ("whole", "run")
-    ]
-    assert both[0].equals(both[1])
-    stored = [event.trial for event in read_journal(folder / "run") if isinstance(event, TrialStored)]
-    assert stored == [line.folder for line in read_campaign_results(folder / "run").run.trials]
-    ended = [event.block for event in read_journal(folder / "run") if isinstance(event, BlockEnded)]
-    assert ended == sorted(set(ended))
-    names = [
-        sorted(path.name for path in (folder / name / inside).iterdir())
-        for inside in ("", "trials")
-        for name in ("whole", "run")
-    ]
-    assert names[0] == names[1]
-    assert names[2] == names[3]
+    from wavebed.run.progress import Live
 
 
 def _remote(cluster: DaskWorkers, live: Live, run_trial: RunTrial, silent_s: float = 30.0) -> Remote:
@@ -117,12 +45,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
 def test_a_campaign_on_workers_agrees_with_one_on_this_machine(
     cluster: DaskWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = _campaign(tmp_path, 6)
-    _undisturbed(campaign, tmp_path, monkeypatch)
-    live = Told({})
+    campaign = campaign_in(tmp_path, 6)
+    live = Told()
     with _remote(cluster, live, quick_trial) as remote:
         run_campaign(campaign, tmp_path / "run", [], live, remote)
-    _agree(tmp_path)
+    agree(tmp_path, campaign, monkeypatch)
     run = read_campaign_results(tmp_path / "run").run
     assert set(read_campaign_results(tmp_path / "run").metrics.to_pandas()["machine"]) == {os.uname().nodename}
     assert set(run.machine) == {os.uname().nodename}
@@ -134,8 +61,8 @@ def test_a_campaign_on_workers_agrees_with_one_on_this_machine(
 def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(
     cluster: DaskWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = _campaign(tmp_path, 4)
-    _undisturbed(campaign, tmp_path, monkeypatch)
+    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
+    campaign = campaign_in(tmp_path, 4)
     calls = 0
 
     def killed(*given: object) -> object:
@@ -147,9 +74,9 @@ def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(
 
     monkeypatch.setattr("wavebed.run.runner.run_trial", killed)
     with pytest.raises(KeyboardInterrupt):
-        run_campaign(campaign, tmp_path / "run", [], Told({}))
-    with _remote(cluster, Told({}), quick_trial) as remote:
-        resume_campaign(campaign, tmp_path / "run", [], Told({}), remote)
+        run_campaign(campaign, tmp_path / "run", [], Told())
+    with _remote(cluster, Told(), quick_trial) as remote:
+        resume_campaign(campaign, tmp_path / "run", [], Told(), remote)
     results = read_campaign_results(tmp_path / "run")
     assert [line.folder for line in results.run.aside] == ["0003-20ms"]
     assert (tmp_path / "run/aside/1/0003-20ms/trial.json").exists()
@@ -158,6 +85,8 @@ def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(
         1: {""},
         **{block: {os.uname().nodename} for block in (2, 3, 4)},
     }
+    monkeypatch.setattr("wavebed.run.runner.run_trial", quick_trial)
+    run_campaign(campaign, tmp_path / "whole", [], Told())
     assert load_run(tmp_path / "whole").trials["folder"].equals(load_run(tmp_path / "run").trials["folder"])
 
 
@@ -165,10 +94,10 @@ def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(
 def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.run.executor.cluster._CONNECT_S", 0.5)
     with (
-        Remote(DaskCluster("tcp://127.0.0.1:9"), Told({})) as remote,
+        Remote(DaskCluster("tcp://127.0.0.1:9"), Told()) as remote,
         pytest.raises(MachineError, match="no scheduler answers there"),
     ):
-        run_campaign(_campaign(tmp_path, 1), tmp_path / "run", [], Told({}), remote)
+        run_campaign(campaign_in(tmp_path, 1), tmp_path / "run", [], Told(), remote)
     assert not (tmp_path / "run").exists()
 
 
@@ -177,14 +106,13 @@ def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_killed_and_frozen_workers_and_a_new_scheduler_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = _campaign(tmp_path, 16)
-    _undisturbed(campaign, tmp_path, monkeypatch)
+    campaign = campaign_in(tmp_path, 16)
     with DaskWorkers(tmp_path / "dask", 2, supervised=True) as cluster:
         live = Told({2: lambda: cluster.kill(0), 6: lambda: cluster.freeze(1, 8), 11: cluster.restart_scheduler})
         with _remote(cluster, live, slow_trial, silent_s=2.0) as remote:
             run_campaign(campaign, tmp_path / "run", [], live, remote)
         assert not cluster.leftovers()
-    _agree(tmp_path)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 _FRONT = """
@@ -209,8 +137,7 @@ with Remote(DaskCluster(address), live, slow_trial) as remote:
 def test_a_killed_front_ends_its_tasks_and_goes_on_when_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = _campaign(tmp_path, 10)
-    _undisturbed(campaign, tmp_path, monkeypatch)
+    campaign = campaign_in(tmp_path, 10)
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
     with DaskWorkers(tmp_path / "dask", 2) as cluster:
         words = [sys.executable, "-c", _FRONT, str(tmp_path), cluster.address]
@@ -223,7 +150,7 @@ def test_a_killed_front_ends_its_tasks_and_goes_on_when_resumed(
             assert _ended(tmp_path / "run") < 10
         assert subprocess.run(words, env=variables, timeout=120, check=False).returncode == 0
         assert not cluster.leftovers()
-    _agree(tmp_path)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def _ended(folder: Path) -> int:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from tests.simulated_trials import quick_trial
+from tests.worker_campaigns import Told, agree, campaign_in
 
-from wavebed.campaign.read import read_campaign
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.campaign.status import status_json, status_of, status_text
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.experiment.events import BlockEnded, Event, TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
+from wavebed.experiment.events import BlockEnded, BlocksPlaced, Event, TrialStored
 from wavebed.run.executor import carrier, worker
 from wavebed.run.executor.block import Site, differences, perform_block, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker, address_of
 from wavebed.run.executor.pack import pack, unpack
 from wavebed.run.executor.remote import Remote
-from wavebed.run.progress import Live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,25 +28,9 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.run.executor.block import BlockResult, BlockTask, RunTrial
+    from wavebed.run.progress import Live
 
 T = TypeVar("T")
-_SCENARIO = '[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n'
-_CAMPAIGN = """
-title = "two delays"
-scenario = "s.toml"
-[campaign]
-blocks = {blocks}
-seed = 5
-[[factor]]
-name = "delay"
-key = "path.delay"
-values = ["5ms", "20ms"]
-[[primary]]
-workload = "command"
-metric = "time"
-margin = "5%"
-{more}
-"""
 SILENT_S = 0.3
 
 
@@ -138,30 +119,6 @@ class Machines:
             return perform_block(task, folder, cancelled, run_trial)
 
 
-class Told(Live):
-    """The progress, which acts when a block has ended."""
-
-    def __init__(self, acts: Mapping[int, Callable[[], None]] | None = None) -> None:
-        super().__init__("wavebed campaign", io.StringIO())
-        self._acts = acts or {}
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, BlockEnded) and event.block in self._acts:
-            self._acts[event.block]()
-        super().__call__(event)
-
-    @property
-    def text(self) -> str:
-        assert isinstance(self._stream, io.StringIO)
-        return self._stream.getvalue()
-
-
-def _campaign(folder: Path, blocks: int, more: str = "") -> Campaign:
-    (folder / "s.toml").write_text(_SCENARIO)
-    (folder / "c.toml").write_text(_CAMPAIGN.format(blocks=blocks, more=more))
-    return read_campaign(folder / "c.toml")
-
-
 def _run(
     campaign: Campaign, folder: Path, machines: Machines, live: Live | None = None, *, resume: bool = False
 ) -> None:
@@ -170,46 +127,25 @@ def _run(
         (resume_campaign if resume else run_campaign)(campaign, folder / "run", [], live, remote)
 
 
-def _agrees(folder: Path, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that the results are those of this machine, and that nothing is there twice."""
-    monkeypatch.setattr("wavebed.run.runner.run_trial", quick_trial)
-    run_campaign(campaign, folder / "whole", [], Told())
-    one, other = (load_run(folder / name) for name in ("whole", "run"))
-    columns = ["folder", "block", "treatment", "seed", "verdict"]
-    assert one.trials[columns].equals(other.trials[columns])
-    tables = [
-        read_campaign_results(folder / name).metrics.to_pandas().drop(columns="machine") for name in ("whole", "run")
-    ]
-    assert tables[0].equals(tables[1])
-    events = read_journal(folder / "run")
-    stored = [event.trial for event in events if isinstance(event, TrialStored)]
-    assert stored == [line.folder for line in other.record.trials]
-    ended = [event.block for event in events if isinstance(event, BlockEnded)]
-    assert ended == sorted(set(ended))
-    for inside in ("", "trials"):
-        names = [sorted(path.name for path in (folder / name / inside).iterdir()) for name in ("whole", "run")]
-        assert names[0] == names[1]
-
-
 @pytest.fixture(autouse=True)
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.run.executor.remote.LOOK_S", 0.05)
 
 
 def test_blocks_of_two_workers_are_stored_in_the_order_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign, machines = _campaign(tmp_path, 7), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 7), Machines(tmp_path / "machines", 2, monkeypatch)
     machines.machines["m0"].before = lambda name: time.sleep(0.05) if name == "run_task" else None
     _run(campaign, tmp_path, machines)
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
     frame = read_campaign_results(tmp_path / "run").metrics.to_pandas()
     assert set(frame["machine"]) == {"m0", "m1"}
     assert all(len(set(rows["machine"])) == 1 for _, rows in frame.groupby("block"))
 
 
 def test_a_block_of_a_lost_worker_goes_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
     lost = machines.machines["m0"]
 
     def before(name: str) -> None:
@@ -219,11 +155,11 @@ def test_a_block_of_a_lost_worker_goes_to_another(tmp_path: Path, monkeypatch: p
     _run(campaign, tmp_path, machines)
     assert lost.gone
     assert lost.calls.count("run_task") == 2
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_a_silent_worker_that_comes_back_late_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
     silent, other = machines.machines["m0"], machines.machines["m1"]
 
     def before(name: str) -> None:
@@ -236,11 +172,11 @@ def test_a_silent_worker_that_comes_back_late_counts_once(tmp_path: Path, monkey
     live = Told({3: thaw})
     _run(campaign, tmp_path, machines, live)
     assert other.calls.count("run_task") >= 3
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
     silent, other = machines.machines["m0"], machines.machines["m1"]
     both = threading.Barrier(2)
 
@@ -259,11 +195,11 @@ def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: 
     _run(campaign, tmp_path, machines)
     assert other.calls.count("run_task") == 3
     assert silent.calls.count("run_task") == 1
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_a_lost_scheduler_costs_only_the_blocks_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
 
     def lose() -> None:
         machines.lost_scheduler = 3
@@ -271,14 +207,14 @@ def test_a_lost_scheduler_costs_only_the_blocks_under_way(tmp_path: Path, monkey
     live = Told({2: lose})
     _run(campaign, tmp_path, machines, live)
     assert "waiting for the scheduler" in live.text
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 @pytest.mark.parametrize("kill_at", range(1, 12))
 def test_a_front_killed_at_any_step_of_storing_goes_on(
     kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign, machines = _campaign(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
 
     class Killed(BaseException):
         pass
@@ -294,17 +230,24 @@ def test_a_front_killed_at_any_step_of_storing_goes_on(
     with pytest.raises(Killed):
         _run(campaign, tmp_path, machines, Fatal())
     _run(campaign, tmp_path, machines, resume=True)
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_arrived_blocks_are_stored_by_a_local_resume_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
     first = machines.machines["m0"]
-    first.before = lambda name: time.sleep(0.5) if name == "run_task" else None
+    hold = threading.Event()
+
+    def before(name: str) -> None:
+        if name == "run_task":
+            hold.wait(20)
+
+    first.before = before
     trials = tmp_path / "run" / "trials"
 
     def stop(*_: object) -> None:
         if len(list(trials.glob(".block-*.arrived"))) == 2:
+            hold.set()
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Remote, "_tell", stop)
@@ -316,35 +259,35 @@ def test_arrived_blocks_are_stored_by_a_local_resume_too(tmp_path: Path, monkeyp
     resume_campaign(campaign, tmp_path / "run", [], Told())
     frame = read_campaign_results(tmp_path / "run").metrics.to_pandas()
     assert {block: set(rows["machine"]) for block, rows in frame.groupby("block")} == {1: {""}, 2: {"m1"}, 3: {"m1"}}
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_the_stop_rule_meets_blocks_in_order_and_drops_what_is_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = '[stop]\nwhen = "decided"\nleast-blocks = 3'
-    campaign, machines = _campaign(tmp_path, 40, more), Machines(tmp_path / "machines", 3, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 40, more), Machines(tmp_path / "machines", 3, monkeypatch)
     machines.machines["m0"].before = lambda name: time.sleep(0.1) if name == "run_task" else None
     _run(campaign, tmp_path, machines)
     results = read_campaign_results(tmp_path / "run")
     assert results.campaign.stopped == "every primary metric is decided"
     assert list(results.ended) == list(range(1, len(results.ended) + 1))
     assert len(results.ended) < 40
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_a_worker_with_other_versions_gets_no_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
     here = site(["true"])
     machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
     live = Told()
     _run(campaign, tmp_path, machines, live)
     assert f"worker m1 gets no more blocks: kernel is 5.10, that of the campaign {here.versions['kernel']}" in live.text
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
 
 
 def test_a_worker_that_is_started_otherwise_gets_no_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
     machines.add(unfit="has 4 threads")
     live = Told()
     _run(campaign, tmp_path, machines, live)
@@ -353,7 +296,7 @@ def test_a_worker_that_is_started_otherwise_gets_no_blocks(tmp_path: Path, monke
 
 
 def test_no_fit_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
 
     def fails(*_: object) -> None:
         raise WavebedError("no namespaces here")
@@ -364,7 +307,7 @@ def test_no_fit_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_block_that_fails_everywhere_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign, machines = _campaign(tmp_path, 1), Machines(tmp_path / "machines", 4, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 4, monkeypatch)
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError("broken")
@@ -379,7 +322,7 @@ def test_a_worker_without_a_program_is_named(tmp_path: Path, monkeypatch: pytest
     here = site([])
     machines.machines["m0"].here = Site("", here.versions, here.machine, ("iperf3",))
     with pytest.raises(MachineError, match=r"^worker m0: iperf3 is not installed there$"):
-        _run(_campaign(tmp_path, 1), tmp_path, machines)
+        _run(campaign_in(tmp_path, 1), tmp_path, machines)
     assert not (tmp_path / "run").exists()
 
 
@@ -387,7 +330,7 @@ def test_results_come_in_pieces_and_never_more_than_the_bound(tmp_path: Path, mo
     monkeypatch.setattr(carrier, "PIECE_BYTES", 1000)
     monkeypatch.setattr("wavebed.run.executor.remote.PIECE_BYTES", 1000)
     monkeypatch.setattr("wavebed.run.executor.remote.IN_FLIGHT_BYTES", 2000)
-    campaign, machines = _campaign(tmp_path, 4), Machines(tmp_path / "machines", 4, monkeypatch)
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 4, monkeypatch)
     now, most, lock = 0, 0, threading.Lock()
     call = machines.call
 
@@ -408,7 +351,25 @@ def test_results_come_in_pieces_and_never_more_than_the_bound(tmp_path: Path, mo
     monkeypatch.setattr(machines, "call", counted)
     _run(campaign, tmp_path, machines)
     assert most == 2
-    _agrees(tmp_path, campaign, monkeypatch)
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_the_status_names_the_blocks_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    told = []
+
+    class Asks(Told):
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            if isinstance(event, BlocksPlaced) and event.ended == 1:
+                status = status_of(tmp_path / "run")
+                told.append((status_text(tmp_path / "run", status), status_json(status)["blocks"]))
+
+    _run(campaign, tmp_path, machines, Asks())
+    assert "now: 1 of 4 blocks ended, block" in told[0][0]
+    assert "of 2 workers" in told[0][0]
+    assert set(cast("list[int]", told[0][1])) <= {2, 3, 4}
+    assert status_json(status_of(tmp_path / "run"))["blocks"] == []
 
 
 def test_a_packed_folder_is_the_same_unpacked(tmp_path: Path) -> None:
@@ -418,7 +379,8 @@ def test_a_packed_folder_is_the_same_unpacked(tmp_path: Path) -> None:
     (source / "trial.json").write_text("{}")
     packed = pack(source, tmp_path / "a.tar")
     assert packed.size_bytes == (tmp_path / "a.tar").stat().st_size
-    unpack(tmp_path / "a.tar", tmp_path / "b")
+    with (tmp_path / "a.tar").open("rb") as stream:
+        unpack(stream, tmp_path / "b")
     both = [
         {p.relative_to(at): p.read_bytes() for p in at.rglob("*") if p.is_file()} for at in (source, tmp_path / "b")
     ]
@@ -430,8 +392,11 @@ def test_links_in_an_archive_are_refused(tmp_path: Path) -> None:
     source.mkdir()
     (source / "out").symlink_to("/etc/passwd")
     pack(source, tmp_path / "a.tar")
-    with pytest.raises(UserError, match="is no file or folder inside a trial"):
-        unpack(tmp_path / "a.tar", tmp_path / "b")
+    with (
+        (tmp_path / "a.tar").open("rb") as stream,
+        pytest.raises(UserError, match="is no file or folder inside a trial"),
+    ):
+        unpack(stream, tmp_path / "b")
 
 
 @pytest.mark.parametrize(

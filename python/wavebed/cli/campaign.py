@@ -28,7 +28,8 @@ _DESCRIPTION = (
     " within the block, all with the block's seed."
 )
 _EPILOG = (
-    "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. A campaign that was killed"
+    "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. docs/guides/many-machines.md"
+    " explains workers. A campaign that was killed"
     " goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
 )
 _PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import shutil
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import msgspec
 
@@ -24,7 +25,7 @@ from wavebed.spec.patterns import SITES
 
 if TYPE_CHECKING:
     import queue
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.run.executor.block import BlockResult, RunTrial
@@ -200,25 +201,53 @@ class Carrier(threading.Thread):
         try:
             with explained(folder, KEPT):
                 for packed in result.packed:
-                    archive = partial / f"{packed.name}.tar"
-                    self._fetch_one(packed, archive)
-                    unpack(archive, partial / packed.name)
-                    archive.unlink()
+                    archive = _Arriving(self._piece, packed)
+                    unpack(cast("IO[bytes]", archive), partial / packed.name)
+                    archive.check()
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         return partial
 
-    def _fetch_one(self, packed: Packed, archive: Path) -> None:
-        digest, offset = hashlib.sha256(), 0
-        with archive.open("xb") as target:
-            while offset < packed.size_bytes:
-                with self._places:
-                    piece = self._cluster.call(self.worker, self.given_up, read_piece, packed.name, offset, PIECE_BYTES)
-                    target.write(piece)
-                digest.update(piece)
-                offset += len(piece)
-                if not piece:
-                    break
-        if digest.hexdigest() != packed.sha256:
-            raise LostError(f"{packed.name}: arrived damaged")
+    def _piece(self, name: str, offset: int) -> bytes:
+        with self._places:
+            return self._cluster.call(self.worker, self.given_up, read_piece, name, offset, PIECE_BYTES)
+
+
+class _Arriving(io.RawIOBase):
+    """A packed trial on a worker, read in order."""
+
+    def __init__(self, fetch: Callable[[str, int], bytes], packed: Packed) -> None:
+        self._fetch = fetch
+        self._packed = packed
+        self._digest = hashlib.sha256()
+        self._offset = 0
+        self._piece = memoryview(b"")
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes; none at the end."""
+        if not self._piece:
+            self._next()
+        taken = bytes(self._piece if size < 0 else self._piece[:size])
+        self._piece = self._piece[len(taken) :]
+        return taken
+
+    def check(self) -> None:
+        """Read the rest, and compare the content with its digest.
+
+        Raises
+        ------
+        LostError
+            If it differs.
+        """
+        while self.read():
+            pass
+        if self._digest.hexdigest() != self._packed.sha256:
+            raise LostError(f"{self._packed.name}: arrived damaged")
+
+    def _next(self) -> None:
+        if self._offset < self._packed.size_bytes:
+            piece = self._fetch(self._packed.name, self._offset)
+            self._digest.update(piece)
+            self._offset += len(piece)
+            self._piece = memoryview(piece)

@@ -122,19 +122,18 @@ class DaskCluster:
         Raises
         ------
         MachineError
-            If Dask's configuration has no certificates for ``tls://``.
+            If Dask's configuration of TLS does not fit the address.
         """
         from distributed import Client
 
         self.close()
+        _check_tls(self._address)
         for name in ("distributed", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError):
             return False
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise MachineError(f"{self._address}: {error}: see Dask's configuration of TLS") from None
         return True
 
     def close(self) -> None:
@@ -213,6 +212,22 @@ def address_of(given: str) -> str:
     if scheme not in SCHEMES or not separator or not host or not colon or not port.isdigit():
         raise UserError(f"--executor: {given!r} is no executor: write local, dask://HOST:PORT or dask+tls://HOST:PORT")
     return f"{SCHEMES[scheme]}://{place}"
+
+
+def _check_tls(address: str) -> None:
+    from distributed.security import Security
+
+    security = Security()
+    if not address.startswith("tls://"):
+        if security.require_encryption:
+            raise MachineError("--executor: Dask's configuration requires encryption: write dask+tls://HOST:PORT")
+        return
+    try:
+        context = security.get_connection_args("client")["ssl_context"]
+    except OSError as error:  # a missing file, or one that is no certificate
+        raise MachineError(f"--executor: certificates of Dask's configuration cannot be read ({error})") from None
+    if context is None:
+        raise MachineError("--executor: Dask's configuration of TLS lacks ca-file, client.cert or client.key: set them")
 
 
 def _unfit(told: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import msgspec
 
@@ -47,8 +48,13 @@ def pack(folder: Path, file: Path) -> Packed:
         return Packed(folder.name, file.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest())
 
 
-def unpack(file: Path, folder: Path) -> None:
+def unpack(stream: IO[bytes], folder: Path) -> None:
     """Make a folder from an archive: regular files and folders, with the default permissions.
+
+    Parameters
+    ----------
+    stream : file
+        The archive; it is read once, in order.
 
     Raises
     ------
@@ -59,11 +65,11 @@ def unpack(file: Path, folder: Path) -> None:
     """
     folder.mkdir()
     try:
-        with tarfile.open(file, "r:") as archive:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE_BYTES) as archive:
             for member in archive:
                 _take(archive, member, folder)
     except tarfile.TarError as error:
-        raise UserError(f"{file.name}: is a damaged archive ({error})") from None
+        raise UserError(f"{folder.name}: is a damaged archive ({error})") from None
 
 
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
