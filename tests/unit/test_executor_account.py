@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from tests.simulated_trials import quick_trial
@@ -306,6 +306,30 @@ def test_no_fit_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pyt
         _run(campaign, tmp_path, machines)
 
 
+def test_a_lost_worker_is_waited_for_where_the_others_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    here = site([])
+    machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
+    good, since = machines.machines["m0"], []
+
+    def lose() -> None:
+        good.gone = True
+        since.append(time.monotonic())
+
+    workers = machines.workers
+
+    def back() -> Mapping[str, Worker]:
+        good.gone = good.gone and time.monotonic() - since[0] < 1
+        return workers()
+
+    monkeypatch.setattr(machines, "workers", back)
+    _run(campaign, tmp_path, machines, Told({2: lose}))
+    assert machines.machines["m1"].calls.count("run_task") == 1
+    agree(tmp_path, campaign, monkeypatch)
+
+
 def test_a_block_that_fails_everywhere_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 4, monkeypatch)
 
@@ -361,14 +385,13 @@ def test_the_status_names_the_blocks_that_run(tmp_path: Path, monkeypatch: pytes
     class Asks(Told):
         def __call__(self, event: Event) -> None:
             super().__call__(event)
-            if isinstance(event, BlocksPlaced) and event.ended == 1:
+            if isinstance(event, BlocksPlaced):
                 status = status_of(tmp_path / "run")
                 told.append((status_text(tmp_path / "run", status), status_json(status)["blocks"]))
 
     _run(campaign, tmp_path, machines, Asks())
-    assert "now: 1 of 4 blocks ended, block" in told[0][0]
-    assert "of 2 workers" in told[0][0]
-    assert set(cast("list[int]", told[0][1])) <= {2, 3, 4}
+    assert "now: 0 of 4 blocks ended, blocks 1, 2 on 2 of 2 workers" in told[0][0]
+    assert told[0][1] == [1, 2]
     assert status_json(status_of(tmp_path / "run"))["blocks"] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from wavebed.run.executor.cluster import Worker
     from wavebed.run.executor.session import Session
 
-__all__ = ["MOST_FAILURES", "Account"]
+__all__ = ["Account"]
 
 MOST_FAILURES = 3
 """A block that failed on so many workers ends the run."""
+OTHERS_S = 60.0
+"""A worker that ran blocks and is lost may come back within so long, where all others were refused."""
 
 
 class Account:
@@ -42,6 +45,8 @@ class Account:
         self.arrived = set(arrived_blocks(session.opened.trials.folder))
         self.carriers: list[Carrier] = []
         self.refused: dict[str, str] = {}
+        self._works = False
+        self._served_s = float("-inf")
 
     def commit(self) -> str:
         """Store the arrived blocks whose turn it is; return the reason of the stop rule, if it stops.
@@ -67,10 +72,12 @@ class Account:
         Raises
         ------
         MachineError
-            If each worker was refused.
+            If each worker was refused, and no other one came.
         """
         busy = {carrier.worker.address for carrier in self.carriers}
-        if workers and not busy and workers.keys() <= self.refused.keys():
+        if busy or not workers.keys() <= self.refused.keys():
+            self._served_s = time.monotonic() if self._works else self._served_s
+        elif workers and time.monotonic() - self._served_s > OTHERS_S:
             raise MachineError(f"no worker can run this campaign: {self.refused[next(iter(workers))]}")
         return [
             worker
@@ -112,6 +119,7 @@ class Account:
         if carrier.block in self.arrived or carrier.block not in self.left:
             shutil.rmtree(carried.partial, ignore_errors=True)
             return ""
+        self._works = True
         keep_arrived(self._opened.trials.folder, carrier.block, carried.partial, carried.origin)
         self.arrived.add(carrier.block)
         for other in self.carriers:
