@@ -128,7 +128,7 @@ class DaskCluster:
 
         self.close()
         _check_tls(self._address)
-        for name in ("distributed", "tornado.application"):
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
