@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
 from contextlib import ExitStack, contextmanager
@@ -10,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.read import read_campaign
+from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import UserError, WavebedError
 from wavebed.result.load import load_run
 from wavebed.result.model import COUNTED
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
+from wavebed.result.read import read_run
 from wavebed.run.progress import Live
-from wavebed.run.runner import run_plan
-from wavebed.run.scenario import read_plan
 
 if TYPE_CHECKING:
     import argparse
@@ -56,32 +56,33 @@ def echoes(run: Run, trial: str) -> pd.DataFrame:
 
 
 def results_of(folder: Path, name: str, text: str, trials: int) -> Run:
-    """Run a scenario into ``folder/name``, or read the complete run that is there; report trials that do not count.
+    """Run a scenario as a campaign into ``folder/name``, or the rest of one; report trials that do not count.
 
     Parameters
     ----------
     text : str
         The scenario; ``PATTERNS/`` is the folder of the shipped patterns, other files are beside it in `folder`.
     trials : int
-        Trials of each treatment, with the seeds 1 to `trials`.
+        Blocks, with the seeds 1 to `trials`.
 
     Raises
     ------
     UserError
-        If ``folder/name`` has another run.
+        If ``folder/name`` has another campaign, or one whose inputs, programs or machine have changed.
     """
-    text, run_dir = text.replace("PATTERNS/", f"{PATTERNS}/"), folder / name
-    if (run_dir / RUN_FILE).exists():
-        run = load_run(run_dir)
-        if (run_dir / SCENARIO_FILE).read_text(encoding="utf-8") != text or run.record.blocks != trials:
-            raise UserError(f"{run_dir}: has a run of another scenario or number of trials: name another folder")
-        if run.record.ended is None:
-            shutil.rmtree(run_dir)
-    if not run_dir.exists():
-        file = folder / f"{name}.toml"
-        file.write_text(text, encoding="utf-8")
-        run_plan(read_plan(file, trials=trials, seed=1), run_dir, sys.argv, Live(name))
+    run_dir, file = folder / name, folder / f"{name}.campaign.toml"
+    (folder / f"{name}.toml").write_text(text.replace("PATTERNS/", f"{PATTERNS}/"), encoding="utf-8")
+    file.write_text(f'scenario = "{name}.toml"\n[campaign]\nblocks = {trials}\nseed = 1\n', encoding="utf-8")
+    campaign, live = read_campaign(file), Live(name)
+    if not (run_dir / RUN_FILE).exists():
+        run_campaign(campaign, run_dir, sys.argv, live)
+    elif read_run(run_dir).ended is None:
+        resume_campaign(campaign, run_dir, sys.argv, live)
+    elif (run_dir / SCENARIO_FILE).read_text(encoding="utf-8") != campaign.plan.text:
+        raise UserError(f"{run_dir}: has a campaign of another scenario: name another folder")
     run = load_run(run_dir)
+    if run.record.blocks != trials:
+        raise UserError(f"{run_dir}: has {run.record.blocks} blocks, not {trials}: name another folder")
     for line in run.record.trials:
         if line.verdict not in COUNTED:
             print(f"{name}: {line.folder} is {line.verdict}: {line.reasons[0]}", file=sys.stderr)

@@ -28,7 +28,7 @@ TABLES = ("pandas", "pyarrow")
 
 EXTRAS = {
     "report": Extra(
-        ("matplotlib", "scipy", *TABLES),
+        ("matplotlib", "perfetto", "scipy", *TABLES),
         ("run", "rerun", "report", "compare", "export", "fit", "channel --plot", "trace plot"),
     ),
     "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
@@ -43,6 +43,7 @@ PACKAGES = {
     "fontTools": "fonttools",
     "matplotlib": "Matplotlib",
     "pandas": "pandas",
+    "perfetto": "Perfetto",
     "playwright": "Playwright",
     "pyarrow": "PyArrow",
     "scipy": "SciPy",

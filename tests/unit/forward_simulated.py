@@ -31,6 +31,12 @@ class SimulatedTester:
         Frames above its capacity that it keeps.
     reach_pps : float
         What the sender reaches with this device; above it a trial is late.
+    learn_s : float
+        What a change of the size takes.
+    pauses_per_s : float
+        How often the device stands still for some milliseconds; 1000 frames of each such pause are kept.
+    late : float
+        Probability that a trial at the ceiling is late; at lower loads it is lower.
     refuse : callable
         Of the number of the trial and its load: why it is refused.
     """
@@ -43,6 +49,9 @@ class SimulatedTester:
     ceiling_pps: float = 2_000_000.0
     reach_pps: float = float("inf")
     overhead_s: float = 0.3
+    learn_s: float = 0.0
+    pauses_per_s: float = 0.0
+    late: float = 0.0
     refuse: Callable[[int, float], Refusal | None] = lambda _number, _pps: None
     seed: int = 1
     latency: Latency | None = None
@@ -51,6 +60,7 @@ class SimulatedTester:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.last: tuple[int, ...] = ()
 
     def clock(self) -> float:
         return self.now_s
@@ -68,12 +78,15 @@ class SimulatedTester:
         sizes = tuple(sizes_bytes)
         pps = min(self.ceiling_pps if offered_pps is None else offered_pps, self.reach_pps)
         self.made.append((offered_pps, duration_s))
-        self.now_s += duration_s + self.overhead_s
+        self.now_s += duration_s + self.overhead_s + (self.learn_s if sizes != self.last else 0.0)
+        self.last = sizes
         sent = max(1, round(pps * duration_s))
         lost = min(sent, self._lost(sizes, pps, sent, duration_s))
         refusal = self.refuse(len(self.made), pps)
         if refusal is None and offered_pps is not None and offered_pps > pps:
             refusal = Refusal("late", f"{pps:.0f} frames/s were sent instead of {offered_pps:.0f}")
+        if self.late and offered_pps is not None and self.rng.random() < self.late * pps / self.ceiling_pps:
+            refusal = Refusal("late", "the sender paused")
         kept = tuple(Sample(0, sizes[0] - 4, bytes(sizes[0] - 4)) for _ in range(sample))
         return Trial(
             purpose=purpose,
@@ -103,6 +116,10 @@ class SimulatedTester:
         if pps > capacity:
             capacity *= self.collapse
         lost = max(0, sent - round(capacity * duration_s) - self.buffer_frames)
+        at_s = self.rng.expovariate(self.pauses_per_s) if self.pauses_per_s else duration_s
+        while at_s < duration_s:
+            lost += max(0, round(self.rng.lognormvariate(-6.0, 1.0) * pps) - 1000)
+            at_s += self.rng.expovariate(self.pauses_per_s)
         if self.stray_per_s:
             lost += int(self.rng.random() < self.stray_per_s * duration_s)
         return lost

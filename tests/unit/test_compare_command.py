@@ -14,15 +14,18 @@ from test_run_write import run_record, trial_record
 
 import wavebed
 from wavebed.cli import main
+from wavebed.compare.find import compare_folders
+from wavebed.compare.samples import read_samples
 from wavebed.experiment.store import new_partial
 from wavebed.forward.read import ForwardRun
-from wavebed.report.compare import compare_runs
 from wavebed.result.load import Run
 from wavebed.result.model import TrialLine
 from wavebed.run.write import open_run, write_run, write_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from wavebed.compare.find import Answer, Comparison
 
 OLD = Path(__file__).with_name("old_results.tar.xz")
 """A run and a forwarding test, written by the version of before there was a journal (e82a161)."""
@@ -77,8 +80,10 @@ def test_an_old_folder_of_either_kind_is_recognised_and_reported(
 def test_old_folders_are_compared_with_new_ones(old: Path, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(old / "run"), runs[0]]) == 0
     told = capsys.readouterr().out
-    assert told.splitlines()[0].split() == ["run", "before", "before", "−", "run"]
+    assert told.splitlines()[0] == "no metric was measured by two folders"
     assert "scenario differs: run has A small download, before has One" in told
+    assert main(["compare", str(old / "run"), str(old / "run")]) == 0
+    assert "download goodput, Mbit/s" in capsys.readouterr().out
     assert main(["compare", str(old / "forward"), str(old / "forward")]) == 0
     assert "Table 1." in capsys.readouterr().out
 
@@ -104,52 +109,60 @@ def test_a_run_and_a_forwarding_test_are_not_compared(
         assert told.out == ""
 
 
+def compared(*folders: str | Path) -> Comparison:
+    return compare_folders([read_samples(Path(folder), Path(folder).name) for folder in folders])
+
+
+def goodput(comparison: Comparison, column: str) -> Answer:
+    answers = comparison.by_column[column]
+    return next(each for each in answers if (each.question.workload, each.question.metric.name) == ("file", "goodput"))
+
+
 def test_runs_are_independent_samples_with_their_intervals(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", runs[0], runs[1]]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("file: goodput, Mbit/s"))
-    assert row.count("[") == 3
-    comparison = compare_runs([Path(run) for run in runs[:2]])
-    line = next(one for one in comparison.lines if (one.workload, one.metric.name) == ("file", "goodput"))
-    before, after = comparison.columns
-    assert [line.median(column).count for column in (before, after)] == [7, 6]
-    found = line.difference(after)
-    assert found is not None
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("file goodput, Mbit/s"))
+    assert row.count("[") == 2
+    assert row.count(" to ") == 1
+    answer = goodput(compared(*runs[:2]), "after")
+    assert [len(sample) for sample in (answer.question.a, answer.question.b)] == [7, 6]
     # 41 to 47 and 41 to 46: of 42 pairs 15 are higher, 21 lower and 6 alike.
-    assert found.medians.estimate == pytest.approx(43.5 - 44)
-    assert found.medians.low is not None
-    assert found.medians.high is not None
-    assert found.medians.low < 0 < found.medians.high
-    assert found.cliffs_delta == pytest.approx((15 - 21) / 42)
-    assert line.difference(before) is None
+    found = answer.finding
+    assert found.estimate == pytest.approx(43.5 - 44)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0 < found.high
+    assert found.verdict == "undecided"
+    assert answer.delta == pytest.approx((15 - 21) / 42)
 
 
 def test_too_few_trials_have_a_difference_and_no_interval(runs: list[str]) -> None:
-    comparison = compare_runs([Path(runs[0]), Path(runs[2])])
+    comparison = compared(runs[0], runs[2])
     assert [column.name for column in comparison.columns] == ["before", "both: cubic", "both: bbr"]
-    assert [column.base for column in comparison.columns] == [None, "before", "before"]
-    line = next(one for one in comparison.lines if (one.workload, one.metric.name) == ("file", "goodput"))
-    found = line.difference(comparison.columns[1])
-    assert found is not None
-    assert found.medians.estimate is not None
-    assert (found.medians.low, found.medians.high, found.cliffs_delta) == (None, None, None)
+    assert [column.base for column in comparison.columns] == [None, "as-described", "as-described"]
+    answer = goodput(comparison, "both: cubic")
+    assert answer.finding.estimate is not None
+    assert (answer.finding.low, answer.finding.high, answer.finding.reason) == (None, None, "too-few")
+    assert answer.finding.verdict == "undecided"
     assert "both: 2 of 6 trials are not counted" in comparison.notes
 
 
 def test_treatments_are_compared_with_those_of_their_name(runs: list[str], tmp_path: Path) -> None:
     other = write_example(tmp_path / "other", "Other", ("bbr", "reno"), 1)
-    comparison = compare_runs([Path(runs[2]), other])
+    comparison = compared(runs[2], other)
     assert {column.name: column.base for column in comparison.columns} == {
         "both: cubic": None,
         "both: bbr": None,
-        "other: bbr": "both: bbr",
+        "other: bbr": "bbr",
         "other: reno": None,
     }
     assert "other: reno: both has no treatment of this name, so there is no difference" in comparison.notes
+    assert "both: cubic: other has no treatment of this name" in comparison.notes
 
 
-def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [write_example(tmp_path / name / "run", "One", ONLY, 1) for name in ("a", "b")]
-    assert compare_runs(folders).runs == [str(folder) for folder in folders]
+    assert main(["compare", "--json", *map(str, folders)]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == [str(folder) for folder in folders]
 
 
 def test_json_csv_and_page_say_the_same(runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,6 +178,6 @@ def test_json_csv_and_page_say_the_same(runs: list[str], tmp_path: Path, capsys:
     assert float(row["difference_low"]) == after["difference_low"]
     assert row["compared_with"] == "before"
     text = page.read_text()
-    assert "2 runs compared" in text
-    assert "after − before" in text
+    assert "2 folders compared" in text
+    assert "after beside before" in text
     assert EVIL not in text

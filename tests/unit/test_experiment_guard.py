@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from test_run_write import opened, trial_record
 
-from wavebed.experiment.disk import held, remove_leftovers
+from wavebed.errors import UserError
+from wavebed.experiment.disk import claimed, held, remove_leftovers
 from wavebed.experiment.guard import guarded
 from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
@@ -30,6 +31,15 @@ with guarded(folder, "killed"):
     print(guard, flush=True)
     os.kill(guard, signal.Signals[sys.argv[2]])
     os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+_CLAIMS = """
+import sys
+from pathlib import Path
+from wavebed.experiment.disk import claimed
+print("claims", flush=True)
+with claimed(Path(sys.argv[1])):
+    print("claimed", flush=True)
 """
 
 
@@ -83,7 +93,7 @@ def test_what_a_run_killed_with_its_guard_left_is_removed_by_the_next_command(tm
 
 def test_a_partial_trial_whose_run_lives_is_no_leftover(tmp_path: Path) -> None:
     folder = opened(tmp_path)
-    with guarded(folder, "lives"):
+    with claimed(folder), guarded(folder, "lives"):
         partial = new_partial(folder, "0001-cubic", "lives")
         remove_leftovers(folder)
         assert partial.exists()
@@ -110,3 +120,19 @@ def test_the_guard_has_no_program_that_could_be_killed_alone(tmp_path: Path) -> 
     with guarded(tmp_path, "mark"):
         guards = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         assert [Path(f"/proc/{pid}/task/{pid}/children").read_text() for pid in guards] == [""] * len(guards)
+
+
+def test_a_folder_is_claimed_once(tmp_path: Path) -> None:
+    with claimed(tmp_path), pytest.raises(UserError, match="is in use by another process"), claimed(tmp_path):
+        pass
+    with claimed(tmp_path):
+        pass
+
+
+def test_one_that_looks_whether_a_folder_is_in_use_does_not_stop_the_next_run(tmp_path: Path) -> None:
+    with held(tmp_path) as free:
+        assert free
+        looking = subprocess.Popen([sys.executable, "-c", _CLAIMS, tmp_path], stdout=subprocess.PIPE, text=True)
+        assert looking.stdout is not None
+        assert looking.stdout.readline() == "claims\n"
+    assert looking.communicate(timeout=20)[0] == "claimed\n"

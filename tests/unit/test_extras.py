@@ -103,6 +103,7 @@ REFUSED = {
     "demo -o out": ("playwright", "workload web needs Playwright", "web"),
     "report out": ("pyarrow pandas", "a folder of results needs pandas and PyArrow", "report"),
     "export out -o x.flent.gz": ("pandas", "a folder of results needs pandas", "report"),
+    "export out --format perfetto": ("perfetto", "--format perfetto needs Perfetto", "report"),
     "compare a b": ("pyarrow", "a folder of results needs PyArrow", "report"),
     "channel street-canyon-bus --plot x.png": ("matplotlib", "--plot needs Matplotlib", "report"),
     "channel street-canyon-bus --plot x.html": ("matplotlib", "--plot needs Matplotlib", "report"),

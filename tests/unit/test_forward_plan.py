@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts, longest_passing, most_steps
+from wavebed.forward.evidence import Evidence
 from wavebed.forward.plan import plan, plan_search, said, searched
 from wavebed.forward.search import search_size
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, ForwardSettings
 from wavebed.forward.trials import load_limit
 
 OVERHEAD_S = 0.3
+STEADY = Evidence(clean=4)
 
 
 def random_device(number: int) -> SimulatedTester:
@@ -67,7 +69,7 @@ def test_the_bound_cuts_off_no_search_of_a_device_that_is_no_noisier_than_one_pe
 @pytest.mark.parametrize("goals", [QUICK_GOALS, FULL_GOALS], ids=["quick", "full"])
 def test_searches_take_about_the_time_that_was_expected(goals) -> None:
     draw = random.Random(11)
-    expected_s = plan_search(goals).part("64", OVERHEAD_S).expected_s
+    expected_s = plan_search(goals).part("64", OVERHEAD_S, STEADY).expected_s
     took_s = []
     for number in range(100):
         noise = draw.choice([0.0, 0.002, 0.01])
@@ -78,7 +80,8 @@ def test_searches_take_about_the_time_that_was_expected(goals) -> None:
 
 def test_a_search_without_the_long_goal_is_planned_shorter() -> None:
     assert (
-        plan_search(FULL_GOALS[1:]).part("64", 0.3).expected_s < plan_search(FULL_GOALS).part("64", 0.3).expected_s / 2
+        plan_search(FULL_GOALS[1:]).part("64", 0.3, STEADY).expected_s
+        < plan_search(FULL_GOALS).part("64", 0.3, STEADY).expected_s / 2
     )
 
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _OTHER = """
+import sys
 from wavebed.experiment.machine_lock import measuring
-with measuring():
+with measuring(alone="alone" in sys.argv):
     print("measures", flush=True)
     input()
 """
@@ -61,6 +62,26 @@ def test_one_that_ended_within_the_trial_counts_for_this_trial_only(other: subpr
         other.wait(20)
         assert not neighbours.check().holds
         assert neighbours.check().holds
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize(("first", "second"), [("alone", ""), ("alone", "alone"), ("", "alone")])
+def test_one_that_is_alone_is_waited_for_and_waits(first: str, second: str) -> None:
+    words = [sys.executable, "-c", _OTHER]
+    with subprocess.Popen([*words, first], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "measures\n"
+        waited: list[str] = []
+
+        def waiting(processes: str) -> None:
+            waited.append(processes)
+            if len(waited) == 2:
+                other.kill()
+                other.wait(20)
+
+        with measuring(waiting, alone=bool(second)) as neighbours:
+            assert neighbours.check().holds
+    assert waited == [str(other.pid)] * 2
 
 
 def test_without_a_place_for_the_lock_nothing_is_known_and_nothing_fails(

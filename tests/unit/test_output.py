@@ -61,6 +61,7 @@ OPTIONS = [
     Option(("compare", "TEST", "OTHER"), "-o", "page.html", b"<!doctype html>"),
     Option(("compare", "TEST", "OTHER"), "--csv", "table.csv", b"device,kind,"),
     Option(("export", "RUN", "--trial", "0001-cubic"), "-o", "trial.flent.gz", b"\x1f\x8b"),
+    Option(("export", "RUN", "--trial", "0001-cubic", "--format", "perfetto"), "-o", "trial.perfetto-trace", b"\n"),
     Option(("resolve", "SCENARIO"), "-o", "spec.json", b'{\n  "version": 1,'),
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
@@ -75,7 +76,8 @@ OPTIONS = [
 ELSEWHERE = {
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
-    ("forward", "--output"), ("reproduce", "--output"),
+    ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
+    ("campaign", "plan", "--pilot"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
 }  # fmt: skip
 
@@ -84,8 +86,6 @@ def _file_options(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> It
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, sub in action.choices.items():
-                if name in COMMANDS and words:
-                    continue
                 yield from _file_options(sub, (*words, name))
         elif action.option_strings and action.metavar in {"FILE", "OUT", "DIR"}:
             yield (*words, action.option_strings[-1])

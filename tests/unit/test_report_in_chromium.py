@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 import pytest
-from report_example import write_example
+from report_example import Plan, write_example
+from test_campaign_report_in_chromium import LONGEST, NAMES, SPLIT
 
 from wavebed.report.build import write_report
 
@@ -214,6 +215,20 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, rep
     page, _ = visit(browser, report, width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
+
+
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_long_names_of_many_treatments_break_no_table(browser: Browser, tmp_path: Path, count: int) -> None:
+    plan = Plan(blocks=1, treatments=NAMES[:count], excluded=False)
+    long = write_report(write_example(tmp_path / "run", plan))
+    for width in (360, 800, 1400):
+        page, _ = visit(browser, long, width=width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(SPLIT, LONGEST) == []
+        names = page.locator("table.results .name").evaluate_all("all => all.map((each) => each.offsetWidth)")
+        assert len(names) > 10
+        assert max(names) < 0.6 * width
+        page.close()
 
 
 def test_it_prints_on_several_pages(browser: Browser, report: Path) -> None:

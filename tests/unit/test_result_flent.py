@@ -16,7 +16,8 @@ import pytest
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.experiment.store import new_partial
-from wavebed.result.flent import export_flent
+from wavebed.export.flent import export_flent
+from wavebed.export.trial import open_trial
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.run.write import open_run, write_run, write_trial
@@ -80,7 +81,7 @@ def columns(text: str) -> dict[str, list[float]]:
 def test_flent_reads_the_throughput_of_each_flow_and_the_ping(tmp_path: Path) -> None:
     run = made(tmp_path, [("server", 30.0), ("server", 20.0)], 40.0)
     file = tmp_path / "street.flent.gz"
-    assert export_flent(run, file) == "tcp_ndown"
+    assert export_flent(open_trial(run), file) == "tcp_ndown"
     read = columns(flent(file, "-f", "csv"))
     # Samples are 10 ms apart and steps 200 ms: every step's rate is that of the flow.
     assert read["TCP download::1"] == pytest.approx([30.0] * 50, abs=0.01)
@@ -95,7 +96,7 @@ def test_flent_reads_the_throughput_of_each_flow_and_the_ping(tmp_path: Path) ->
 def test_flent_draws_the_plot_of_the_test(tmp_path: Path) -> None:
     run = made(tmp_path, [("server", 30.0)], 40.0)
     file, picture = tmp_path / "street.flent.gz", tmp_path / "totals.svg"
-    export_flent(run, file)
+    export_flent(open_trial(run), file)
     flent(file, "-p", "totals", "-o", picture)
     assert "Download" in picture.read_text()
 
@@ -111,7 +112,7 @@ def test_flent_draws_the_plot_of_the_test(tmp_path: Path) -> None:
 def test_the_flent_test_is_the_one_whose_plots_fit(flows: list[tuple[str, float]], test: str, tmp_path: Path) -> None:
     run = made(tmp_path, flows, 40.0)
     file = tmp_path / "street.flent.gz"
-    assert export_flent(run, file) == test
+    assert export_flent(open_trial(run), file) == test
     read = columns(flent(file, "-f", "csv"))
     assert read["Ping (ms) ICMP"] == pytest.approx([40.0] * 50)
     throughputs = [name for name in read if name.startswith("TCP") and name[-3:] not in ("avg", "sum", "ess")]
@@ -122,7 +123,7 @@ def test_the_flent_test_is_the_one_whose_plots_fit(flows: list[tuple[str, float]
 def test_a_step_without_a_ping_is_null_in_the_file(tmp_path: Path) -> None:
     run = made(tmp_path, [("server", 30.0)], None)
     file = tmp_path / "street.flent.gz"
-    export_flent(run, file)
+    export_flent(open_trial(run), file)
     data = json.loads(gzip.decompress(file.read_bytes()))
     assert data["version"] == 4
     assert "Ping (ms) ICMP" not in data["results"]
@@ -133,17 +134,17 @@ def test_a_trial_is_named_where_there_are_several(tmp_path: Path) -> None:
     run = made(tmp_path, [], 40.0, trials=2)
     file = tmp_path / "street.flent.gz"
     with pytest.raises(UserError, match=r"has 2 trials: name one by --trial \(0001-cubic, 0002-cubic\)"):
-        export_flent(run, file)
-    assert export_flent(run, file, "0002-cubic") == "ping"
-    assert export_flent(run / "trials" / "0001-cubic", file) == "ping"
+        export_flent(open_trial(run), file)
+    assert export_flent(open_trial(run, "0002-cubic"), file) == "ping"
+    assert export_flent(open_trial(run / "trials" / "0001-cubic"), file) == "ping"
 
 
 def test_what_flent_could_not_plot_is_refused(tmp_path: Path) -> None:
     run = made(tmp_path, [], None)
     with pytest.raises(UserError, match="neither TCP flows nor pings"):
-        export_flent(run, tmp_path / "a.flent.gz")
+        export_flent(open_trial(run), tmp_path / "a.flent.gz")
     with pytest.raises(UserError, match=r"the ending \.flent\.gz"):
-        export_flent(run, tmp_path / "a.json")
+        export_flent(open_trial(run), tmp_path / "a.json")
 
 
 def test_the_command_says_which_test_it_wrote_on_standard_error(tmp_path: Path, capsys) -> None:

@@ -91,8 +91,8 @@ def test_a_run_without_trials_has_empty_tables_and_metrics(run_dir: Path) -> Non
 
 def test_what_is_not_there_is_named_with_what_is(run_dir: Path) -> None:
     run = wavebed.load(run_dir)
-    with pytest.raises(UserError, match="no table 'packets': it must be one of links, departures"):
-        run.table("packets")
+    with pytest.raises(UserError, match="no table 'queues': it must be one of links, departures"):
+        run.table("queues")
     with pytest.raises(UserError, match="no trial '0003': it has 0001-cubic, 0002-bbr"):
         run.table("links", trial="0003")
     with pytest.raises(UserError, match="no column 'speed': it must be one of time_s, link, rate_bps, state"):

@@ -12,7 +12,7 @@ import pytest
 from test_run_play import Waiter
 from tests.memory_lab import MemoryLab, Program
 
-from wavebed.lab.errors import LaboratoryHungError
+from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS
 from wavebed.run.order import ordered
 from wavebed.run.play import LOOK_EVERY_S
@@ -283,15 +283,22 @@ def test_a_laboratory_that_ends_by_itself_fails_what_still_runs(tmp_path: Path) 
     assert made.lab.clock.now_s() <= 30 + 2 * LOOK_EVERY_S
 
 
-def test_a_laboratory_that_does_not_start_in_time_is_a_failed_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [
+        LaboratoryHungError("laboratory 'x' did not start within 20 s: see wavebed doctor"),
+        LaboratoryKilledError("the laboratory was killed"),
+    ],
+)
+def test_a_laboratory_that_does_not_start_in_time_or_is_killed_is_a_failed_trial(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trial(tmp_path, command("load"), {})
 
     def start(*_: object) -> Lab:
-        raise LaboratoryHungError("laboratory 'x' did not start within 20 s: see wavebed doctor")
+        raise error
 
     monkeypatch.setattr(made, "start", start)
     record = made.run()
     assert (record.verdict, record.workloads) == ("failed", [])
-    assert record.reasons[0].startswith("laboratory 'x' did not start")
+    assert record.reasons[0] == str(error)

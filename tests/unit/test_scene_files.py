@@ -274,4 +274,4 @@ def test_a_folder_does_not_hide_what_is_shipped_under_its_name(
     monkeypatch.chdir(tmp_path)
     assert load("kau-e5g-1").name == "kau-e5g-1"
     assert main(["resolve", "demo"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"].startswith("A download")
+    assert json.loads(capsys.readouterr().out)["title"].startswith("A web page and ping")

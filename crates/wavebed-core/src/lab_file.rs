@@ -70,6 +70,9 @@ pub struct LabFile {
     pub sample: Option<SampleFile>,
     /// Folder of the series.
     pub log_dir: Option<PathBuf>,
+    /// Whether the folder of the series gets a packet log of each link too.
+    #[serde(default)]
+    pub packet_log: bool,
     /// Folder of the captures.
     pub pcap_dir: Option<PathBuf>,
     /// File of the summary.
@@ -184,6 +187,9 @@ impl LabFile {
             return Err(
                 "wait: a command starts at once: set wait to false, or command to null".to_owned(),
             );
+        }
+        if self.packet_log && self.log_dir.is_none() {
+            return Err("packet_log: requires log_dir".to_owned());
         }
         self.check_sample()?;
         self.check_hosts()?;
@@ -383,7 +389,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 23] = [
+        let cases: [Case; 24] = [
             (
                 |v| v["coalesce"]["time_ns"] = 0.into(),
                 "coalesce: time_ns: 0 is outside 1 to 10000000",
@@ -436,6 +442,10 @@ mod tests {
                     v["sample"] = serde_json::json!({"flows_ns": 0, "cpu_ns": 100_000_000});
                 },
                 "sample: flows_ns: 0",
+            ),
+            (
+                |v| v["packet_log"] = true.into(),
+                "packet_log: requires log_dir",
             ),
             (
                 |v| v["nat"] = true.into(),

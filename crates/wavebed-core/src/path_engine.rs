@@ -19,6 +19,8 @@ struct PathEngine {
     waiting: Option<Setup>,
     running: Option<wavebed_path::Engine>,
     origin_ns: u64,
+    /// Time zero by the time of day, nanoseconds since 1970.
+    origin_unix_ns: u64,
 }
 
 /// Builds the hops of every leg; reads patterns before the laboratory exists.
@@ -56,6 +58,7 @@ pub fn start(
             legs: legs.collect(),
             hosts,
             log_dir: lab.log_dir.clone(),
+            packet_log: lab.packet_log,
             pcap_dir: lab.pcap_dir.clone(),
             sample: lab.sample.map(|sample| SampleSetup {
                 flows_ns: sample.flows_ns,
@@ -65,6 +68,7 @@ pub fn start(
         }),
         running: None,
         origin_ns: 0,
+        origin_unix_ns: 0,
     };
     if !lab.wait {
         engine.begin()?;
@@ -86,6 +90,7 @@ impl Engine for PathEngine {
             return Err("time has begun already".to_owned());
         };
         self.origin_ns = clock::monotonic_ns();
+        self.origin_unix_ns = self.origin_ns + clock::realtime_offset_ns();
         setup.origin_ns = self.origin_ns;
         let engine = wavebed_path::Engine::start(setup).map_err(|error| error.to_string())?;
         // Time has begun when every loop runs; a loop that answers runs.
@@ -189,6 +194,7 @@ impl Engine for PathEngine {
     }
 
     fn stop(self: Box<Self>) -> Result<Value, String> {
+        let began = self.running.is_some();
         let summary = match (self.waiting, self.running) {
             (Some(setup), _) => Summary::new(&setup.hosts, setup.packet_memory_bytes),
             (None, Some(engine)) => engine.stop().map_err(|error| error.to_string())?,
@@ -196,6 +202,10 @@ impl Engine for PathEngine {
         };
         let mut value = serde_json::to_value(&summary).map_err(|error| error.to_string())?;
         value[TEXT] = summary.text().into();
+        if began {
+            value["zero_ns"] = self.origin_ns.into();
+            value["zero_unix_ns"] = self.origin_unix_ns.into();
+        }
         Ok(value)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::packet_log::PacketLog;
 use crate::run::{Ecn, Run};
 use crate::stage::Backlog;
 
@@ -162,11 +163,13 @@ impl Sojourn {
     }
 }
 
-/// Totals and optionally the series of one link.
+/// Totals and optionally the series and the packet log of one link.
 #[derive(Debug, Default)]
 pub struct LinkCounters {
     total: Counts,
     series: Option<Series>,
+    /// The packet log, if there is one.
+    pub packets: Option<Box<PacketLog>>,
 }
 
 #[derive(Debug, Default)]
@@ -210,6 +213,7 @@ impl LinkCounters {
         Self {
             total: Counts::default(),
             series: with_series.then(Series::default),
+            packets: None,
         }
     }
 

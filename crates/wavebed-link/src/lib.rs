@@ -16,6 +16,7 @@ pub mod delay;
 pub mod duplicate;
 pub mod link;
 pub mod loss;
+pub mod packet_log;
 pub mod pattern;
 pub mod queue;
 pub mod radio;
@@ -29,6 +30,7 @@ pub mod wifi;
 
 pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason, Sojourn};
 pub use link::Link;
+pub use packet_log::PacketLog;
 pub use random_stream::RandomStream;
 pub use run::{Ecn, Run, RunFlags};
 pub use stage::{Backlog, Change, Outlet, Stage};

@@ -1,6 +1,7 @@
 //! One direction of a hop: stages in a row, and their counters.
 
 use crate::counters::{LinkCounters, Reason};
+use crate::packet_log::{Event, PacketLog};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 
@@ -30,9 +31,31 @@ impl Link {
         }
     }
 
+    /// Keeps a packet log from now on: [`Link::packet_log`].
+    pub fn log_packets(&mut self) {
+        let log = self.counters.packets.get_or_insert_default();
+        for (number, stage) in self.stages.iter_mut().enumerate() {
+            if stage.log_blocks() {
+                log.watch(number);
+            }
+        }
+    }
+
+    /// The packet log, to take events from; `None` if there is none.
+    pub fn packet_log(&mut self) -> Option<&mut PacketLog> {
+        let log = self.counters.packets.as_deref_mut()?;
+        for stage in &mut self.stages {
+            log.sent(stage.take_blocks());
+        }
+        Some(log)
+    }
+
     /// Takes a run that enters at `run.at_ns`, no earlier than any before it.
     pub fn accept(&mut self, run: Run) {
         self.counters.offered(&run);
+        if let Some(log) = &mut self.counters.packets {
+            log.push(run, Event::Entered);
+        }
         let Some(stage) = self.stages.first_mut() else {
             self.between[0].push(run);
             return;
@@ -57,6 +80,9 @@ impl Link {
     pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
         for index in 0..self.stages.len() {
             let (before, after) = self.between.split_at_mut(index + 1);
+            if index > 0 {
+                log_left(&mut self.counters, &before[index], index - 1);
+            }
             let mut out = Outlet::new(
                 &mut after[0],
                 &mut self.lost,
@@ -72,8 +98,14 @@ impl Link {
             stage.poll(now_ns, &mut out);
         }
         let last = &mut self.between[self.stages.len()];
+        if let Some(stage) = self.stages.len().checked_sub(1) {
+            log_left(&mut self.counters, last, stage);
+        }
         for run in last.iter() {
             self.counters.delivered(run);
+            if let Some(log) = &mut self.counters.packets {
+                log.push(*run, Event::Delivered);
+            }
         }
         delivered.append(last);
     }
@@ -137,5 +169,14 @@ impl Link {
     /// The counters, to take finished rows from.
     pub const fn counters_mut(&mut self) -> &mut LinkCounters {
         &mut self.counters
+    }
+}
+
+/// Records that `runs` left `stage`.
+fn log_left(counters: &mut LinkCounters, runs: &[Run], stage: usize) {
+    if let Some(log) = &mut counters.packets {
+        for run in runs {
+            log.left(run, stage);
+        }
     }
 }

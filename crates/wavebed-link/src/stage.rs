@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::counters::{LinkCounters, Reason};
+use crate::packet_log::Event;
+use crate::radio::BlockRecord;
 use crate::run::{Ecn, Run};
 
 /// One impairment of a link. Each stage forwards to the next.
@@ -32,6 +34,16 @@ pub trait Stage: Send {
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let _ = (now_ns, change);
         false
+    }
+
+    /// Keeps a record of every transmission of a block from now on. Returns whether the stage has blocks.
+    fn log_blocks(&mut self) -> bool {
+        false
+    }
+
+    /// Takes these records.
+    fn take_blocks(&mut self) -> Vec<BlockRecord> {
+        Vec::new()
     }
 }
 
@@ -88,6 +100,8 @@ enum Sink<'a> {
         lost: &'a mut Vec<Run>,
         copied: &'a mut Vec<Run>,
         counters: &'a mut LinkCounters,
+        /// In a part of a stage: the drop reason of each run that it lost.
+        reasons: Option<&'a mut Vec<Reason>>,
     },
     Record(&'a mut VecDeque<Effect>),
 }
@@ -136,6 +150,7 @@ impl<'a> Outlet<'a> {
             lost,
             copied,
             counters,
+            reasons: None,
         })
     }
 
@@ -153,8 +168,8 @@ impl<'a> Outlet<'a> {
         }
     }
 
-    /// An outlet for a part of this stage: what leaves the part is counted and appended to these lists, and its queue is
-    /// left to the stage.
+    /// An outlet for a part of this stage: what leaves the part is counted and appended to these lists, with the drop
+    /// reason of each lost run. Its queue and the packet log are left to the stage.
     ///
     /// # Panics
     /// If this outlet records: only a stage without parts does that.
@@ -162,6 +177,7 @@ impl<'a> Outlet<'a> {
         &'b mut self,
         forward: &'b mut Vec<Run>,
         lost: &'b mut Vec<Run>,
+        reasons: &'b mut Vec<Reason>,
     ) -> Outlet<'b> {
         let Sink::Link {
             copied, counters, ..
@@ -169,17 +185,25 @@ impl<'a> Outlet<'a> {
         else {
             unreachable!("a stage with parts does not record");
         };
+        let sink = Sink::Link {
+            forward,
+            lost,
+            copied,
+            counters,
+            reasons: Some(reasons),
+        };
         Outlet {
             stage: self.stage,
             is_part: true,
-            ..Outlet::new(forward, lost, copied, counters)
+            ..Outlet::of(sink)
         }
     }
 
-    /// Releases `run`, which a part of this stage dropped.
-    pub(crate) fn dropped_by_part(&mut self, run: Run) {
+    /// Releases `run`, which a part of this stage dropped for `reason`.
+    pub(crate) fn dropped_by_part(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
-        if let Sink::Link { lost, .. } = &mut self.sink {
+        if let Sink::Link { lost, counters, .. } = &mut self.sink {
+            log(counters, run, Event::Dropped(reason));
             lost.push(run);
         }
     }
@@ -228,8 +252,18 @@ impl<'a> Outlet<'a> {
     pub fn drop(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
         match &mut self.sink {
-            Sink::Link { lost, counters, .. } => {
+            Sink::Link {
+                lost,
+                counters,
+                reasons,
+                ..
+            } => {
                 counters.dropped(&run, reason);
+                if let Some(reasons) = reasons {
+                    reasons.push(reason);
+                } else if counters.packets.is_some() {
+                    log(counters, run, Event::Dropped(reason));
+                }
                 lost.push(run);
             }
             Sink::Record(effects) => keep(effects, Effect::Drop(run, reason)),
@@ -249,6 +283,7 @@ impl<'a> Outlet<'a> {
                 copied, counters, ..
             } => {
                 counters.duplicated(run);
+                log(counters, *run, Event::Entered);
                 copied.push(*run);
             }
             Sink::Record(effects) => keep(effects, Effect::Duplicate(*run)),
@@ -312,10 +347,27 @@ impl<'a> Outlet<'a> {
 
     /// Records that `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
     pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
+        self.waited(at_ns, run);
+        if let Sink::Link { counters, .. } = &mut self.sink
+            && let Some(packets) = &mut counters.packets
+        {
+            packets.dequeued(at_ns, run, self.stage);
+        }
+    }
+
+    /// As [`Outlet::sojourn`], of a stage whose blocks are in the packet log.
+    pub(crate) fn waited(&mut self, at_ns: u64, run: &Run) {
         match &mut self.sink {
             Sink::Link { counters, .. } => counters.sojourn(at_ns, run),
             Sink::Record(effects) => keep(effects, Effect::Sojourn(at_ns, *run)),
         }
+    }
+}
+
+#[cold]
+fn log(counters: &mut LinkCounters, run: Run, event: Event) {
+    if let Some(packets) = &mut counters.packets {
+        packets.push(run, event);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine: the event loops of all legs, their logs, their captures, and their control while they run.
 
 use std::io::{self, PipeWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -18,6 +18,7 @@ use crate::direction::Direction;
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::host_counters::HostCounters;
 use crate::link_chain::{LinkChain, NamedLink};
+use crate::packet_log::{self, LinkLog, PacketLogSender, PacketLogWriter};
 use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
@@ -63,6 +64,8 @@ pub struct Setup {
     pub hosts: Vec<HostCounters>,
     /// Where the per-millisecond series go.
     pub log_dir: Option<PathBuf>,
+    /// Whether `log_dir` gets a packet log of each link too.
+    pub packet_log: bool,
     /// Where the captures go.
     pub pcap_dir: Option<PathBuf>,
     /// The samplers; only with `log_dir`.
@@ -86,6 +89,9 @@ pub enum EngineError {
     /// The series could not be written.
     #[error(transparent)]
     Series(#[from] series::SeriesError),
+    /// The packet log could not be written.
+    #[error(transparent)]
+    PacketLog(#[from] packet_log::PacketLogError),
     /// The samples could not be written.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
@@ -120,6 +126,7 @@ pub struct Engine {
     hosts: Vec<HostCounters>,
     memory: Arc<PacketMemory>,
     series: Option<SeriesWriter>,
+    packet_log: Option<PacketLogWriter>,
     sampler: Option<Sampler>,
     began: Option<MachineTime>,
 }
@@ -131,29 +138,14 @@ impl Engine {
     /// When a log or capture file cannot be made, or a thread cannot be started.
     pub fn start(setup: Setup) -> Result<Self, EngineError> {
         let thread_each = has_thread_per_direction(setup.coalesce);
-        let legs: Vec<[DirectionSetup; 2]> = setup.legs.into_iter().map(directions_of).collect();
-        let (sender, series) = match &setup.log_dir {
-            Some(dir) => {
-                let links: Vec<String> = legs
-                    .iter()
-                    .flatten()
-                    .flat_map(DirectionSetup::link_names)
-                    .collect();
-                let departures: Vec<String> = legs
-                    .iter()
-                    .flatten()
-                    .map(|direction| direction.name.clone())
-                    .collect();
-                let (sender, writer) = series::start(dir, &links, &departures)?;
-                (Some(sender), Some(writer))
-            }
-            None => (None, None),
-        };
+        let legs: Vec<_> = setup.legs.into_iter().map(directions_of).collect();
+        let (senders, writers) = start_logs(setup.log_dir.as_deref(), setup.packet_log, &legs)?;
         let mut engine = Self {
             loops: Vec::new(),
             hosts: setup.hosts,
             memory: Arc::new(PacketMemory::new(setup.packet_memory_bytes)),
-            series,
+            series: writers.series,
+            packet_log: writers.packets,
             sampler: None,
             began: MachineTime::now().ok(),
         };
@@ -162,15 +154,12 @@ impl Engine {
             let mut directions = Vec::new();
             for direction in leg {
                 let links = direction.links.len();
-                let series = sender
-                    .clone()
-                    .map(|sender| (sender, first_link, departures));
                 directions.push(attach(
                     direction,
                     setup.origin_ns,
                     setup.coalesce,
                     &engine.memory,
-                    series,
+                    senders.of(first_link, departures),
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
@@ -278,6 +267,9 @@ impl Engine {
                 summary.add_unwritten("capture", &error, "segments");
             }
         }
+        if let Some(Err(error)) = self.packet_log.map(PacketLogWriter::finish) {
+            summary.add_unwritten("packet log", &error, "rows");
+        }
         if let Some(Err(error)) = self.series.map(SeriesWriter::finish) {
             summary.add_unwritten("series", &error, "rows");
         }
@@ -301,6 +293,60 @@ impl RunningLoop {
             .recv_timeout(ANSWER_TIME)
             .map_err(|_| EngineError::Silent(self.name.clone()))
     }
+}
+
+/// The writers of the logs.
+#[derive(Default)]
+struct LogWriters {
+    series: Option<SeriesWriter>,
+    packets: Option<PacketLogWriter>,
+}
+
+/// The senders of the logs.
+#[derive(Default)]
+struct LogSenders {
+    series: Option<SeriesSender>,
+    packets: Option<PacketLogSender>,
+}
+
+/// Starts the writers of the logs that `log` asks for.
+fn start_logs(
+    log: Option<&Path>,
+    with_packets: bool,
+    legs: &[[DirectionSetup; 2]],
+) -> Result<(LogSenders, LogWriters), EngineError> {
+    let (mut senders, mut writers) = (LogSenders::default(), LogWriters::default());
+    let Some(dir) = log else {
+        return Ok((senders, writers));
+    };
+    let directions = || legs.iter().flatten();
+    let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
+    let departures: Vec<String> = directions()
+        .map(|direction| direction.name.clone())
+        .collect();
+    let (sender, writer) = series::start(dir, &links, &departures)?;
+    (senders.series, writers.series) = (Some(sender), Some(writer));
+    if with_packets {
+        let (sender, writer) = packet_log::start(dir, &links)?;
+        (senders.packets, writers.packets) = (Some(sender), Some(writer));
+    }
+    Ok((senders, writers))
+}
+
+impl LogSenders {
+    /// The logs of the direction whose first link has this index, as its departures have.
+    fn of(&self, first_link: usize, departures: usize) -> DirectionLogs {
+        DirectionLogs {
+            series: (self.series.clone()).map(|sender| (sender, first_link, departures)),
+            packets: self.packets.clone().map(|sender| (sender, first_link)),
+        }
+    }
+}
+
+/// The senders of the logs of a direction, with the indices of its first link and of its departures.
+struct DirectionLogs {
+    series: Option<(SeriesSender, usize, usize)>,
+    packets: Option<(PacketLogSender, usize)>,
 }
 
 /// One direction of a leg, before its loop starts.
@@ -356,7 +402,7 @@ fn attach(
     origin_ns: u64,
     coalesce: Coalesce,
     memory: &Arc<PacketMemory>,
-    series: Option<(SeriesSender, usize, usize)>,
+    logs: DirectionLogs,
     pcap_dir: Option<&PathBuf>,
 ) -> Result<(AttachedDirection, Option<CaptureWriter>), EngineError> {
     let (capture, writer) = match pcap_dir {
@@ -376,13 +422,13 @@ fn attach(
         direction: setup.name.clone(),
         source,
     })?;
-    let direction = build_direction(setup.links, coalesce, series.is_some(), packets, capture);
+    let direction = build_direction(setup.links, coalesce, &logs, packets, capture);
     let attached = AttachedDirection {
         name: setup.name,
         direction,
         input: setup.input,
         output: setup.output,
-        series,
+        series: logs.series,
     };
     Ok((attached, writer))
 }
@@ -433,17 +479,27 @@ fn start_loop(
 fn build_direction(
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
     coalesce: Coalesce,
-    with_series: bool,
+    logs: &DirectionLogs,
     packets: Packets,
     capture: Option<Capture>,
 ) -> Direction {
+    let with_series = logs.series.is_some();
     let named = links
         .into_iter()
         .zip(0u32..)
-        .map(|((name, stages), index)| NamedLink {
-            name,
-            link: Link::new(stages, with_series),
-            points: capture.is_some().then_some((2 * index, 2 * index + 1)),
+        .zip(0..)
+        .map(|(((name, stages), index), place)| {
+            let mut link = Link::new(stages, with_series);
+            let log = logs.packets.clone().map(|(sender, first_link)| {
+                link.log_packets();
+                LinkLog::new(sender, first_link + place)
+            });
+            NamedLink {
+                name,
+                link,
+                points: capture.is_some().then_some((2 * index, 2 * index + 1)),
+                log,
+            }
         });
     let chain = LinkChain::new(named.collect(), coalesce, with_series);
     Direction {

@@ -12,6 +12,7 @@ use wavebed_os::{clock, poll, sched, tun::Tun};
 
 use crate::direction::Direction;
 use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
+use crate::packet_log::LinkLog;
 use crate::series::SeriesSender;
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
@@ -275,10 +276,15 @@ impl Loop {
         // At the end the current millisecond is written too.
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
+            let chain = &mut attached.direction.chain;
+            if closing {
+                let links = chain.links.iter_mut();
+                let logs = links.filter_map(|named| named.log.as_mut());
+                logs.for_each(LinkLog::send);
+            }
             let Some((sender, first_link, departures)) = &attached.series else {
                 continue;
             };
-            let chain = &mut attached.direction.chain;
             for (index, named) in chain.links.iter_mut().enumerate() {
                 sender.link(
                     first_link + index,

@@ -14,6 +14,7 @@ pub mod host_counters;
 pub mod lateness;
 pub mod link_chain;
 pub mod on_time;
+pub mod packet_log;
 pub mod packet_memory;
 pub mod packets;
 pub mod pool;

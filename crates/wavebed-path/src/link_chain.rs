@@ -8,6 +8,7 @@ use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit,
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
 use crate::lateness::Lateness;
+use crate::packet_log::LinkLog;
 use crate::packets::{Packet, Packets};
 use crate::port::Port;
 use crate::series::DepartureRow;
@@ -24,6 +25,8 @@ pub struct NamedLink {
     pub link: Link,
     /// Capture points at its entry and exit.
     pub points: Option<(u32, u32)>,
+    /// Its packet log.
+    pub log: Option<LinkLog>,
 }
 
 /// Counters of the two devices of a direction.
@@ -104,7 +107,7 @@ impl LinkChain {
                 capture.take(way_in, &run, packets);
             }
             first.link.accept(run);
-            settle(&mut first.link, packets);
+            settle(&mut first.link, &mut first.log, packets);
         } else {
             self.moving.push(run);
         }
@@ -120,16 +123,18 @@ impl LinkChain {
         mut capture: Option<&mut Capture>,
     ) {
         for index in 0..self.links.len() {
-            let NamedLink { link, points, .. } = &mut self.links[index];
+            let NamedLink {
+                link, points, log, ..
+            } = &mut self.links[index];
             for run in self.moving.drain(..) {
                 if let (Some(capture), Some((way_in, _))) = (capture.as_deref_mut(), *points) {
                     capture.take(way_in, &run, packets);
                 }
                 link.accept(run);
-                settle(link, packets);
+                settle(link, log, packets);
             }
             link.poll(now_ns, &mut self.moving);
-            settle(link, packets);
+            settle(link, log, packets);
             if let (Some(capture), Some((_, way_out))) = (capture.as_deref_mut(), *points) {
                 for run in &self.moving {
                     capture.take(way_out, run, packets);
@@ -343,8 +348,11 @@ const fn one_segment(at_ns: u64, bytes: u16) -> Run {
     }
 }
 
-/// Updates the packet table by the copies and losses of a link.
-fn settle(link: &mut Link, packets: &mut Packets) {
+/// Logs the events of a link, and updates the packet table by its copies and losses.
+fn settle(link: &mut Link, log: &mut Option<LinkLog>, packets: &mut Packets) {
+    if let Some(log) = log {
+        log.take(link, packets);
+    }
     for run in link.take_copied() {
         packets.retain(run.packet, run.count);
     }

@@ -11,6 +11,7 @@ use crate::gaps::Gaps;
 use crate::host_counters::{HostCounters, HostLosses};
 use crate::link_chain::LinkChain;
 use crate::on_time::{self, Check, Late};
+use crate::packet_log::LinkLog;
 use crate::sampler::{self, SamplerError};
 
 /// The counters of a whole laboratory.
@@ -224,6 +225,14 @@ impl Summary {
             for named in &chain.links {
                 let queued = named.link.backlog().segments;
                 self.add_link(&named.name, named.link.counters().total(), queued);
+                let lost_rows = named.log.as_ref().map_or(0, LinkLog::lost_rows);
+                if lost_rows > 0 {
+                    let name = &named.name;
+                    self.add_missing(format!(
+                        "{name}: {lost_rows} rows are missing from the packet log, not from the path: the disk was \
+                         too slow"
+                    ));
+                }
             }
             self.add_departures(&attached.name, chain, ended);
             if let Some(capture) = &attached.direction.capture {

@@ -124,6 +124,7 @@ impl Bench {
             name: name.into(),
             link: Link::new(stages, true),
             points: None,
+            log: None,
         };
         Self {
             direction: Direction {

@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.result.metrics import COLUMNS
+from wavebed.run.change import key_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +65,10 @@ def factors_of(tables: Sequence[FactorTable], treatments: Mapping[str, Mapping[s
     found = [Factor("treatment", treatments)] if treatments else []
     for index, given in enumerate(tables, 1):
         factor = _factor(given, f"factor[{index}]")
+        if factor.name in COLUMNS:
+            raise Problem(
+                f"{factor.name!r} is a column of metrics.parquet: choose another name", f"factor[{index}].name"
+            )
         if any(factor.name == other.name for other in found):
             raise Problem(f"{factor.name!r} is taken: choose another name", f"factor[{index}].name")
         found.append(factor)
@@ -74,17 +80,37 @@ def _factor(given: FactorTable, where: str) -> Factor:
         raise Problem("has neither or both: write key and values, or [[factor.level]]", where)
     if given.level:
         if given.key is not None:
-            raise Problem("belongs to values: named levels have their own set", f"{where}.key")
+            raise Problem("belongs to values, and named levels have their own set: leave it out", f"{where}.key")
         levels = {level.name: level.set for level in given.level}
         if len(levels) < len(given.level):
             raise Problem("two levels have one name: choose another for one", f"{where}.level")
+        for index, level in enumerate(given.level, 1):
+            for key in level.set:
+                check_changed(key, f"{where}.level[{index}].set")
         return Factor(given.name, levels)
     if given.key is None:
         raise Problem('is missing: write key = "path.…"', f"{where}.key")
+    check_changed(given.key, f"{where}.key")
     named = {label(value): {given.key: value} for value in given.given}
     if len(named) < len(given.given):
         raise Problem("two values have one label: use [[factor.level]] with names", f"{where}.values")
     return Factor(given.name, named)
+
+
+def check_changed(key: str, where: str) -> None:
+    """Check that a campaign may change a key of its scenario.
+
+    Raises
+    ------
+    Problem
+        If it is no key, or belongs to the whole campaign.
+    """
+    try:
+        parts = key_parts(key)
+    except Problem as problem:
+        raise Problem(f"{described(key)} {problem.rule}", where) from None
+    if parts[0] == "run" or parts == ("path", "seed"):
+        raise Problem(f"{key} belongs to the whole campaign: write blocks and seed in [campaign]", where)
 
 
 def label(value: object) -> str:
@@ -107,6 +133,8 @@ def cells_of(factors: Sequence[Factor], exclusions: Sequence[Mapping[str, object
         If an exclusion is wrong, two factors change one key, or there are no cells or too many.
     """
     if not factors:
+        if exclusions:
+            raise Problem("there is no factor: add [[factor]]", "exclude[1]")
         return [Cell(as_described, {}, {})]
     count = 1
     for factor in factors:
@@ -122,7 +150,7 @@ def cells_of(factors: Sequence[Factor], exclusions: Sequence[Mapping[str, object
             changes = {key: value for _, set_ in combination for key, value in set_.items()}
             cells.append(Cell("-".join(levels.values()), levels, changes))
     if not cells:
-        raise Problem("leaves no cell: remove one", "exclude")
+        raise Problem("the exclusions leave no cell: remove one", "exclude")
     if len(cells) > MOST_CELLS:
         raise Problem(f"the levels make {len(cells)} cells: at most {MOST_CELLS} can run", "factor")
     return _with_short_names(cells)
@@ -137,12 +165,14 @@ def _with_short_names(cells: list[Cell]) -> list[Cell]:
 
 
 def _check_keys(factors: Sequence[Factor]) -> None:
-    changed: dict[str, str] = {}
+    changed: dict[tuple[str, ...], str] = {}
     for factor in factors:
-        for key in {key for set_ in factor.levels.values() for key in set_}:
-            if key in changed:
-                raise Problem(f"{key!r} is changed by factor {changed[key]!r} too: leave one out", factor.name)
-            changed[key] = factor.name
+        for key in dict.fromkeys(key for set_ in factor.levels.values() for key in set_):
+            other = changed.setdefault(key_parts(key), factor.name)
+            if other != factor.name:
+                raise Problem(
+                    f"factors {other!r} and {factor.name!r} both change {key}: leave it out of one of them", "factor"
+                )
 
 
 def _exclusion(given: Mapping[str, object], factors: Sequence[Factor], where: str) -> dict[str, set[str]]:
@@ -155,11 +185,15 @@ def _exclusion(given: Mapping[str, object], factors: Sequence[Factor], where: st
             raise Problem(unknown_key(name, known).rule, f"{where}.{name}")
         choice = partial(choose, choices=known[name].levels)
         given_levels = value if isinstance(value, list) else [value]
+        if not given_levels:
+            raise Problem("is empty: name a level, or leave it out", f"{where}.{name}")
         found[name] = {at(f"{where}.{name}", choice, _level(each)) for each in given_levels}
     return found
 
 
 def _level(value: object) -> object:
+    if isinstance(value, dict | list):
+        return value
     return value if isinstance(value, str) and label(value) != value else label(value)
 
 
@@ -177,8 +211,9 @@ def compared(factors: Sequence[Factor], factor: str | None, baseline: str | None
         If there is no such factor or level.
     """
     if not factors:
-        if factor is not None:
-            raise Problem(f"there is no factor {described(factor)}: add [[factor]]", "compare.factor")
+        for key, given in (("factor", factor), ("baseline", baseline)):
+            if given is not None:
+                raise Problem(f"there is no factor for {described(given)}: add [[factor]]", f"compare.{key}")
         return "", ""
     chosen = factors[0]
     if factor is not None:

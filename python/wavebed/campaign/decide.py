@@ -12,7 +12,7 @@ from wavebed.errors import UserError
 from wavebed.result.campaign import Comparison, comparisons
 from wavebed.stats.anytime import Anytime
 from wavebed.stats.exclusions import worst_case
-from wavebed.stats.family import Primary, explore, settle
+from wavebed.stats.family import Primary, settle
 from wavebed.stats.paired import SignedRanks
 from wavebed.stats.verdict import Margin
 
@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from wavebed.stats.paired import Design
     from wavebed.stats.verdict import Better, Finding
 
-__all__ = ["LEVEL", "Answer", "Question", "Values", "answers", "design_of", "exploration", "questions", "undecided"]
-__all__ += ["values_of"]
+__all__ = ["LEVEL", "Answer", "Question", "Values", "answer_of", "answers", "design_of", "is_decided", "margin_of"]
+__all__ += ["metric_title", "questions", "values_of"]
 
 LEVEL = 0.95
+
+
+def metric_title(workload: str, metric: str) -> str:
+    """Return what people read: ``ping: rtt loaded p95``, or the metric alone if it names its workload."""
+    return metric if metric.lower().startswith(workload.lower()) else f"{workload}: {metric}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ class Values:
     unit: str
     better: Literal["higher", "lower", "neither"]
     by_cell: Mapping[str, Mapping[int, float]]
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return metric_title(self.workload, self.metric)
 
     @property
     def direction(self) -> Better | None:
@@ -107,7 +117,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     """
     import pyarrow.compute as pc
 
-    columns = ["treatment", "block", "workload", "metric", "value", "unit", "better"]
+    columns = ["cell", "block", "workload", "metric", "value", "unit", "better"]
     keep = pc.field("counted") & pc.field("value").is_valid()
     if wanted is not None:
         named = pc.scalar(False)
@@ -120,7 +130,7 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     for (workload, metric), rows in frame.groupby(["workload", "metric"], sort=False, observed=True):
         cells: dict[str, dict[int, float]] = {}
         values = rows["value"].to_numpy(np.float64)
-        for cell, block, value in zip(rows["treatment"], rows["block"].tolist(), values.tolist(), strict=True):
+        for cell, block, value in zip(rows["cell"], rows["block"].tolist(), values.tolist(), strict=True):
             cells.setdefault(str(cell), {})[block] = value
         first = rows.iloc[0]
         better = cast("Literal['higher', 'lower', 'neither']", str(first["better"]))
@@ -146,7 +156,7 @@ def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], m
     wanted = [(each.workload, each.metric) for each in record.primaries]
     known = {(each.workload, each.metric): each for each in values_of(metrics, wanted)}
     asked = [
-        (known[key], _margin(each, known[key]), each.margin_text)
+        (known[key], margin_of(each, known[key].unit), each.margin_text)
         for key, each in zip(wanted, record.primaries, strict=True)
         if key in known
     ]
@@ -188,17 +198,31 @@ def answers(
     found = []
     for family in families:
         findings = settle([_primary(question, ended) for question in family], design)
-        found += [_answer(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)]
+        found += [
+            answer_of(question, finding, ended, design) for question, finding in zip(family, findings, strict=True)
+        ]
     return found
 
 
-def _margin(primary: PrimaryRecord, values: Values) -> Margin:
-    if primary.unit == "%" and values.unit != "%":
+def margin_of(primary: PrimaryRecord, unit: str, where: str = "primary") -> Margin:
+    """Return the margin of a primary metric with this unit.
+
+    Parameters
+    ----------
+    where : str
+        What the error names.
+
+    Raises
+    ------
+    UserError
+        If the margin is in another unit.
+    """
+    if primary.unit == "%" and unit != "%":
         return Margin(primary.margin / 100, relative=True)
-    if primary.unit != values.unit:
+    if primary.unit != unit:
         raise UserError(
-            f"primary: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
-            f" in {values.unit or 'no unit'}: write the margin in {values.unit or 'numbers'} or as a share"
+            f"{where}: the margin of {primary.workload} {primary.metric} is in {primary.unit or 'no unit'}, the metric"
+            f" in {unit or 'no unit'}: write the margin in {unit or 'numbers'} or as a share"
         )
     return Margin(primary.margin)
 
@@ -215,7 +239,14 @@ def _both(question: Question) -> tuple[Mapping[int, float], Mapping[int, float]]
     return by_cell.get(question.pair.baseline, {}), by_cell.get(question.pair.cell, {})
 
 
-def _answer(question: Question, finding: Finding, ended: Sequence[int], design: Design) -> Answer:
+def answer_of(question: Question, finding: Finding, ended: Sequence[int], design: Design) -> Answer:
+    """Return the answer with a finding, and with the missing values at their worst.
+
+    Parameters
+    ----------
+    ended : sequence of int
+        Blocks that have ended, in order.
+    """
     a, b = _both(question)
     first, second = [a.get(block) for block in ended], [b.get(block) for block in ended]
     missing = (first.count(None), second.count(None))
@@ -226,29 +257,10 @@ def _answer(question: Question, finding: Finding, ended: Sequence[int], design: 
     return Answer(question, missing, finding, worst)
 
 
-def undecided(
+def is_decided(
     record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table, ended: Sequence[int]
-) -> list[Answer]:
-    """Return the questions that are still open; a question without any value is open too."""
+) -> bool:
+    """Return whether every question is settled; one without any value is open."""
     asked = len(record.primaries) * len(comparisons(levels, record.factor, record.baseline))
     found = answers(record, levels, metrics, ended)
-    still = [answer for answer in found if not answer.finding.settled]
-    return still if len(found) == asked else found
-
-
-def exploration(
-    record: CampaignRecord,
-    levels: Mapping[str, Mapping[str, str]],
-    metrics: pa.Table,
-    ended: Sequence[int],
-    *,
-    complete: bool = True,
-) -> list[Answer]:
-    """Return findings on all other metrics, each by itself: with many of them, some are false alarms."""
-    asked = {(each.workload, each.metric) for each in record.primaries}
-    pairs = comparisons(levels, record.factor, record.baseline)
-    design = design_of(record, complete=complete)
-    others = [values for values in values_of(metrics) if (values.workload, values.metric) not in asked]
-    found = [Question(pair, values, Margin(0.0), "") for values in others for pair in pairs]
-    findings = explore([_primary(question, ended) for question in found], design)
-    return [_answer(question, finding, ended, design) for question, finding in zip(found, findings, strict=True)]
+    return len(found) == asked > 0 and all(answer.finding.settled for answer in found)

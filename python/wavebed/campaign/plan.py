@@ -58,7 +58,9 @@ class CampaignPlan:
     first : sequence of str
         Cells of the first block in the order in which they run.
     sizings : sequence of Sizing
-        For each question; empty without a pilot.
+        For each question whose metric the pilot measured; empty without a pilot.
+    has_pilot : bool
+        Whether there is one.
     """
 
     campaign: Campaign
@@ -66,6 +68,7 @@ class CampaignPlan:
     disk_bytes: float | None
     first: Sequence[str]
     sizings: Sequence[Sizing]
+    has_pilot: bool
 
     @property
     def trials(self) -> int:
@@ -110,7 +113,7 @@ def plan_campaign(campaign: Campaign, pilot: Pilot | None) -> CampaignPlan:
             disk = sum(known_sizes) / len(known_sizes) * len(sizes) * plan.trials
         sizings = _sizings(campaign, pilot)
     (first,) = in_blocks([cell.name for cell in campaign.cells], 1, plan.seed)
-    return CampaignPlan(campaign, seconds, disk, first, sizings)
+    return CampaignPlan(campaign, seconds, disk, first, sizings, has_pilot=pilot is not None)
 
 
 def _sizings(campaign: Campaign, pilot: Pilot) -> list[Sizing]:
@@ -185,8 +188,14 @@ def _questions(plan: CampaignPlan) -> list[str]:
         "",
         f"decided: {asked}, {campaign.compared[0]} against {campaign.compared[1]}, {_count(pairs, 'comparison')}",
     ]
-    if not plan.sizings:
+    known = {(sizing.workload, sizing.metric) for sizing in plan.sizings}
+    if plan.has_pilot:
+        absent = [each for each in campaign.primaries if (each.workload, each.metric) not in known]
+        lines += [f"the pilot did not measure {each.workload} {each.metric} in these cells" for each in absent]
+    elif not plan.sizings:
         return [*lines, "blocks needed: not known without --pilot DIR, the results of a few blocks"]
+    if not plan.sizings:
+        return lines
     rows = [["comparison", "metric", "margin", "blocks needed"]]
     for sizing in plan.sizings[:MOST_ROWS]:
         pair = f"{sizing.comparison.cell} against {sizing.comparison.baseline}"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from wavebed.campaign.cells import Cell, Factor, cells_of, compared, factors_of
-from wavebed.campaign.tables import FileTable, PrimaryTable
-from wavebed.config.problems import Problem
+from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of
+from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
+from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_table
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
-__all__ = ["Campaign", "read_campaign", "scenario_file"]
+__all__ = ["Campaign", "campaign_file", "read_campaign", "scenario_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +99,24 @@ def read_campaign(file: Path) -> Campaign:
         try:
             table = read_table(FileTable, given, "a campaign file")
             scenario = scenario_file(table.scenario, file)
-            treatments = described_treatments(read_document(scenario), scenario)
+            document = at("scenario", read_document, scenario)
+            treatments = at("scenario", lambda given: described_treatments(given, scenario), document)
             factors = factors_of(table.factor, treatments)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
             of = compared(factors, table.compare.factor, table.compare.baseline)
             plan = _plan(table, file, scenario, cells)
             _check_primaries(table.primary, plan, len(cells))
-        except Problem as problem:
-            raise UserError(f"{file}: {problem}") from None
+            pairs = comparisons({cell.name: cell.levels for cell in cells}, *of)
+            _check_questions(table, len(pairs))
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
         text = read_text(file, "name a campaign file", most=MAX_TEXT_BYTES)
     return Campaign(file, text, table, factors, cells, of, plan, tuple(sorted(noted)))
 
 
 def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -> Plan:
+    for key in table.set:
+        check_changed(key, "set")
     plan = read_plan(
         scenario,
         overrides=table.set,
@@ -123,22 +128,39 @@ def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -
     return replace(plan, title=table.title or file.stem, source=table.source or plan.source)
 
 
-def scenario_file(given: str, campaign: Path | None) -> Path:
-    """Return the file of a scenario that is named in a campaign file or, without one, on the command line.
+def campaign_file(given: str) -> Path:
+    """Return the campaign file of this name: a file, or the name of a shipped one.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    try:
+        return _named(Path(given), given, "campaigns", "campaign")
+    except Problem as problem:
+        raise UserError(str(problem)) from None
+
+
+def scenario_file(given: str, campaign: Path) -> Path:
+    """Return the file of the scenario that a campaign file names: beside it, or a shipped one.
 
     Raises
     ------
     Problem
         If there is none.
     """
-    near = Path(given) if campaign is None else campaign.parent / given
-    if near.is_file() or near.suffix:
-        return near
-    shipped = Path(str(resources.files("wavebed"))) / "scenarios" / f"{given}.toml"
-    if not shipped.exists():
-        names = ", ".join(sorted(path.stem for path in shipped.parent.glob("*.toml")))
-        raise Problem(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}", "scenario")
-    return shipped
+    return at("scenario", lambda name: _named(campaign.parent / name, name, "", "scenario"), given)
+
+
+def _named(file: Path, given: str, kind: str, what: str) -> Path:
+    if file.is_file() or file.suffix or len(Path(given).parts) > 1:
+        return file
+    folder = Path(str(resources.files("wavebed"))) / "scenarios" / kind
+    if not (folder / f"{given}.toml").exists():
+        names = ", ".join(sorted(path.stem for path in folder.glob("*.toml")))
+        raise Problem(f"{given}: is neither a file nor a shipped {what}: name a file, or one of {names}")
+    return folder / f"{given}.toml"
 
 
 def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, cells: int) -> None:
@@ -156,6 +178,19 @@ def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, cells: int) 
         seen.add((primary.workload, primary.metric))
         if cells < 2:
             raise Problem("has nothing to compare: add a [[factor]] with two levels or more", where)
+
+
+def _check_questions(table: FileTable, pairs: int) -> None:
+    if table.primary and not pairs:
+        raise Problem("no two cells differ in the compared factor alone: leave out fewer in [[exclude]]", "primary")
+    if table.stop.when != "decided":
+        return
+    if not table.primary:
+        raise Problem('nothing is decided: add [[primary]], or write when = "blocks"', "stop.when")
+    if table.stop.least > max(table.campaign.blocks, StopTable().least):
+        raise Problem(
+            f"{table.stop.least} is more than the {table.campaign.blocks} blocks: write fewer", "stop.least-blocks"
+        )
 
 
 def _has_scene(value: object) -> bool:

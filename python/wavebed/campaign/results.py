@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import answers, design_of, exploration
+from wavebed.campaign.decide import answers, design_of
+from wavebed.campaign.explore import exploration
+from wavebed.campaign.matrix import matrices
 from wavebed.errors import UserError
 from wavebed.experiment.events import BlockEnded
 from wavebed.experiment.journal import read_journal
+from wavebed.result.campaign import comparisons
 from wavebed.result.metrics import factors_of, read_metrics
 from wavebed.result.model import COUNTED
 from wavebed.result.read import read_run
@@ -22,12 +25,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.campaign.decide import Answer
-    from wavebed.result.campaign import CampaignRecord
+    from wavebed.campaign.explore import Exploration
+    from wavebed.campaign.matrix import Matrix
+    from wavebed.result.campaign import CampaignRecord, Comparison
     from wavebed.result.model import RunRecord
     from wavebed.stats.exclusions import Exclusions
     from wavebed.stats.paired import Design
 
 __all__ = ["CampaignResults", "read_campaign_results"]
+
+MOST_TESTED = 100
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class CampaignResults:
     metrics: pa.Table
     ended: Sequence[int]
 
-    @property
+    @cached_property
     def levels(self) -> dict[str, Mapping[str, str]]:
         """The level of each factor by cell."""
         return factors_of(self.run)
@@ -75,19 +82,56 @@ class CampaignResults:
         return answers(self.campaign, self.levels, self.metrics, self.ended, complete=self.complete)
 
     @cached_property
-    def exploration(self) -> list[Answer]:
-        """Findings on all other metrics."""
-        return exploration(self.campaign, self.levels, self.metrics, self.ended, complete=self.complete)
+    def cells(self) -> list[str]:
+        """Names of the cells, in order."""
+        return [str(treatment["name"]) for treatment in self.run.treatments]
 
     @cached_property
-    def exclusions(self) -> Exclusions:
-        """Whether cells differ in the number of blocks without a counted trial."""
+    def comparisons(self) -> list[Comparison]:
+        """The pairs of cells that are compared."""
+        return comparisons(self.levels, self.campaign.factor, self.campaign.baseline)
+
+    @cached_property
+    def matrices(self) -> dict[tuple[str, str], Matrix]:
+        """The values of all metrics, by workload and name."""
+        return matrices(self.metrics, self.cells, self.ended)
+
+    @cached_property
+    def exploration(self) -> Exploration:
+        """Findings on all other metrics."""
+        primary = {(each.workload, each.metric) for each in self.campaign.primaries}
+        others = [matrix for key, matrix in self.matrices.items() if key not in primary]
+        return exploration(others, self.comparisons, self.cells, self.ended, self.design)
+
+    @cached_property
+    def lost(self) -> list[tuple[str, int, int]]:
+        """Of each cell: its name, blocks without a counted trial, and blocks that have ended."""
         blocks = set(self.ended)
-        counted: dict[str, set[int]] = {str(treatment["name"]): set() for treatment in self.run.treatments}
+        counted: dict[str, set[int]] = {cell: set() for cell in self.cells}
         for line in self.run.trials:
             if line.verdict in COUNTED and line.block in blocks:
                 counted[line.treatment].add(line.block)
-        return exclusions({cell: (len(blocks) - len(its), len(blocks)) for cell, its in counted.items()})
+        return [(cell, len(blocks) - len(its), len(blocks)) for cell, its in counted.items()]
+
+    @property
+    def exclusions_between(self) -> str:
+        """The groups of trials whose exclusions are tested: cells, or the levels of the compared factor."""
+        many = len(self.cells) > MOST_TESTED and self.campaign.factor
+        return f"the levels of {self.campaign.factor}" if many else "cells"
+
+    @cached_property
+    def exclusions(self) -> Exclusions:
+        """Whether cells differ in the number of blocks without a counted trial.
+
+        With more than `MOST_TESTED` cells, whether the levels of the compared factor differ: a test of thousands of
+        cells has no power.
+        """
+        grouped: dict[str, tuple[int, int]] = {}
+        for cell, lost, of in self.lost:
+            name = cell if self.exclusions_between == "cells" else self.levels[cell][self.campaign.factor]
+            before = grouped.get(name, (0, 0))
+            grouped[name] = (before[0] + lost, before[1] + of)
+        return exclusions(grouped)
 
 
 def read_campaign_results(folder: Path) -> CampaignResults:

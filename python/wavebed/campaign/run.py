@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import undecided
+from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
-from wavebed.experiment.disk import check_new, held
+from wavebed.experiment.disk import check_new, claimed
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 from wavebed.result.metrics import read_metrics
 from wavebed.result.names import CAMPAIGN_FILE
 from wavebed.result.read import read_run
 from wavebed.run.design import Design
 from wavebed.run.folder import programs
-from wavebed.run.runner import run_plan
+from wavebed.run.runner import Local, run_claimed, run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,17 +51,8 @@ def run_campaign(
         As `wavebed.run.runner.run_plan`.
     """
     check_new(folder)
-    now = _conditions(campaign, remote)
-    return run_plan(campaign.plan, folder, command_line, live, _placed(campaign, folder, now, remote), remote)
-
-
-def _conditions(campaign: Campaign, remote: Remote | None) -> Conditions:
-    return conditions(campaign, None if remote is None else remote.site(sorted(programs(campaign.plan))))
-
-
-def _placed(campaign: Campaign, folder: Path, now: Conditions, remote: Remote | None) -> Design:
-    design = design_of(campaign, folder, now)
-    return design if remote is None else replace(design, whole=True, versions=now.versions, machine=now.machine)
+    design = _placed(campaign, folder, _conditions(campaign, remote), remote)
+    return run_plan(campaign.plan, folder, command_line, live, design, remote)
 
 
 def resume_campaign(
@@ -91,7 +82,20 @@ def resume_campaign(
     MachineError, WavebedError
         As `wavebed.run.runner.run_plan`.
     """
-    before = read_run(folder)
+    with claimed(folder):
+        return _resumed(campaign, folder, command_line, live, remote, accept=accept)
+
+
+def _resumed(
+    campaign: Campaign,
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    remote: Remote | None,
+    *,
+    accept: bool,
+) -> Outcome:
+    before = read_run(folder, trials=False)
     now = _conditions(campaign, remote)
     changed = changes_since(before, now)
     if [treatment["name"] for treatment in before.treatments] != [cell.name for cell in campaign.cells]:
@@ -103,12 +107,20 @@ def resume_campaign(
         raise UserError(
             f"{folder}: {changed[0]}{more}: its blocks would differ: restore it, or accept with --accept-changes"
         )
-    with held(folder) as ours:
-        if not ours:
-            raise UserError(f"{folder}: is in use by another process: wavebed campaign status shows its progress")
+    executor = remote or Local()
+    executor.check(campaign.plan)
     design = _placed(campaign, folder, now, remote)
     design = replace(design, resume=True, changed=changed, machine={**before.machine, **now.machine})
-    return run_plan(campaign.plan, folder, command_line, live, design, remote)
+    return run_claimed(campaign.plan, folder, command_line, live, design, executor)
+
+
+def _conditions(campaign: Campaign, remote: Remote | None) -> Conditions:
+    return conditions(campaign, None if remote is None else remote.site(sorted(programs(campaign.plan))))
+
+
+def _placed(campaign: Campaign, folder: Path, now: Conditions, remote: Remote | None) -> Design:
+    design = design_of(campaign, folder, now)
+    return design if remote is None else replace(design, whole=True, versions=now.versions, machine=now.machine)
 
 
 def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
@@ -151,6 +163,7 @@ def _stop(campaign: Campaign, folder: Path, record: CampaignRecord) -> Callable[
     def stop(ledger: Ledger) -> str:
         if len(ledger.ended) < record.least_blocks or not record.primaries:
             return ""
-        return "" if undecided(record, campaign.levels, read_metrics(folder, {}), sorted(ledger.ended)) else DECIDED
+        metrics = read_metrics(folder, {})
+        return DECIDED if is_decided(record, campaign.levels, metrics, sorted(ledger.ended)) else ""
 
     return stop

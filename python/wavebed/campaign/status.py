@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,16 @@ from wavebed.experiment.disk import held
 from wavebed.experiment.events import (
     BlockEnded,
     BlocksPlaced,
-    Event,
     RunBegun,
     RunEnded,
     RunInterrupted,
     RunPlanned,
     RunResumed,
+    StepBegun,
     TrialBegun,
     TrialStored,
 )
-from wavebed.experiment.journal import read_journal
+from wavebed.experiment.journal import JournalReader
 from wavebed.run.progress import duration_text
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.experiment.events import Event
 
-__all__ = ["Status", "status_json", "status_of", "status_text", "watch"]
+__all__ = ["Progress", "Status", "status_json", "status_of", "status_text", "watch"]
 
 WATCH_S = 1.0
 
@@ -48,8 +49,16 @@ class Status:
         Verdict of the last attempt at each trial, by number.
     attempts : int
         Attempts in all.
-    current : TrialBegun or BlocksPlaced or None
-        The running trial, or the blocks that run on workers.
+    resumed : int
+        How often it was resumed.
+    step : str
+        What it does between trials, such as preparing, or waiting for another run.
+    current : TrialBegun or None
+        The running trial.
+    placed : BlocksPlaced or None
+        The blocks that run on workers.
+    estimate : tuple or None
+        Seconds that were left at a time; without the time, they do not pass yet.
     reason : str
         Why it was interrupted, or which rule stopped it.
     """
@@ -57,22 +66,90 @@ class Status:
     title: str = ""
     state: str = "running"
     planned: int = 0
-    expected_s: float = 0.0
     stored: dict[int, str] = field(default_factory=dict)
     attempts: int = 0
     blocks: set[int] = field(default_factory=set)
     resumed: int = 0
-    current: TrialBegun | BlocksPlaced | None = None
+    step: str = ""
+    current: TrialBegun | None = None
+    placed: BlocksPlaced | None = None
+    estimate: tuple[float, datetime | None] | None = None
     reason: str = ""
 
     @property
     def left_s(self) -> float | None:
         """Seconds left, if it runs."""
-        if self.state != "running":
+        if self.state != "running" or self.estimate is None:
             return None
-        if self.current is None or self.current.time is None:
-            return self.expected_s
-        return max(self.current.left_s - (datetime.now(UTC) - self.current.time).total_seconds(), 0.0)
+        left_s, since = self.estimate
+        return left_s if since is None else max(left_s - (datetime.now(UTC) - since).total_seconds(), 0.0)
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the journal."""
+        match event:
+            case RunBegun():
+                self.title = event.title
+            case RunPlanned():
+                self.planned, self.estimate = event.trials, (event.expected_s, None)
+            case RunResumed():
+                self._go_on("running", "")
+                self.resumed += 1
+            case StepBegun():
+                self.step, self.estimate = event.step, (event.left_s, None)
+            case BlocksPlaced():
+                self.placed, self.step, self.estimate = event, "", (event.left_s, event.time)
+            case TrialBegun():
+                self.current, self.step, self.estimate = event, "", (event.left_s, event.time)
+            case TrialStored():
+                self.stored[event.number] = event.verdict
+                self.attempts += 1
+                self.current = None
+            case BlockEnded():
+                self.blocks.add(event.block)
+            case RunEnded():
+                self._go_on("ended", event.stopped)
+            case RunInterrupted():
+                self._go_on("interrupted", event.reason)
+            case _:
+                pass
+
+    def _go_on(self, state: str, reason: str) -> None:
+        self.state, self.reason, self.step, self.current, self.placed = state, reason, "", None, None
+
+
+class Progress:
+    """Follows the journal of a folder of results; each look reads what is new."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._reader = JournalReader(folder)
+        self._status = Status()
+
+    def look(self) -> Status:
+        """Return the progress.
+
+        Raises
+        ------
+        UserError
+            If the folder has no journal, or a damaged one.
+        """
+        self._read()
+        while self._status.state == "running" and _is_free(self._folder):
+            # Nobody holds it: it was killed, unless it ended or went on since it was read.
+            if not self._read():
+                return replace(self._status, state="killed", step="", current=None, placed=None)
+        return replace(self._status)
+
+    def _read(self) -> bool:
+        new = False
+        for event in self._reader.new():
+            self._status.add(event)
+            new = True
+        if not new and not self._status.planned:
+            raise UserError(
+                f"{self._folder}: has no journal: name a folder that wavebed campaign run or wavebed run wrote"
+            )
+        return new
 
 
 def status_of(folder: Path) -> Status:
@@ -81,43 +158,9 @@ def status_of(folder: Path) -> Status:
     Raises
     ------
     UserError
-        If it has no journal.
+        If it has no journal, or a damaged one.
     """
-    status = Status()
-    events = read_journal(folder) if folder.is_dir() else []
-    if not events:
-        raise UserError(f"{folder}: has no journal: name a folder that wavebed campaign run or wavebed run wrote")
-    for event in events:
-        _take(status, event)
-    if status.state == "running" and _is_free(folder):
-        status.state, status.current = "killed", None
-    return status
-
-
-def _take(status: Status, event: Event) -> None:
-    match event:
-        case RunBegun():
-            status.title = event.title
-        case RunPlanned():
-            status.planned, status.expected_s = event.trials, event.expected_s
-        case RunResumed():
-            status.state, status.reason, status.current = "running", "", None
-            status.resumed += 1
-        case TrialBegun() | BlocksPlaced():
-            status.current = event
-        case TrialStored():
-            status.stored[event.number] = event.verdict
-            status.attempts += 1
-            if isinstance(status.current, TrialBegun):
-                status.current = None
-        case BlockEnded():
-            status.blocks.add(event.block)
-        case RunEnded():
-            status.state, status.reason, status.current = "ended", event.stopped, None
-        case RunInterrupted():
-            status.state, status.reason, status.current = "interrupted", event.reason, None
-        case _:
-            pass
+    return Progress(folder).look()
 
 
 def _is_free(folder: Path) -> bool:
@@ -132,9 +175,11 @@ def status_text(folder: Path, status: Status) -> str:
     trials = f"{len(status.stored)} of {status.planned} trials{f' ({counts})' if counts else ''}"
     others = f"{len(status.blocks)} blocks ended, {status.attempts - len(status.stored)} repetitions"
     lines = [f"{status.title}: {_state(folder, status)}", f"{trials}, {others}"]
-    if isinstance(status.current, BlocksPlaced):
-        lines.append(f"now: {status.current.text()}")
-    elif status.current is not None:
+    if status.step:
+        lines.append(f"now: {status.step}")
+    if status.placed is not None:
+        lines.append(f"now: {status.placed.text()}")
+    if status.current is not None:
         lines.append(f"now: {status.current.trial}, block {status.current.block}, seed {status.current.seed}")
     return "\n".join(lines)
 
@@ -160,16 +205,19 @@ def status_json(status: Status) -> dict[str, Json]:
         "attempts": status.attempts,
         "blocks_ended": len(status.blocks),
         "verdicts": dict(Counter(status.stored.values())),
-        "current": status.current.trial if isinstance(status.current, TrialBegun) else None,
-        "blocks": list(status.current.blocks) if isinstance(status.current, BlocksPlaced) else [],
+        "resumed": status.resumed,
+        "step": status.step or None,
+        "current": None if status.current is None else status.current.trial,
+        "blocks": [] if status.placed is None else list(status.placed.blocks),
         "left_s": status.left_s,
     }
 
 
 def watch(folder: Path, every_s: float = WATCH_S) -> Iterator[Status]:
     """Yield the progress until the run is over."""
+    progress = Progress(folder)
     while True:
-        status = status_of(folder)
+        status = progress.look()
         yield status
         if status.state != "running":
             return

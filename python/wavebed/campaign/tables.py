@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping  # noqa: TC003 - msgspec evaluates the fields
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def margin(value: object) -> MarginValue:
         if match is None:
             raise wrong
         found = MarginValue(float(match[1]), match[2] or "")
-    if found.value <= 0 or (found.unit == "%" and found.value >= 100):
+    if not 0 < found.value < (100 if found.unit == "%" else math.inf):
         raise Problem(f"{described(value)} is out of range: write a margin above 0, and below 100%")
     return found
 
@@ -76,8 +77,10 @@ def changes(value: object) -> Mapping[str, object]:
 @reader("[VALUE, …]", {"type": "array", "minItems": 1})
 def level_values(value: object) -> tuple[object, ...]:
     """Read the values of a factor."""
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list):
         raise Problem(f"{described(value)} is not an array of values: write [ … , … ]")
+    if not value:
+        raise Problem("is empty: write the values, one level each")
     return tuple(value)
 
 

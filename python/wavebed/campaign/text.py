@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from wavebed.campaign.decide import Answer
     from wavebed.campaign.results import CampaignResults
     from wavebed.config.data import Json
+    from wavebed.stats.verdict import Finding
 
-__all__ = ["answer_json", "answers_json", "answers_text", "effect_text", "reason_text"]
+__all__ = ["answer_json", "answers_json", "answers_text", "effect_text", "finding_text", "reason_text"]
 
 MOST_ROWS = 60
 _REASONS = {
@@ -27,8 +28,12 @@ _REASONS = {
 
 
 def effect_text(answer: Answer) -> str:
+    """Return estimate and interval of an answer."""
+    return finding_text(answer.finding, answer.question.values.unit)
+
+
+def finding_text(finding: Finding, unit: str) -> str:
     """Return estimate and interval: a ratio after a multiplication sign, or ``+3.1 ms (1.2 to 5)``."""
-    finding, unit = answer.finding, answer.question.values.unit
     if finding.estimate is None:
         return MISSING
     if finding.scale == "ratio":
@@ -51,7 +56,7 @@ def reason_text(answer: Answer) -> str:
         bounds = ""
         if answer.worst is not None and answer.worst.verdict != finding.verdict:
             bounds = f"; {answer.worst.verdict} with these at their worst"
-        told.append(f"{lost} values missing{bounds}")
+        told.append(f"{lost} value{'s' if lost != 1 else ''} missing{bounds}")
     return ", ".join(told)
 
 
@@ -74,6 +79,10 @@ def answers_text(folder: Path) -> str:
         rows.append([metric, *pair, answer.finding.verdict, effect_text(answer), pairs, reason_text(answer)])
     if len(rows) > 1:
         lines += ["", table_text(rows, left=True)]
+    answered = {(answer.question.values.workload, answer.question.values.metric) for answer in results.answers}
+    for each in results.campaign.primaries:
+        if results.ended and (each.workload, each.metric) not in answered:
+            lines.append(f"{each.workload} {each.metric}: no trial measured it: is it the name that the report shows?")
     if len(results.answers) > MOST_ROWS:
         lines.append(f"and {len(results.answers) - MOST_ROWS} more: see the report")
     if results.exclusions.code == "differ":

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.run import add_folder_options
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["register", "run"]
+__all__ = ["add_folder_options", "register", "run"]
 
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
@@ -29,8 +30,8 @@ _DESCRIPTION = (
 )
 _EPILOG = (
     "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. docs/guides/many-machines.md"
-    " explains workers. A campaign that was killed"
-    " goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
+    " explains workers. A campaign that was killed goes on with run --resume DIR. The exit status of run is 1 if a cell"
+    " has no counted trial."
 )
 _PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."
 _RUN = "Run a campaign file into a folder, or the rest of a campaign in its folder; then write its report."
@@ -42,18 +43,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("campaign", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     plan = actions.add_parser("plan", help=_PLAN, description=_PLAN)
-    plan.add_argument("file", metavar="FILE", type=Path, help="a campaign file")
+    plan.add_argument("file", metavar="FILE", help="a campaign file, or the name of a shipped one")
     plan.add_argument(
         "--pilot", metavar="DIR", type=Path, help="results of a few blocks of the same cells: durations, sizes, spread"
     )
     plan.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     run_ = actions.add_parser("run", help=_RUN, description=_RUN)
     run_.add_argument(
-        "file", metavar="FILE|DIR", type=Path, help="a campaign file; with --resume the folder of a campaign"
+        "file",
+        metavar="FILE|DIR",
+        help="a campaign file, or the name of a shipped one; with --resume the folder of a campaign",
     )
-    run_.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
-    )
+    add_folder_options(run_)
     run_.add_argument("--resume", action="store_true", help="go on with the campaign in the folder DIR")
     run_.add_argument(
         "--accept-changes",
@@ -67,7 +68,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="where blocks run: local, or on the workers of a Dask scheduler: dask://HOST:PORT, dask+tls://HOST:PORT"
         " (default: local)",
     )
-    run_.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     status = actions.add_parser("status", help=_STATUS, description=_STATUS)
     status.add_argument("folder", metavar="DIR", type=Path, help="the folder of a campaign or a run")
     status.add_argument("--watch", action="store_true", help="go on until it ends")
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from wavebed.campaign.pilot import read_pilot
     from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
-    from wavebed.campaign.read import read_campaign
+    from wavebed.campaign.read import campaign_file, read_campaign
 
-    campaign = read_campaign(args.file)
+    campaign = read_campaign(campaign_file(args.file))
     plan = plan_campaign(campaign, None if args.pilot is None else read_pilot(args.pilot))
     print(json.dumps(plan_json(plan), allow_nan=False) if args.json else printable(plan_text(plan), keep="\n"))
     return 0
@@ -96,7 +96,6 @@ def _plan(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))
-    from wavebed.campaign.read import read_campaign
     from wavebed.campaign.run import resume_campaign, run_campaign
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
@@ -105,17 +104,14 @@ def _run(args: argparse.Namespace) -> int:
         raise UserError("-o: a campaign goes on in its own folder: leave -o out")
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
-    live = Live("wavebed campaign")
+    live = Live(f"wavebed {args.command}")
     remote = None if args.executor == "local" else _remote(args.executor, live)
-    campaign = _of_folder(args.file) if args.resume else read_campaign(args.file)
+    campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file)
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(campaign.plan))
-    folder = (
-        args.file
-        if args.resume
-        else args.output or Path("runs") / f"{args.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    )
+    named = Path("runs") / f"{campaign.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    folder = Path(args.file) if args.resume else args.output or named
     command_line = ["wavebed", *sys.argv[1:]]
     try:
         with remote or nullcontext():
@@ -141,20 +137,39 @@ def _remote(given: str, live: Live) -> Remote:
 
 def _of_folder(folder: Path) -> Campaign:
     from wavebed.campaign.read import read_campaign
+    from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
     from wavebed.result.read import read_run
 
-    record = read_run(folder).campaign
+    if folder.is_file():
+        raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
+    if not (folder / RUN_FILE).is_file():
+        raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
+    record = read_run(folder, trials=False).campaign
     if record is None:
         raise UserError(f"{folder}: has no campaign: name a folder that wavebed campaign run wrote")
+    if not Path(record.file).exists():
+        raise UserError(
+            f"{record.file}: is gone: the campaign in {folder} was read from it: put it back; its text is in"
+            f" {folder / CAMPAIGN_FILE}"
+        )
     return read_campaign(Path(record.file))
 
 
+def _of_file(given: str) -> Campaign:
+    from wavebed.campaign.read import campaign_file, read_campaign
+    from wavebed.result.names import RUN_FILE
+
+    if (Path(given) / RUN_FILE).exists():
+        raise UserError(f"{given}: is a folder: name a campaign file, or go on with its campaign with --resume")
+    return read_campaign(campaign_file(given))
+
+
 def _write_report(folder: Path, live: Live) -> Path | None:
-    from wavebed.report.build import write_report
+    from wavebed.campaign.report import write_campaign_report
 
     live.say("writing the report")
     try:
-        return write_report(folder)
+        return write_campaign_report(folder)
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import WavebedError
 from wavebed.extras import require
@@ -104,7 +104,7 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
         "--tests", metavar="LIST", help="of search,overload,latency,loss-rate,burst (default: search,overload,latency)"
     )
     group.add_argument("--goals", metavar="LIST", help="of rfc2544,ndr,pdr (default: all at once)")
-    group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute")
+    group.add_argument("--quick", action="store_true", help="two sizes, overload and search only: half a minute to two")
     group.add_argument(
         "--thorough", action="store_true", help="everything, in the long trials of the standards: half an hour to hours"
     )
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.cli.progress import Progress
     from wavebed.forward.run import run_spec
 
-    folder = args.output if args.output is not None else _new_folder(spec.name)
+    folder = args.output if args.output is not None else new_folder(f"forward-{_plain(spec.name)}")
     with Progress("wavebed forward") as progress:
         outcome = run_spec(spec, folder, ["wavebed", *sys.argv[1:]], progress)
     if args.json:
@@ -173,6 +173,5 @@ def _with_new_name(tests: str | None) -> str | None:
     return ",".join("loss-rate" if word == "ladder" else word for word in words)
 
 
-def _new_folder(name: str) -> Path:
-    plain = "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "device"
-    return Path("runs") / f"forward-{plain}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "device"

@@ -1,4 +1,4 @@
-"""``wavebed report``: make the report again from a folder of results, of a run or of a forwarding test."""
+"""``wavebed report``: make the report again from a folder of results, of a run, a campaign or a forwarding test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-_DESCRIPTION = "Write the report of a run or a forwarding test: one HTML page that needs no network."
+_DESCRIPTION = "Write the report of a run, a campaign or a forwarding test: one HTML page that needs no network."
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("report", help=_DESCRIPTION, description=_DESCRIPTION)
     parser.add_argument(
-        "dir", metavar="DIR", type=Path, help="a folder of results, of wavebed run, forward or reproduce"
+        "dir", metavar="DIR", type=Path, help="a folder of results, of wavebed run, campaign, forward or reproduce"
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)"
@@ -40,11 +40,11 @@ def run(args: argparse.Namespace) -> int:
     require("report", "a folder of results", TABLES)
     from wavebed.result.read import kind_of
 
-    print(_writer(kind_of(args.dir))(args.dir, args.output))
+    print(_writer(kind_of(args.dir), args.dir)(args.dir, args.output))
     return 0
 
 
-def _writer(kind: Kind) -> Callable[[Path, Path | None], Path]:
+def _writer(kind: Kind, folder: Path) -> Callable[[Path, Path | None], Path]:
     if kind == "forward":
         from wavebed.forward.report import write_forward_report
 
@@ -54,6 +54,12 @@ def _writer(kind: Kind) -> Callable[[Path, Path | None], Path]:
         from wavebed.reproduce.small_packets_write import write_reproduction_report
 
         return write_reproduction_report
+    from wavebed.result.read import read_run
+
+    if read_run(folder).campaign is not None:
+        from wavebed.campaign.report import write_campaign_report
+
+        return write_campaign_report
     from wavebed.report.build import write_report
 
     return write_report

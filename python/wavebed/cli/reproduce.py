@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -38,10 +38,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("study", metavar="STUDY", help="small-packets")
     parser.add_argument("--quick", action="store_true", help="short trials: minutes, for a first look")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on in the folder -o DIR: the trials that it has stored are kept"
+    )
+    parser.add_argument(
+        "--accept-changes",
+        action="store_true",
+        help="with --resume, although programs, the kernel or the machine changed: the open round begins again",
+    )
     parser.add_argument("--seed", metavar="N", help="of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="folder of the results, new or empty unless --resume (default: runs/NAME-TIME)",
     )
 
 
@@ -53,19 +65,53 @@ def run(args: argparse.Namespace) -> int:
     study = at("STUDY", lambda given: choose(given, STUDIES), args.study)
     if study not in _READY:
         raise UserError(f"STUDY: {study} cannot be reproduced by one command yet: {', '.join(_READY)} can")
-    seed = 1 if args.seed is None else at("--seed", number(0, 2**32 - 1), args.seed)
     require("forward", "the forwarding test")
-    folder = args.output if args.output is not None else _new_folder(study)
+    folder = args.output if args.output is not None else new_folder(study)
+    quick, seed = _asked(args, folder)
     enter(sys.argv[1:])
     end_on_signals()
     from wavebed.cli.progress import Progress
     from wavebed.reproduce.small_packets import repeat, said_plan
 
     with Progress("wavebed reproduce") as progress:
-        progress.note(said_plan(quick=args.quick))
-        command_line = ["wavebed", *sys.argv[1:]]
-        reproduction = repeat(quick=args.quick, seed=seed, progress=progress, folder=folder, command_line=command_line)
+        progress.note(said_plan(quick=quick))
+        reproduction = repeat(
+            quick=quick,
+            seed=seed,
+            progress=progress,
+            folder=folder,
+            command_line=["wavebed", *sys.argv[1:]],
+            resume=args.resume,
+            accept_changes=args.accept_changes,
+        )
+        if reproduction.interrupted and folder.exists():
+            progress.note(
+                f"the tests that had ended are stored: wavebed reproduce {study} -o {folder} --resume goes on"
+            )
     return _tell(args, reproduction, folder, seed)
+
+
+def _asked(args: argparse.Namespace, folder: Path) -> tuple[bool, int]:
+    """Return whether trials are short, and the seed: as given, or as the folder that is resumed was begun with."""
+    from wavebed.reproduce.small_packets_folder import has_begun, read_begun
+
+    seed = None if args.seed is None else at("--seed", number(0, 2**32 - 1), args.seed)
+    if args.accept_changes and not args.resume:
+        raise UserError("--accept-changes: goes with --resume")
+    if not args.resume:
+        return args.quick, 1 if seed is None else seed
+    if args.output is None:
+        raise UserError("--resume: name the folder to go on in with -o DIR")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: does not exist: leave --resume out")
+    if not has_begun(folder):
+        return args.quick, 1 if seed is None else seed
+    asked = read_begun(folder).asked
+    if args.quick and not asked.quick:
+        raise UserError(f"--quick: the trials in {folder} are long: leave --quick out")
+    if seed is not None and seed != asked.seed:
+        raise UserError(f"--seed: {folder} was begun with {asked.seed}: write that, or leave --seed out")
+    return asked.quick, asked.seed
 
 
 def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, seed: int) -> int:
@@ -87,7 +133,3 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
         raise KeyboardInterrupt
     measured = [verdict_of(result) != "invalid" for result in reproduction.results]
     return 0 if all(measured) else WavebedError.exit_status
-
-
-def _new_folder(study: str) -> Path:
-    return Path("runs") / f"{study}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

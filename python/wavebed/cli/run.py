@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -124,7 +124,7 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
-    folder = args.output if args.output is not None else _new_folder(name)
+    folder = args.output if args.output is not None else new_folder(name)
     command_line = ["wavebed", *sys.argv[1:]]
     try:
         outcome = run_plan(plan, folder, command_line, live)
@@ -157,10 +157,6 @@ def _scenario(given: str) -> Path:
         return shipped / f"{given}.toml"
     names = ", ".join(sorted(path.stem for path in shipped.glob("*.toml")))
     raise UserError(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}")
-
-
-def _new_folder(name: str) -> Path:
-    return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
 def _text(folder: Path, page: Path | None) -> str:

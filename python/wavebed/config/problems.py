@@ -33,7 +33,8 @@ class Problem(UserError):  # noqa: N818 - it is what it says
 
     def below(self, prefix: str) -> Problem:
         """Return the same problem seen from further out."""
-        return Problem(self.rule, f"{prefix}.{self.key}" if self.key else prefix)
+        joint = "." if self.key and not self.key.startswith("[") else ""
+        return Problem(self.rule, f"{prefix}{joint}{self.key}")
 
 
 def at(prefix: str, parse: Callable[[_Given], _Value], value: _Given) -> _Value:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.result.names import PARTIAL, RUN_FILE, TRIALS_FOLDER
+from wavebed.result.names import METRICS_FOLDER, PARTIAL, RUN_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["check_new", "explained", "held", "make_new", "remove_leftovers", "sync", "sync_tree"]
+__all__ = ["check_new", "claimed", "explained", "held", "make_new", "remove_leftovers", "sync", "sync_tree"]
+
+_LOOKED_AT_S = 1.0
+"""Whoever looks whether a folder is in use holds its lock for less than a millisecond."""
+_LOOK_S = 0.01
+_DRAFTS = ".wavebed-*"
+"""Files that had a name but not yet their own (`wavebed.output`)."""
 
 
 def check_new(folder: Path) -> None:
@@ -32,7 +39,7 @@ def check_new(folder: Path) -> None:
         return
     except OSError as error:
         raise _refused(folder, error) from None
-    if held is not None:
+    if held is not None and not held.match(_DRAFTS):
         what = "a run" if (folder / RUN_FILE).exists() else f"other files ({held.name})"
         raise UserError(f"{folder}: holds {what}: name a new folder")
 
@@ -57,8 +64,13 @@ def _refused(folder: Path, error: OSError) -> UserError:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[bool]:
+def held(folder: Path, within_s: float = 0.0) -> Iterator[bool]:
     """Hold the lock of a folder of results in the block; the kernel releases it when the process ends.
+
+    Parameters
+    ----------
+    within_s : float
+        How long a lock that another process holds is waited for.
 
     Yields
     ------
@@ -67,25 +79,79 @@ def held(folder: Path) -> Iterator[bool]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+        yield _locked(descriptor, time.monotonic() + within_s) is True
     finally:
         os.close(descriptor)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove unfinished trials of a run that was killed together with its guard."""
-    trials = folder / TRIALS_FOLDER
-    if not any(trials.glob(f".*{PARTIAL}")):
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of results while its run is under way; a missing folder is made.
+
+    Raises
+    ------
+    UserError
+        If another process runs in it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _refused(folder, error) from None
+    try:
+        if _locked(descriptor, time.monotonic() + _LOOKED_AT_S) is False:
+            raise UserError(f"{folder}: is in use by another process: wavebed campaign status shows its progress")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, until_s: float) -> bool | None:
+    """Lock a folder; ``None`` if the file system has no such locks."""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(_LOOK_S)
+        except OSError:
+            return None
+        else:
+            return True
+
+
+def remove_leftovers(folder: Path, *, ours: bool = False) -> None:
+    """Remove unfinished trials and files of a run that was killed together with its guard.
+
+    Parameters
+    ----------
+    ours : bool
+        Whether this process has claimed the folder; without, nothing is removed while its run is under way.
+    """
+    if not any(True for _ in _leftovers(folder)):
         return
-    with held(folder) as ours:
-        if ours:
-            for partial in trials.glob(f".*{PARTIAL}"):
-                shutil.rmtree(partial, ignore_errors=True)
+    if ours:
+        _remove(_leftovers(folder))
+        return
+    with held(folder) as free:
+        if free:
+            _remove(_leftovers(folder))
+
+
+def _leftovers(folder: Path) -> Iterator[Path]:
+    yield from (folder / TRIALS_FOLDER).glob(f".*{PARTIAL}")
+    yield from folder.glob(_DRAFTS)
+    yield from (folder / METRICS_FOLDER).glob(_DRAFTS)
+
+
+def _remove(leftovers: Iterator[Path]) -> None:
+    for each in list(leftovers):
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                each.unlink()
 
 
 def sync_tree(folder: Path) -> None:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+class _Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="event"):
     """Fields of every event, set by the journal.
 
     Parameters
@@ -52,12 +52,13 @@ class RunBegun(_Event, frozen=True, tag="run-begun"):
     title: str
 
 
-class Part(msgspec.Struct, frozen=True):
-    """One trial of the plan: its name, and the seconds it takes."""
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One trial of the plan: its name, the seconds it takes, and its kind, which the estimate learns from."""
 
     trial: str
     expected_s: float
     at_most_s: float | None = None
+    kind: str = ""
 
 
 class RunPlanned(_Event, frozen=True, tag="run-planned"):
@@ -127,13 +128,14 @@ class WorkloadEnded(_Event, frozen=True, tag="workload-ended"):
 
 
 class LoadMeasured(_Event, frozen=True, tag="load-measured"):
-    """A forwarding test sent frames at one rate (``None``: unlimited) and counted them."""
+    """A forwarding test sent frames at one rate (``None``: unlimited) and counted them; `left_s` seconds are left."""
 
     trial: str
     offered_pps: float | None
     sent: int
     lost: int
     refused: bool
+    left_s: float | None = None
 
 
 class CheckFailed(_Event, frozen=True, tag="check-failed"):

@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from wavebed.experiment.disk import held, remove_leftovers
+from wavebed.experiment.disk import remove_leftovers
 from wavebed.result.names import PARTIAL, TRIALS_FOLDER
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ done"""
 def guarded(run_folder: Path, mark: str) -> Iterator[None]:
     """Remove the partial trials of the run `mark` at the end of the block or of the process.
 
-    Leftovers of a killed run and its killed guard are removed at once. The block holds the lock of the folder, which
-    marks the partial trials as in use.
+    The caller has claimed the folder (`wavebed.experiment.disk.claimed`), so leftovers of a killed run and its killed
+    guard are removed at once.
 
     Parameters
     ----------
     mark : str
         Unique part of the names of this run's partial trials (`wavebed.experiment.store.new_partial`).
     """
-    remove_leftovers(run_folder)
+    remove_leftovers(run_folder, ours=True)
     watched, end = os.pipe2(os.O_CLOEXEC)
     try:
         guard = subprocess.Popen(
@@ -52,8 +52,8 @@ def guarded(run_folder: Path, mark: str) -> Iterator[None]:
     finally:
         os.close(watched)
     try:
-        with held(run_folder):
-            yield
+        yield
     finally:
         os.close(end)
-        guard.wait()
+        if guard.wait():  # it was killed
+            remove_leftovers(run_folder, ours=True)

@@ -6,6 +6,7 @@ It is the only source of a run's progress.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import time
 from contextlib import suppress
@@ -18,18 +19,20 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunInterrupted, RunResumed, TrialStored
 from wavebed.experiment.store import KEPT
-from wavebed.foreign import read_bytes
+from wavebed.foreign import open_foreign
 from wavebed.result.names import JOURNAL_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["Journal", "read_journal"]
+__all__ = ["Journal", "JournalReader", "read_journal"]
 
 _DURABLE = (TrialStored, BlockEnded, RunResumed, RunEnded)
 """Events that are on the disk before listeners get them."""
+MOST_BYTES = 1 << 34
+"""A trial takes about 1 kB, and each start of a run 60 bytes for each trial of its plan."""
 
 
 class Journal:
@@ -92,6 +95,11 @@ class Journal:
         for event in self._early:
             self._write(event)
 
+    @property
+    def holds_events(self) -> bool:
+        """Whether the file has an event."""
+        return os.fstat(self._descriptor).st_size > 0
+
     def emit(self, event: Event) -> None:
         """Write an event with its time, then send it to the listeners.
 
@@ -136,23 +144,44 @@ def _cut_incomplete_line(descriptor: int) -> None:
         os.ftruncate(descriptor, kept)
 
 
+class JournalReader:
+    """Reads the events of a folder of results, also while they are being written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / JOURNAL_FILE
+        self._offset = 0
+        self._lines = 0
+
+    def new(self) -> Iterator[Event]:
+        """Yield the events since the last call in order; none without a journal, as in older folders.
+
+        An incomplete last line (being written, or of a killed process) is left for the next call.
+
+        Raises
+        ------
+        UserError
+            If the file is damaged.
+        """
+        if not self._file.exists():
+            return
+        decoder = msgspec.json.Decoder(Event)
+        opened = open_foreign(self._file, "the journal cannot be read", most=MOST_BYTES)
+        with io.BufferedReader(opened) as stream:
+            stream.seek(self._offset)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                self._lines += 1
+                try:
+                    yield decoder.decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    raise UserError(
+                        f"{self._file}: line {self._lines} is not an event ({error}): the journal is damaged; without"
+                        " this line a resume finds its trial by its folder"
+                    ) from None
+
+
 def read_journal(folder: Path) -> list[Event]:
-    """Return the events of a folder of results in order; none without a journal, as in older folders.
-
-    An incomplete last line (being written, or of a killed process) is left out.
-
-    Raises
-    ------
-    UserError
-        If the file is damaged.
-    """
-    file = folder / JOURNAL_FILE
-    if not file.exists():
-        return []
-    events = []
-    for number, line in enumerate(read_bytes(file, "the journal cannot be read").split(b"\n")[:-1], 1):
-        try:
-            events.append(msgspec.json.decode(line, type=Event))
-        except msgspec.MsgspecError as error:
-            raise UserError(f"{file}: line {number} is not an event ({error}): the journal is damaged") from None
-    return events
+    """Return the events of a folder of results in order; see `JournalReader`."""
+    return list(JournalReader(folder).new())

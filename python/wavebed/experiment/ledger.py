@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained, sync
-from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
+from wavebed.experiment.events import BlockEnded, RunEnded, RunResumed, TrialStored
 from wavebed.experiment.journal import read_journal
-from wavebed.experiment.store import KEPT
+from wavebed.experiment.store import KEPT, attempt_name
 from wavebed.result.names import ASIDE_FOLDER, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.result.read import read_trial
 
@@ -44,12 +43,10 @@ class Ledger:
         Group of inputs of each block that has ended, from 1; blocks of one group have the same inputs.
     machines : dict
         The machine on which each block that has ended ran.
-    aside : list of Stored
-        Trials of blocks that were begun again.
-    rounds : int
-        How many starts set trials aside.
     changes : list of tuple of str
         The changed inputs of each group after the first.
+    aside : list of list of Stored
+        For each start with a change, or in which blocks began again as a whole, the trials that it set aside.
     stopped : str
         The reason of the stop rule, if it has ended the run.
     """
@@ -57,9 +54,8 @@ class Ledger:
     blocks: dict[int, dict[tuple[int, int], Stored]] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
     machines: dict[int, str] = field(default_factory=dict)
-    aside: list[Stored] = field(default_factory=list)
     changes: list[tuple[str, ...]] = field(default_factory=list)
-    rounds: int = 0
+    aside: list[list[Stored]] = field(default_factory=list)
     stopped: str = ""
 
     @property
@@ -78,10 +74,15 @@ class Ledger:
         return [stored[key] for key in sorted(stored, key=lambda key: (key[1], key[0]))]
 
     def verdicts(self, block: int) -> dict[int, list[Verdict]]:
-        """Return the verdicts of the attempts at each trial of a block, by the trial's number."""
+        """Return the verdicts of the attempts at each trial of a block, by the trial's number.
+
+        An attempt that was deleted counts as failed if a later one is there.
+        """
         found: dict[int, list[Verdict]] = {}
         for one in self.of_block(block):
-            found.setdefault(one.number, []).append(one.line.verdict)
+            attempts = found.setdefault(one.number, [])
+            attempts += ["failed"] * (one.line.attempt - 1 - len(attempts))
+            attempts.append(one.line.verdict)
         return found
 
     def add(self, one: Stored) -> None:
@@ -102,9 +103,9 @@ class Ledger:
         if changed:
             self.changes.append(tuple(changed))
         if changed or whole:
-            self.rounds += 1
-            for block in sorted(self.blocks.keys() - self.ended.keys()):
-                self.aside += self.of_block(block)
+            begun = sorted(self.blocks.keys() - self.ended.keys())
+            self.aside.append([one for block in begun for one in self.of_block(block)])
+            for block in begun:
                 del self.blocks[block]
 
 
@@ -122,39 +123,49 @@ def read_ledger(folder: Path, planned: Mapping[str, TrialLine]) -> Ledger:
         If the journal is damaged, or lists a trial that is not planned.
     """
     ledger = Ledger()
+    blocks = {line.block for line in planned.values()}
     for event in read_journal(folder):
-        _add(ledger, event, planned, folder)
+        match event:
+            case TrialStored():
+                ledger.add(_stored(event, planned, folder))
+            case BlockEnded() if event.block in blocks:
+                ledger.ended[event.block] = ledger.group
+                ledger.machines[event.block] = event.machine
+            case RunResumed():
+                ledger.resume(event.changed, whole=event.whole)
+            case RunEnded():
+                ledger.stopped = event.stopped
+            case _:
+                pass
     return ledger
 
 
-def _add(ledger: Ledger, event: Event, planned: Mapping[str, TrialLine], folder: Path) -> None:
-    match event:
-        case TrialStored():
-            first = event.trial if event.attempt == 1 else event.trial.rpartition(".")[0]
-            if first not in planned:
-                raise UserError(
-                    f"{folder}: has trial {event.trial}, which is not planned: name the folder of this plan"
-                )
-            line = replace(
-                planned[first],
-                folder=event.trial,
-                verdict=event.verdict,
-                reasons=event.reasons,
-                attempt=event.attempt,
-            )
-            ledger.add(Stored(line, event.number, event.wall_s))
-        case BlockEnded():
-            ledger.ended[event.block] = ledger.group
-            ledger.machines[event.block] = event.machine
-        case RunResumed():
-            ledger.resume(event.changed, whole=event.whole)
-        case RunEnded():
-            ledger.stopped = event.stopped
-        case _:
-            pass
+def _stored(event: TrialStored, planned: Mapping[str, TrialLine], folder: Path) -> Stored:
+    first = _planned(event.trial, event.attempt, planned)
+    if first is None or event.number != _number(first):
+        raise _unplanned(folder, event.trial)
+    line = replace(
+        planned[first], folder=event.trial, verdict=event.verdict, reasons=event.reasons, attempt=event.attempt
+    )
+    return Stored(line, event.number, event.wall_s)
 
 
-def reconciled(ledger: Ledger, folder: Path) -> list[tuple[int, TrialRecord]]:
+def _planned(trial: str, attempt: int, planned: Mapping[str, TrialLine]) -> str | None:
+    """Return the name of the first attempt at a trial, if it is planned."""
+    first = trial if attempt == 1 else trial.removesuffix(f".{attempt}")
+    return first if first in planned and attempt_name(first, attempt) == trial else None
+
+
+def _number(trial: str) -> int:
+    """Return the place of a trial in the order, which begins its name."""
+    return int(trial.partition("-")[0])
+
+
+def _unplanned(folder: Path, trial: str) -> UserError:
+    return UserError(f"{folder}: has trial {trial}, which is not planned: name the folder of this plan")
+
+
+def reconciled(ledger: Ledger, folder: Path, planned: Mapping[str, TrialLine]) -> list[tuple[int, TrialRecord]]:
     """Make a ledger agree with the folders of trials.
 
     A kill between the rename of a trial and its line in the journal leaves a trial that is not listed: it is returned,
@@ -164,6 +175,11 @@ def reconciled(ledger: Ledger, folder: Path) -> list[tuple[int, TrialRecord]]:
     -------
     list of tuple
         Number and record of each trial that is stored but not listed.
+
+    Raises
+    ------
+    UserError
+        If a trial is not planned.
     """
     present = {file.parent.name for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}")}
     for block, stored in ledger.blocks.items():
@@ -171,11 +187,18 @@ def reconciled(ledger: Ledger, folder: Path) -> list[tuple[int, TrialRecord]]:
             if one.line.folder not in present:
                 del stored[key]
                 ledger.ended.pop(block, None)
-    listed = {one.line.folder for one in (*ledger.stored(), *ledger.aside)}
+    unlisted = present - {one.line.folder for one in ledger.stored()}
+    unlisted -= {source.name for source, target in _to_move(ledger, folder) if not target.exists()}
     found = []
-    for name in sorted(present - listed):
-        with suppress(UserError):  # a damaged one runs again
-            found.append((int(name.partition("-")[0]), read_trial(folder / TRIALS_FOLDER / name)))
+    for name in sorted(unlisted):
+        try:
+            record = read_trial(folder / TRIALS_FOLDER / name)
+        except UserError:  # damaged: it runs again
+            continue
+        first = _planned(name, record.attempt, planned)
+        if record.folder != name or first is None:
+            raise _unplanned(folder, name)
+        found.append((_number(first), record))
     return found
 
 
@@ -188,13 +211,18 @@ def set_aside(ledger: Ledger, folder: Path) -> None:
         If they cannot be moved.
     """
     kept = {one.line.folder for one in ledger.stored()}
-    moved = [one.line.folder for one in ledger.aside if one.line.folder not in kept]
     with explained(folder, KEPT):
-        for name in moved:
-            source = folder / TRIALS_FOLDER / name
-            if source.exists():
-                target = folder / ASIDE_FOLDER / str(ledger.rounds) / name
+        for source, target in _to_move(ledger, folder):
+            if source.name not in kept and source.exists() and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
                 sync(target.parent)
-                sync(folder / TRIALS_FOLDER)
+                sync(source.parent)
+
+
+def _to_move(ledger: Ledger, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the folder of each trial that was set aside, before and after."""
+    for number, stored in enumerate(ledger.aside, 1):
+        for one in stored:
+            name = one.line.folder
+            yield folder / TRIALS_FOLDER / name, folder / ASIDE_FOLDER / str(number) / name

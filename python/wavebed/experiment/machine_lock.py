@@ -18,11 +18,13 @@ from wavebed.result.model import Check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["VARIABLE", "Neighbours", "measuring"]
+__all__ = ["BESIDE", "VARIABLE", "Neighbours", "measuring"]
 
 VARIABLE = "WAVEBED_LOCK"
 """Names another file: in a container that shares processors with its host, the file of the host."""
 
+BESIDE = "another run measured at the same time"
+"""Begins the evidence of a trial that was not alone."""
 
 _LOOK_S = 0.5
 
@@ -33,7 +35,7 @@ class Neighbours:
     Parameters
     ----------
     descriptor : int or None
-        The locked file; ``None`` if there is none.
+        The locked file; ``None`` if there is none, or nobody else can hold it.
     """
 
     def __init__(self, descriptor: int | None) -> None:
@@ -50,7 +52,7 @@ class Neighbours:
         self.look()
         seen, self._seen = sorted(self._seen), set()
         processes = ", ".join(map(str, seen))
-        said = f"another run measured at the same time (process {processes})" if seen else "no other run was seen"
+        said = f"{BESIDE} (process {processes})" if seen else "no other run was seen"
         return Check("the only run on this machine", not seen, "suspect", said, "neighbours")
 
 
@@ -72,7 +74,8 @@ def measuring(waiting: Callable[[str], None] = lambda _: None, *, alone: bool = 
     try:
         if descriptor is not None:
             _wait(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, waiting)
-        yield Neighbours(descriptor)
+        # Reading the kernel's list takes 10 ms, in which all locks wait; nobody else is in it while this one is alone.
+        yield Neighbours(None if alone else descriptor)
     finally:
         if descriptor is not None:
             os.close(descriptor)

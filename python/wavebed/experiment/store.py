@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from wavebed.experiment.disk import explained, sync, sync_tree
@@ -46,7 +47,7 @@ def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("se
 
 
 def keep_partial(partial: Path, name: str) -> Path:
-    """Give a trial its final name, and return its folder.
+    """Give a trial its final name, and return its folder; what is left of a damaged trial of this name is removed.
 
     Raises
     ------
@@ -55,6 +56,8 @@ def keep_partial(partial: Path, name: str) -> Path:
     """
     whole = partial.parent / name
     sync_tree(partial)
+    if whole.is_dir():
+        shutil.rmtree(whole)
     partial.rename(whole)
     sync(whole.parent)
     return whole

@@ -40,13 +40,25 @@ class PlannedTrials:
         expected_s = [part.expected_s for part in parts]
         most_s = [part.at_most_s for part in parts if part.at_most_s is not None]
         at_most_s = sum(most_s) if len(most_s) == len(parts) else None
-        self._estimate = Estimate(expected_s)
+        self._estimate = Estimate(expected_s, [part.kind for part in parts])
         emit(RunPlanned(trials=len(parts), expected_s=sum(expected_s), at_most_s=at_most_s, parts=self.parts))
 
     @property
     def left_s(self) -> float:
         """Seconds left at the start of the next trial."""
         return self._estimate.left_s
+
+    def after_s(self, number: int) -> float:
+        """Return the seconds that the trials after one take."""
+        return self._estimate.after_s(number)
+
+    def ratio(self, number: int) -> float:
+        """Return the measured over the expected time of trials of the kind of this one."""
+        return self._estimate.ratio(number)
+
+    def expect(self, number: int, expected_s: float) -> None:
+        """Replace the expected duration of a trial that is not stored."""
+        self._estimate.expect(number, expected_s)
 
     def begin(
         self,
@@ -62,7 +74,7 @@ class PlannedTrials:
                 trial=self.name(number, attempt),
                 number=number,
                 trials=len(self.parts),
-                left_s=self.left_s,
+                left_s=self._estimate.from_s(number),
                 treatment=treatment,
                 block=block,
                 seed=seed,

@@ -10,34 +10,41 @@ times, or `LONG_LOOKS` times where its trials are longer than those before, from
 an overload. A search gets no more than that: its goal then ends without a number (`unsteady`), and the search in
 time.
 
-Rehearsal gives the expected time of a search: the same search runs on simulated devices, some sharp, some noisy.
+Rehearsal gives the expected time of a search (`wavebed.forward.rehearsal`): the same search on simulated devices, some
+steady, some not; the trials before it show which of them are like the machine. Other parts have a known number of
+trials. Measured constants are beside their traffic: `CALIBRATE_S` at the first use of a size, `LEARN_S` at each change.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass
 from functools import cache
-from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
-from MLRsearch import MeasurementResult, MultipleLossRatioSearch
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
 from wavebed.experiment.events import Part
 from wavebed.forward.burst import most_steps
+from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.loss_rate import fractions
+from wavebed.forward.rehearsal import NOMINAL_PPS, Rehearsal, expected, rehearse
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
+from wavebed.forward.trials import OVERHEAD_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from wavebed.forward.findings import OverloadName
     from wavebed.forward.settings import ForwardSettings, GoalSettings
 
 __all__ = [
+    "WARM_UP_TRIALS",
     "SearchPlan",
+    "before_s",
     "burst_sizes",
     "latency_sizes",
     "loss_rate_sizes",
@@ -46,6 +53,7 @@ __all__ = [
     "plan_search",
     "said",
     "searched",
+    "whole_s",
 ]
 
 LOOKS = 1
@@ -63,11 +71,15 @@ BURST_STEPS = 7
 BURST_FRACTION = 0.05
 """Length of an average burst of the search, of the longest."""
 
-REHEARSALS = 24
-NOISES = (0.0, 0.002, 0.01)
-"""Standard deviations of a simulated device's capacity from trial to trial."""
-NOMINAL_PPS = 1e6
-"""Any rate: the search works in ratios of loads."""
+WARM_UP_TRIALS = 4
+CALIBRATE_S, LEARN_S = 0.6, 0.36
+"""The tester's own rate is measured at a new size; a device learns all flows anew when the size changes."""
+PREPARE_S = 1.6
+"""Ports, the device and the ways to send are looked at."""
+IPERF3_BESIDE_S = 2.0
+"""Of a run of iperf3, beside its traffic."""
+
+NO_CAPACITIES: Mapping[str, float | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +88,14 @@ class SearchPlan:
 
     Parameters
     ----------
-    expected_s, expected_trials : float
-        Seconds of traffic and number of trials, by rehearsal.
     traffic_s : dict of float to float
         Seconds of traffic at most, by duration of the trials.
+    rehearsals : tuple of Rehearsal
+        Searches for the same goals on simulated devices.
     """
 
-    expected_s: float
-    expected_trials: float
     traffic_s: dict[float, float]
+    rehearsals: tuple[Rehearsal, ...] = ()
 
     @property
     def most_trials(self) -> int:
@@ -97,10 +108,10 @@ class SearchPlan:
         at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
         return SearchBudget(self.traffic_s, repeated, at_most, overhead_s)
 
-    def part(self, name: str, overhead_s: float) -> Part:
+    def part(self, name: str, overhead_s: float, evidence: Evidence, capacity: float | None = None) -> Part:
         """Return the search as a part of the plan."""
-        expected_s = self.expected_s + self.expected_trials * overhead_s
-        return Part(f"search {name}", expected_s, self.budget(overhead_s).at_most_s)
+        expected_s = expected(self.rehearsals, evidence, overhead_s, capacity)
+        return Part(f"search {name}", expected_s, self.budget(overhead_s).at_most_s, "search")
 
 
 @cache
@@ -128,59 +139,73 @@ def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
             target = target.preceding
     first = max(goal.initial_trial_s for goal in goals)
     traffic[first] = traffic.get(first, 0.0) + INITIAL_TRIALS * first
-    made = [_rehearse(goals, number) for number in range(REHEARSALS)]
-    return SearchPlan(fmean(seconds for seconds, _ in made), fmean(trials for _, trials in made), traffic)
+    unrehearsed = SearchPlan(traffic)
+    return SearchPlan(traffic, rehearse(goals, unrehearsed.budget(OVERHEAD_S)))
 
 
-class _Rehearsal:
-    """A simulated device: it loses all frames above its capacity, which differs a little from trial to trial."""
-
-    def __init__(self, number: int) -> None:
-        self.draw = random.Random(number)  # noqa: S311 - a simulation
-        # Within a decade and a half of the highest load, where devices worth a test are; one in eight exceeds it.
-        self.capacity_pps = NOMINAL_PPS * 10 ** self.draw.uniform(-1.4, 0.2)
-        self.noise = NOISES[number % len(NOISES)]
-        self.seconds = 0.0
-        self.trials = 0
-
-    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        self.seconds += intended_duration
-        self.trials += 1
-        capacity = self.capacity_pps * (1 + self.noise * self.draw.gauss(0, 1))
-        sent = int(intended_load * intended_duration)
-        lost = max(0, sent - int(capacity * intended_duration))
-        return MeasurementResult(intended_duration, intended_load, offered_count=sent, loss_count=min(sent, lost))
-
-
-def _rehearse(goals: tuple[GoalSettings, ...], number: int) -> tuple[float, int]:
-    config, _ = configured(goals, NOMINAL_PPS)
-    device = _Rehearsal(number)
-    MultipleLossRatioSearch(config).search(device, debug=lambda _text: None)
-    return device.seconds, device.trials
-
-
-def plan(settings: ForwardSettings, overhead_s: float) -> tuple[Part, ...]:
+def plan(
+    settings: ForwardSettings,
+    overhead_s: float,
+    evidence: Evidence = UNKNOWN,
+    capacities: Mapping[str, float | None] = NO_CAPACITIES,
+) -> tuple[Part, ...]:
     """Return the parts of a test with their times, in the order of `wavebed.forward.suite`.
 
     Parameters
     ----------
     overhead_s : float
         The time of a trial beside its traffic, seconds; measured in the warm-up.
+    evidence : Evidence
+        What the trials so far show of the machine and the device.
+    capacities : mapping of str to float
+        The fraction of the highest load that the device forwards under overload, by name of the search.
     """
-    asked, parts = settings.parts, []
+    parts: list[tuple[tuple[int, ...], Part]] = []
+    asked, (smallest, largest) = settings.parts, (min(settings.sizes_bytes), max(settings.sizes_bytes))
     if "overload" in asked:
-        each = _trials("", settings.overload_repeats, settings.overload_trial_s, overhead_s)
-        parts += [msgspec.structs.replace(each, trial=name) for name in overload_names(settings)]
-    parts += [plan_search(settings.goals).part(name, overhead_s) for name in searched(settings)]
+        each = _trials("", settings.overload_repeats, settings.overload_trial_s, overhead_s, "overload")
+        for test in overload_names(settings):
+            size = largest if test == "throughput" else smallest
+            parts.append(((size,), msgspec.structs.replace(each, trial=test)))
+    for name, sizes in searched(settings).items():
+        search = plan_search(settings.goals).part(name, overhead_s, evidence, capacities.get(name))
+        parts.append((sizes, search))
     if "loss-rate" in asked:
-        parts += [_loss_rate(f"loss-rate {size}", settings, overhead_s) for size in loss_rate_sizes(settings)]
+        parts += [
+            ((size,), _loss_rate(f"loss-rate {size}", settings, overhead_s, evidence))
+            for size in loss_rate_sizes(settings)
+        ]
     if "latency" in asked:
-        trials = len(settings.latency_fractions) * settings.latency_repeats
-        sizes = latency_sizes(settings)
-        parts += [_trials(f"latency {size}", trials, settings.latency_trial_s, overhead_s) for size in sizes]
+        count = len(settings.latency_fractions) * settings.latency_repeats
+        parts += [
+            ((size,), _trials(f"latency {size}", count, settings.latency_trial_s, overhead_s, "latency"))
+            for size in latency_sizes(settings)
+        ]
     if "burst" in asked:
-        parts += [_burst(f"burst {size}", settings, overhead_s) for size in burst_sizes(settings)]
-    return tuple(parts)
+        parts += [((size,), _burst(f"burst {size}", settings, overhead_s)) for size in burst_sizes(settings)]
+    return _with_changes(parts, (smallest,))
+
+
+def _with_changes(parts: Sequence[tuple[tuple[int, ...], Part]], warm: tuple[int, ...]) -> tuple[Part, ...]:
+    """Add the time that new and changed sizes take; `warm` is the size of the warm-up."""
+    seen, last, timed = {warm}, warm, []
+    for sizes, part in parts:
+        more_s = (sizes not in seen) * CALIBRATE_S + (sizes != last) * LEARN_S
+        most_s = None if part.at_most_s is None else part.at_most_s + CARE * more_s
+        timed.append(msgspec.structs.replace(part, expected_s=part.expected_s + more_s, at_most_s=most_s))
+        seen.add(sizes)
+        last = sizes
+    return tuple(timed)
+
+
+def before_s(settings: ForwardSettings) -> float:
+    """Return the expected seconds from the first look at the device to the end of the warm-up."""
+    return PREPARE_S + CALIBRATE_S + LEARN_S + settings.warm_up_s + WARM_UP_TRIALS * OVERHEAD_S
+
+
+def whole_s(settings: ForwardSettings, evidence: Evidence = UNKNOWN) -> float:
+    """Return the expected seconds of a whole test, before anything of it has run."""
+    return before_s(settings) + sum(part.expected_s for part in plan(settings, OVERHEAD_S, evidence))
 
 
 def overload_names(settings: ForwardSettings) -> tuple[OverloadName, ...]:
@@ -214,16 +239,21 @@ def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
     return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
 
 
-def _trials(name: str, count: int, trial_s: float, overhead_s: float) -> Part:
+def _trials(name: str, count: int, trial_s: float, overhead_s: float, kind: str) -> Part:
     """Return a part of so many trials."""
-    return Part(name, count * (trial_s + overhead_s), count * (trial_s + CARE * overhead_s))
+    return Part(name, count * (trial_s + overhead_s), count * (trial_s + _most_s(overhead_s)), kind)
 
 
-def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
-    """Every step at most; half of them are expected, since the load at which it ends is not known."""
+def _most_s(overhead_s: float) -> float:
+    return CARE * max(overhead_s, OVERHEAD_S)
+
+
+def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float, evidence: Evidence) -> Part:
+    """Every step at most; half of them on a steady device, since the load at which it ends is not known."""
     steps = len(fractions(settings.loss_rate_step))
     trial_s = settings.loss_rate_trial_s
-    return Part(name, max(steps / 2, 1) * (trial_s + overhead_s), steps * (trial_s + CARE * overhead_s))
+    made = max(steps * (1 - evidence.weights()["steady"] / 2), 1)
+    return Part(name, made * (trial_s + overhead_s), steps * (trial_s + _most_s(overhead_s)), "loss-rate")
 
 
 def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
@@ -232,8 +262,8 @@ def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
-    expected = longest + trials * (overhead_s + BURST_FRACTION * longest)
-    return Part(name, expected, 2 * expected + longest)
+    expected_s = longest + trials * (overhead_s + BURST_FRACTION * longest)
+    return Part(name, expected_s, 2 * expected_s + longest, "burst")
 
 
 def said(seconds: float) -> str:

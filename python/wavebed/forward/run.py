@@ -20,6 +20,7 @@ from wavebed.experiment.machine_lock import measuring
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.cpu.log import CpuLog
 from wavebed.forward.model import Refusal, Trial, blank_trial
+from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.session import Setup, set_up
 from wavebed.forward.suite import About, run_suite
@@ -226,7 +227,7 @@ def measure(
         cpu_log = None if meter is None else CpuLog(meter)
         if cpu_log is not None:
             cpu_log.try_out()
-        emit(StepBegun(step="looking for the device"))
+        emit(StepBegun(step="looking for the device", left_s=whole_s(spec.settings)))
         tester = Tester(setup.tx, setup.rx, setup.layout, sender=spec.sender, cpu=cpu_log)
         watched = Watched(tester, cpu_log, setup.overruns, neighbours)
         about = _about(spec, setup, tester)
@@ -276,7 +277,7 @@ def _beside(setup: Setup, result: DeviceResult, emit: Callable[[Event], None], r
     seconds = max(2, round(result.settings.overload_trial_s))
     told: list[dict[str, Json]] = []
     for test in STUDY_TESTS:
-        left_s = (len(STUDY_TESTS) - len(told)) * (seconds + 2.0)
+        left_s = (len(STUDY_TESTS) - len(told)) * (seconds + IPERF3_BESIDE_S)
         emit(StepBegun(step=f"iperf3, {test} test", left_s=left_s))
         try:
             run = run_study_command(test, client, server, setup.rx.counters, seconds)

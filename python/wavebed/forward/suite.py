@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from statistics import median
 from typing import TYPE_CHECKING
 
 from wavebed.experiment.events import CheckFailed, LoadMeasured, StepBegun
 from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
+from wavebed.forward.arithmetic import line_rate_pps
 from wavebed.forward.burst import find_bursts
+from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.findings import DeviceResult, PartTime
 from wavebed.forward.load_latency import base_rate, measure_latency
 from wavebed.forward.loss_rate import measure_loss_rate
 from wavebed.forward.overload import overload
+from wavebed.forward.rehearsal import left
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
 
@@ -37,11 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = ["About", "link_speed_mbps", "run_suite"]
 
-WARM_UP_TRIALS = 4
 WARM_UP_FRACTION = 0.1
 """Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
 MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})
 """Drivers of interfaces that have no speed, whatever they say."""
+LOSSY_RATIO, FULL_LOAD, ABOVE = 0.05, 0.98, 1.2
+"""A trial that loses more shows the device's capacity; one that receives so much of a load, that it is above that."""
 HIDDEN_FRACTION = 0.005
 """Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
 
@@ -94,6 +99,11 @@ class _Suite:
     refusals: list[Refusal] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     part: str = ""
+    number: int = 0
+    """Of the part that runs; 0 before the first."""
+    before: int = 0
+    """Trials made before this part."""
+    evidence: Evidence = UNKNOWN
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def limit(self, sizes_bytes: tuple[int, ...]) -> LoadLimit:
@@ -112,26 +122,85 @@ class _Suite:
                 sent=trial.sent,
                 lost=trial.lost,
                 refused=bool(trial.refusals),
+                left_s=self.left_s(),
             )
         )
         for one in trial.refusals:
             self.emit(CheckFailed(trial=self.part, code=one.code, severity="invalid", evidence=one.reason))
 
+    def left_s(self) -> float | None:
+        """Return the seconds left: of the running part by its trials so far, of the others by those that have ended."""
+        if self.parts is None or not self.number:
+            return None
+        made = self.log.trials[self.before :]
+        if self.part.startswith("search "):
+            traffic_s, refused = sum(one.duration_s for one in made), sum(bool(one.refusals) for one in made)
+            rehearsals = planning.plan_search(self.settings.goals).rehearsals
+            capacity = self.capacities().get(self.part.removeprefix("search "))
+            left_s = self.parts.ratio(self.number) * left(
+                rehearsals,
+                self.evidence,
+                self.overhead_s,
+                capacity,
+                traffic_s=traffic_s,
+                trials=len(made),
+                refused=refused,
+            )
+        else:
+            spent_s = sum(self.log.wall_s[self.before :])
+            left_s = max(self.plan[self.number - 1].expected_s - spent_s, 0.0)
+        return left_s + self.parts.after_s(self.number)
+
+    def look(self) -> None:
+        """Expect the searches by what the trials so far show of the machine."""
+        self.evidence = Evidence.of(self.log.trials)
+        if self.parts is None:
+            return
+        for number, part in enumerate(self.planned(), 1):
+            self.parts.expect(number, part.expected_s)
+
+    def planned(self) -> tuple[Part, ...]:
+        """Return the parts with their times by what is known now."""
+        return planning.plan(self.settings, self.overhead_s, self.evidence, self.capacities())
+
+    def capacities(self) -> dict[str, float | None]:
+        """Return the fraction of the highest load that the device forwards, by search: as in trials that lost frames.
+
+        Devices forward about as many frames of any size: those of other sizes stand in for missing ones.
+        """
+        made = [one for one in self.log.trials if one.received and not one.purpose.startswith("search ")]
+        found: dict[str, float | None] = {}
+        for name, sizes_bytes in planning.searched(self.settings).items():
+            limit = self.limits.get(sizes_bytes)
+            like = [one for one in made if one.sizes_bytes == sizes_bytes] or made
+            lossy = [one.received_pps for one in like if one.loss_ratio > LOSSY_RATIO]
+            top_pps = limit.max_load.pps if limit else self.line_rate_pps(sizes_bytes)
+            if top_pps and max((one.received_pps for one in like), default=0.0) >= FULL_LOAD * top_pps:
+                found[name] = ABOVE
+            elif top_pps and lossy:
+                found[name] = median(lossy) / top_pps
+        return found
+
+    def line_rate_pps(self, sizes_bytes: tuple[int, ...]) -> float | None:
+        """Return the line rate of frames of these sizes, if the link's speed is known."""
+        return None if self.link_mbps is None else line_rate_pps(self.link_mbps, sizes_bytes)
+
     def warm_up(self) -> None:
         """Send some traffic before anything is measured, measure the time of a trial, and plan."""
         self.part = "warm-up"
-        self.emit(StepBegun(step=self.part, left_s=self.settings.warm_up_s))
+        self.emit(StepBegun(step=self.part, left_s=planning.whole_s(self.settings) - planning.PREPARE_S))
         smallest = (min(self.settings.sizes_bytes),)
         pps = WARM_UP_FRACTION * self.limit(smallest).max_load.pps
-        for _ in range(WARM_UP_TRIALS):
-            duration_s = self.settings.warm_up_s / WARM_UP_TRIALS
+        for _ in range(planning.WARM_UP_TRIALS):
+            duration_s = self.settings.warm_up_s / planning.WARM_UP_TRIALS
             place = self.log.make("warm-up", smallest, pps, duration_s)
             # Whatever else speaks against a trial is found again by those that are judged.
             self.refusals += [one for one in self.log.trials[place].refusals if one.code in ENDING]
             if self.refusals:
                 break
         self.overhead_s = self.log.overhead_s
-        self.plan = planning.plan(self.settings, self.overhead_s)
+        self.look()
+        self.plan = self.planned()
         if not self.refusals:
             self.parts = PlannedTrials(self.emit, self.plan)
 
@@ -142,15 +211,16 @@ class _Suite:
         self.part = name
         number, part = next((number, one) for number, one in enumerate(self.plan, 1) if one.trial == name)
         self.parts.begin(number)
-        began_s, before = self.log.clock(), len(self.log.trials)
+        began_s, self.number, self.before = self.log.clock(), number, len(self.log.trials)
         make(self, *asked)
-        made = self.log.trials[before:]
+        made = self.log.trials[self.before :]
         took_s = self.log.clock() - began_s
         self.times[name] = _part_time(part, took_s, len(made))
         self.refusals += [one for trial in made for one in trial.refusals if one.code not in DISTURBED]
         self.keep(self.result())
         verdict, reasons = _verdict(made)
         self.parts.stored(number, verdict, took_s, reasons)
+        self.look()
 
     def result(self) -> DeviceResult:
         """Return the findings so far."""

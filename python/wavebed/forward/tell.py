@@ -49,6 +49,8 @@ class Teller:
             case LoadMeasured():
                 rate = "as fast as it goes" if event.offered_pps is None else f"{event.offered_pps:,.0f} pps"
                 outcome = "refused" if event.refused else f"{event.lost:,} lost"
+                if event.left_s is not None:
+                    self._end_s = event.since_s + event.left_s
                 self._progress.go_on(f"{self._text}: {rate}, {outcome}", max(self._end_s - event.since_s, 0.0))
             case _:
                 pass

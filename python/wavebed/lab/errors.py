@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from wavebed.errors import WavebedError
 
-__all__ = ["LaboratoryGoneError", "LaboratoryHungError"]
+__all__ = ["LaboratoryGoneError", "LaboratoryHungError", "LaboratoryKilledError"]
 
 
 class LaboratoryGoneError(WavebedError):
     """The laboratory ended during a request."""
+
+
+class LaboratoryKilledError(LaboratoryGoneError):
+    """A signal ended the laboratory, such as that of a machine without memory."""
 
 
 class LaboratoryHungError(WavebedError):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.lab.protocol import Host, Lab
 from wavebed.path.core import Core
@@ -453,9 +453,15 @@ class Laboratory(Lab):
             raise _start_error(status, self._core.messages()) from None
 
 
+_KILLED = "the laboratory was killed"
+"""Message of the program if its init was killed (`front.rs`)."""
+
+
 def _start_error(status: int | None, messages: str) -> WavebedError:
     lines = messages.strip().splitlines() or [f"wavebed-core ended with {status}"]
     message = lines[-1].removeprefix("wavebed-core: ")
+    if message == _KILLED or (status is not None and status < 0):
+        return LaboratoryKilledError(_KILLED)
     if status == UserError.exit_status:
         return UserError(message)
     return MachineError(message) if status == MachineError.exit_status else LaboratoryGoneError(message)

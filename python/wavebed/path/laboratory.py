@@ -107,6 +107,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
         nat=path.nat,
         coalesce=path.coalesce,
         packet_memory_bytes=path.packet_memory_bytes,
+        packet_log=path.packet_log,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(
             Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
@@ -131,6 +132,7 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
         "command": None if plan.command is None else _process("client", plan.command, plan),
         "confine": None if plan.confine is None else dict(plan.confine),
         "log_dir": _absolute(plan.log_dir),
+        "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
     }

@@ -162,6 +162,8 @@ class PathModel(Struct, frozen=True):
         Whether the far end is this machine and its network.
     packet_memory_bytes : int or None
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
+    packet_log : bool
+        Whether the times of every packet and of every radio block are recorded.
     """
 
     hosts: tuple[Host, ...]
@@ -172,3 +174,4 @@ class PathModel(Struct, frozen=True):
     mtu: int
     nat: bool
     packet_memory_bytes: int | None = None
+    packet_log: bool = False

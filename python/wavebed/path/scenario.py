@@ -159,6 +159,7 @@ class _Reader:
             mtu=table.mtu,
             nat=table.nat,
             packet_memory_bytes=table.packet_memory_bytes,
+            packet_log=table.packet_log,
         )
 
     def _check_keys(self) -> None:

@@ -311,6 +311,10 @@ class PathTable(Struct, frozen=True, kw_only=True):
             absent="a quarter of the machine's memory, or of the memory limit of this process if that is less",
         ),
     ] = None
+    packet_log: Annotated[
+        bool,
+        Key(values.boolean, "record the times of every packet and radio block, with the series of a trial or of --log"),
+    ] = False
     congestion_control: Annotated[
         str | None,
         Key(

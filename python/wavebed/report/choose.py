@@ -10,11 +10,11 @@ import numpy as np
 from wavebed.report.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wavebed.report.source import LinkCourse, Results, Trial
 
-__all__ = ["MOST_VIEWS", "View", "headlines", "views"]
+__all__ = ["MOST_VIEWS", "View", "headline", "headlines", "views"]
 
 MOST_VIEWS = 6
 
@@ -52,10 +52,15 @@ def headlines(results: Results) -> Iterator[tuple[str, str]]:
             record = trial.workload(workload)
             if record is not None:
                 valued |= {metric.name: None for metric in record.outcome.metrics if metric.value is not None}
-        wanted = [name for begins in _HEADLINES.get(kind, ()) for name in valued if name.lower().startswith(begins)]
-        name = next(iter(wanted), None) or next(iter(valued), None)
+        name = headline(kind, list(valued))
         if name is not None:
             yield workload, name
+
+
+def headline(kind: str, names: Sequence[str]) -> str | None:
+    """Return the main metric of a kind of workload among those that were measured; ``None`` without any."""
+    wanted = [name for begins in _HEADLINES.get(kind, ()) for name in names if name.lower().startswith(begins)]
+    return next(iter([*wanted, *names]), None)
 
 
 def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:

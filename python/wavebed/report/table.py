@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.report.names import breakable, longest_word
 from wavebed.report.numbers import MISSING, figure, signed
 from wavebed.stats.intervals import Interval, median_interval, paired_difference
 
@@ -21,6 +22,10 @@ PATH = "path"
 """The workload name of the transport metrics."""
 FIRST_ROWS = 8
 """Metrics of a workload that are always shown; the others are folded."""
+MOST_COLUMNS = 4
+"""With more treatments each has a row."""
+_LETTER_REM = 0.54
+"""Width of a letter of the head."""
 _ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 _DOTS_WIDE = 150
 _DOTS_ROW = 11
@@ -118,55 +123,107 @@ def _how_to_read(results: Results) -> str:
 
 
 def _table(results: Results, rows: Sequence[Row], notes: dict[str, int], caption: str) -> str:
+    if len(results.treatments) > MOST_COLUMNS:
+        return _long_table(results, rows, notes, caption)
     several = len(results.treatments) > 1
     head = ['<th scope=col class="name">metric</th>', "<th scope=col>unit</th>"]
     for treatment in results.treatments:
         key = f'<span class="key {results.style(treatment)}"></span>' if several else ""
-        head.append(f'<th scope=col>{key}{escape(treatment)}<span class="under">median, 95 %</span></th>')
+        head.append(f'<th scope=col>{key}{breakable(treatment)}<span class="under">median, 95 %</span></th>')
         head.append("<th scope=col>n</th>")
     under = '<span class="under">paired, 95 %</span>'
+    first = results.treatments[0]
     for treatment in results.treatments[1:]:
-        head += [f"<th scope=col>{escape(treatment)} − {escape(results.treatments[0])}{under}</th>"]
+        head += [f"<th scope=col>{breakable(treatment)} − {breakable(first)}{under}</th>"]
     head.append("<th scope=col>each trial</th>")
     body = "".join(_row(results, row, notes) for row in rows)
+    wide, columns = _columns(results.treatments)
     return (
-        f'<div class="scroll"><table class="results"><caption class="hidden">{escape(caption)}</caption>'
-        f"{_columns(len(results.treatments))}<thead><tr>{''.join(head)}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0"><table class="results" style="min-width:{wide:.1f}rem">'
+        f'<caption class="hidden">{escape(caption)}</caption>{columns}<thead><tr>{"".join(head)}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _columns(treatments: int) -> str:
-    """Return columns with the same widths in all tables."""
-    widths = [22.0, 7.5, *[13.0, 4.0] * treatments, *[13.0] * (treatments - 1), 17.0]
+def _columns(treatments: Sequence[str]) -> tuple[float, str]:
+    """Return the least width of a table, rem, and its columns, with room for the longest word of each name.
+
+    The columns are the same in all tables.
+    """
+    words = [_LETTER_REM * longest_word(treatment) for treatment in treatments]
+    widths = [10.0, 4.6]
+    for word in words:
+        widths += [max(6.8, word + 2.6), 2.7]
+    widths += [max(7.4, max(word, words[0]) + 1.4) for word in words[1:]]
+    widths.append(11.0)
+    columns = "".join(f'<col style="width:{100 * width / sum(widths):.1f}%">' for width in widths)
+    return sum(widths), f"<colgroup>{columns}</colgroup>"
+
+
+def _long_table(results: Results, rows: Sequence[Row], notes: dict[str, int], caption: str) -> str:
+    """Return a table with a row for each treatment, where columns for each would not fit."""
+    first = results.treatments[0]
+    head = (
+        '<th scope=col class="name">metric and treatment</th><th scope=col>median<span class="under">95 %</span></th>'
+        f'<th scope=col>n</th><th scope=col>difference<span class="under">to {breakable(first)}, 95 %</span></th>'
+        "<th scope=col>each trial</th>"
+    )
+    bodies = []
+    for row in rows:
+        values = [value for pairs in row.values.values() for _, value in pairs]
+        unit = f', <span class="unit">{escape(row.metric.unit)}</span>' if row.metric.unit else ""
+        named = f"<b>{escape(row.metric.name)}</b>{unit}{_note(row.metric, notes)}"
+        lines = []
+        for treatment in results.treatments:
+            key = f'<span class="key {results.style(treatment)}"></span>'
+            cell = "<td>baseline</td>" if treatment == first else difference_cell(difference(row, first, treatment))
+            dots = _dots(results, row, [treatment], values)
+            lines.append(
+                f'<tr><th scope=row class="name">{key}{breakable(treatment)}</th>{_median_cells(row, treatment)}{cell}'
+                f'<td class="dots">{dots}</td></tr>'
+            )
+        ends = f'<span class="under">{escape(_ends(values))}</span>'
+        bodies.append(
+            f'<tbody><tr class="metric"><th scope=rowgroup colspan=4>{named}</th><td class="dots">{ends}</td></tr>'
+            f"{''.join(lines)}</tbody>"
+        )
     return (
-        "<colgroup>"
-        + "".join(f'<col style="width:{100 * width / sum(widths):.1f}%">' for width in widths)
-        + "</colgroup>"
+        f'<div class="scroll" tabindex="0"><table class="results long">'
+        f'<caption class="hidden">{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead>{''.join(bodies)}</table></div>"
     )
 
 
 def _row(results: Results, row: Row, notes: dict[str, int]) -> str:
     metric = row.metric
+    cells = [
+        f'<th scope=row class="name">{escape(metric.name)}{_note(metric, notes)}</th>',
+        f'<td class="unit">{escape(metric.unit)}</td>',
+        *(_median_cells(row, treatment) for treatment in results.treatments),
+    ]
+    for treatment in results.treatments[1:]:
+        cells += [difference_cell(difference(row, results.treatments[0], treatment))]
+    values = [value for pairs in row.values.values() for _, value in pairs]
+    ends = f'<span class="under">{escape(_ends(values))}</span>'
+    cells.append(f'<td class="dots">{_dots(results, row, results.treatments, values)}{ends}</td>')
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _note(metric: Metric, notes: dict[str, int]) -> str:
+    """Return the number of the definition of a metric, and which direction is better."""
     note = ""
     if metric.definition:
         number = notes.setdefault(metric.definition, len(notes) + 1)
         note = f'<sup><a href="#note-{number}" title="{escape(metric.definition)}">{number}</a></sup>'
     arrow = _ARROWS.get(metric.better, "")
-    better = f' <span class="arrow" title="{metric.better} is better">{arrow}</span>' if arrow else ""
-    cells = [
-        f'<th scope=row class="name">{escape(metric.name)}{note}{better}</th>',
-        f'<td class="unit">{escape(metric.unit)}</td>',
-    ]
-    for treatment in results.treatments:
-        absent = row.absent[treatment]
-        count = len(row.values[treatment])
-        title = f' title="not measured in {absent} more"' if absent else ""
-        cells.append(interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>")
-        cells.append(f'<td class="n"{title}>{count}{"*" if absent else ""}</td>')
-    for treatment in results.treatments[1:]:
-        cells += [difference_cell(difference(row, results.treatments[0], treatment))]
-    cells.append(f'<td class="dots">{_dots(results, row)}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
+    return note + (f' <span class="arrow" title="{metric.better} is better">{arrow}</span>' if arrow else "")
+
+
+def _median_cells(row: Row, treatment: str) -> str:
+    absent, count = row.absent[treatment], len(row.values[treatment])
+    title = f' title="not measured in {absent} more"' if absent else ""
+    median = interval_cell(row.median(treatment)) if count else f"<td>{MISSING}</td>"
+    return f'{median}<td class="n"{title}>{count}{"*" if absent else ""}</td>'
 
 
 def interval_cell(interval: Interval) -> str:
@@ -190,27 +247,27 @@ def difference_cell(interval: Interval | None) -> str:
     return f"<td>{f'<b>{text}</b>' if clear else text}{_bounds(interval, signed)}</td>"
 
 
-def _dots(results: Results, row: Row) -> str:
-    """Draw every value as a dot on one scale, a row for each treatment, with the ends of the scale as text."""
-    values = [value for pairs in row.values.values() for _, value in pairs]
+def _dots(results: Results, row: Row, treatments: Sequence[str], values: Sequence[float]) -> str:
+    """Draw the values of treatments as dots on the scale of all `values`, a row for each treatment."""
     low, high = min(values), max(values)
     width = high - low or 1.0
-    high_px = _DOTS_ROW * len(results.treatments)
+    high_px = _DOTS_ROW * len(treatments)
     dots = []
-    for place, treatment in enumerate(results.treatments):
+    for place, treatment in enumerate(treatments):
         y = _DOTS_ROW * (place + 0.5)
         dots += [
             f'<circle class="dot {results.style(treatment)}" cx="{5 + (value - low) / width * (_DOTS_WIDE - 10):.1f}"'
             f' cy="{y:g}" r="3"/>'
             for _, value in row.values[treatment]
         ]
-    ends = f"{figure(low)} to {figure(high)}" if high > low else f"all {figure(low)}"
     size = f'viewBox="0 0 {_DOTS_WIDE} {high_px}" width="{_DOTS_WIDE}" height="{high_px}"'
-    label = f"{len(values)} values, {ends}"
-    return (
-        f'<svg class="strip-plot" {size} role="img" aria-label="{escape(label)}">{"".join(dots)}</svg>'
-        f'<span class="under">{escape(ends)}</span>'
-    )
+    label = f"{len(dots)} values, scale {_ends(values)}"
+    return f'<svg class="strip-plot" {size} role="img" aria-label="{escape(label)}">{"".join(dots)}</svg>'
+
+
+def _ends(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{figure(low)} to {figure(high)}" if high > low else f"all {figure(low)}"
 
 
 def _footnotes(notes: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
+from wavebed.report.names import breakable
 from wavebed.result.names import INCOMPLETE
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def verdict_counts(results: Results) -> str:
         lines = [line for line in results.run.record.trials if line.treatment == treatment]
         cells = "".join(_count(verdict, sum(line.verdict == verdict for line in lines)) for verdict in VERDICTS)
         key = f'<span class="key {results.style(treatment)}"></span>' if len(results.treatments) > 1 else ""
-        rows.append(f"<tr><th scope=row>{key}{escape(treatment)}</th>{cells}</tr>")
+        rows.append(f"<tr><th scope=row>{key}{breakable(treatment)}</th>{cells}</tr>")
     return (
         f'<div class="scroll"><table class="small counts"><thead><tr><th scope=col>trials</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
@@ -91,8 +92,9 @@ def _row(line: TrialLine, trial: Trial | None, error: str) -> str:
                 reasons.append(f"{workload.name}: partial: {workload.outcome.reason}")
     told = "<br>".join(escape(reason) for reason in dict.fromkeys(reasons)) or "–"
     return (
-        f"<tr><th scope=row>{escape(line.folder)}</th><td class=text>{escape(line.treatment)}</td><td>{line.seed}</td>"
-        f'<td class="text"><span class="badge {line.verdict}">{_MARKS[line.verdict]} {line.verdict}</span></td>'
+        f"<tr><th scope=row>{breakable(line.folder)}</th><td class=text>{breakable(line.treatment)}</td>"
+        f'<td>{line.seed}</td><td class="text">'
+        f'<span class="badge {line.verdict}">{_MARKS[line.verdict]} {line.verdict}</span></td>'
         f"<td class=text>{told}</td></tr>"
     )
 

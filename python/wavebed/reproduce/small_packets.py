@@ -15,23 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from wavebed.experiment.disk import explained, make_new
-from wavebed.experiment.events import (
-    CheckFailed,
-    LoadMeasured,
-    Part,
-    RunBegun,
-    RunEnded,
-    RunInterrupted,
-)
+from wavebed.experiment.disk import claimed, explained, make_new
+from wavebed.experiment.events import CheckFailed, LoadMeasured, RunEnded, RunInterrupted
+from wavebed.experiment.inputs import inputs_now
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
 from wavebed.experiment.store import KEPT, keep_partial
-from wavebed.experiment.trials import Trials
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
+from wavebed.forward.evidence import UNKNOWN, Evidence
+from wavebed.forward.iperf3 import STUDY_TESTS
 from wavebed.forward.overload import overload_finding
-from wavebed.forward.plan import plan, said
+from wavebed.forward.plan import IPERF3_BESIDE_S, said, whole_s
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
@@ -40,17 +35,29 @@ from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.forward.write import write_forward
+from wavebed.reproduce.small_packets_folder import (
+    Asked,
+    PlannedTest,
+    begin,
+    go_on,
+    has_begun,
+    read_begun,
+    stored_raw,
+    stored_result,
+)
 from wavebed.result.machine import versions
-from wavebed.result.names import TRIALS_FOLDER
+from wavebed.result.names import RUN_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.experiment.events import Event
+    from wavebed.experiment.trials import Trials
     from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Progress
+    from wavebed.reproduce.small_packets_folder import Opened
 
 __all__ = [
     "KINDS",
@@ -133,107 +140,148 @@ def repeat(
     command_line: Sequence[str] = (),
     kinds: Sequence[str] = KINDS,
     rounds: int = ROUNDS,
+    resume: bool = False,
+    accept_changes: bool = False,
 ) -> Reproduction:
     """Test all devices in all rounds; inside a sandbox. Each test is a trial of the folder, stored when it has ended.
+
+    Parameters
+    ----------
+    resume : bool
+        Make only the trials that the folder has not stored yet.
+    accept_changes : bool
+        Resume although programs, the kernel or the machine changed; the round that has not ended begins again.
 
     Raises
     ------
     UserError
-        If the folder holds something.
+        If the folder holds something, or cannot be resumed.
     MachineError, WavebedError
         If a device cannot be made, a port fails, or the results cannot be written.
     """
+    asked = Asked(quick, seed, tuple(kinds), rounds)
     blocks = in_blocks(kinds, rounds, seed)
-    found: dict[str, list[DeviceResult]] = {kind: [] for kind in kinds}
-    raw: dict[str, dict[str, bytes]] = {kind: {} for kind in kinds}
-    interrupted = False
-    make_new(folder)
+    tests = _planned(blocks, quick=quick)
+    resume = resume and has_begun(folder)
+    if resume:
+        read_begun(folder)
+    else:
+        make_new(folder)
     try:
-        with explained(folder, KEPT):
-            (folder / TRIALS_FOLDER).mkdir()
-        with Journal() as journal:
-            journal.open(folder)
-            journal.emit(RunBegun(kind="reproduction", title="small-packets"))
-            slots = _slots(blocks, quick=quick)
-            trials = Trials(folder, journal, [Part(slot.name, slot.expected_s) for slot in slots])
-            with trials.guarded():
-                for slot in slots:
-                    result, interrupted = _one(slot, trials, progress, raw[slot.kind], tuple(command_line))
-                    if interrupted:
-                        break
-                    found[slot.kind].append(result)
-            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(slots)))
+        with claimed(folder), Journal() as journal:
+            opened = _open(folder, asked, tests, journal, command_line, resume=resume, accept_changes=accept_changes)
+            if resume:
+                left_s = opened.trials.left_s if len(opened.stored) < len(tests) else 0.0
+                progress.note(f"{len(opened.stored)} of {len(tests)} tests are stored; about {said(left_s)} left")
+            with opened.trials.guarded():
+                interrupted = _all_left(tests, opened, progress, tuple(command_line))
+            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(tests)))
     finally:
-        if not any(found.values()):
+        if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
             shutil.rmtree(folder, ignore_errors=True)
-    whole = all(found.values())
-    return Reproduction(tuple(merge(found[kind]) for kind in kinds) if whole else (), blocks, raw, interrupted)
+    found, raw = _stored(folder, tests)
+    doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
+    results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()
+    return Reproduction(results, blocks, raw, interrupted)
 
 
-class _Slot(NamedTuple):
-    """One device in one round."""
+def _all_left(tests: Sequence[PlannedTest], opened: Opened, progress: Progress, command_line: tuple[str, ...]) -> bool:
+    """Make the tests that are not stored, in order; return whether it was interrupted."""
+    trials, evidence = opened.trials, UNKNOWN
+    for test in tests:
+        if test.number in opened.stored:
+            continue
+        result, interrupted = _one(test, trials, progress, command_line)
+        if interrupted:
+            return True
+        evidence += Evidence.of(result.trials)
+        for later in tests[test.number :]:
+            trials.expect(later.number, _expected_s(later.spec, evidence))
+    return False
 
-    number: int
-    kind: str
-    round: int
-    rounds: int
-    spec: ForwardSpec
-    expected_s: float
 
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return f"{self.number:04d}-{self.kind}"
+def _open(
+    folder: Path,
+    asked: Asked,
+    tests: Sequence[PlannedTest],
+    journal: Journal,
+    command_line: Sequence[str],
+    *,
+    resume: bool,
+    accept_changes: bool,
+) -> Opened:
+    inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([test.spec for test in tests]))
+    if resume:
+        return go_on(folder, asked, inputs, journal, tests, accept_changes=accept_changes)
+    return begin(folder, asked, inputs, command_line, journal, tests)
 
 
-def _slots(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[_Slot]:
-    slots: list[_Slot] = []
+def _stored(
+    folder: Path, tests: Sequence[PlannedTest]
+) -> tuple[dict[str, list[DeviceResult]], dict[str, dict[str, bytes]]]:
+    """Return the results of the stored trials and the outputs of other tools, by device."""
+    found: dict[str, list[DeviceResult]] = {}
+    raw: dict[str, dict[str, bytes]] = {}
+    for test in tests:
+        if (folder / TRIALS_FOLDER / test.name / RUN_FILE).exists():
+            found.setdefault(test.kind, []).append(stored_result(folder, test.name))
+            raw.setdefault(test.kind, {}).update(stored_raw(folder, test.name))
+    return found, raw
+
+
+def _planned(blocks: Sequence[Sequence[str]], *, quick: bool) -> list[PlannedTest]:
+    tests: list[PlannedTest] = []
     for number, block in enumerate(blocks, 1):
         last = number == len(blocks)
         for kind in block:
             spec = spec_of(kind, quick=quick, last=last)
-            parts = plan(spec.settings, _TRIAL_BESIDE_S)
-            expected_s = sum(part.expected_s for part in parts) + _SET_UP_S + last * _IPERF3_S
-            slots.append(_Slot(len(slots) + 1, kind, number, len(blocks), spec, expected_s))
-    return slots
+            tests.append(PlannedTest(len(tests) + 1, kind, number, len(blocks), spec, _expected_s(spec)))
+    return tests
+
+
+def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
+    """Return the seconds that one test is expected to take, with its device."""
+    iperf3_s = len(STUDY_TESTS) * (spec.settings.overload_trial_s + IPERF3_BESIDE_S) if spec.beside else 0.0
+    return _SET_UP_S + whole_s(spec.settings, evidence) + iperf3_s
 
 
 def _one(
-    slot: _Slot, trials: Trials, progress: Progress, raw: dict[str, bytes], command_line: tuple[str, ...]
+    test: PlannedTest, trials: Trials, progress: Progress, command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
     """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
-    teller = Teller(_Within(progress, f"round {slot.round} of {slot.rounds}, {slot.kind}", trials.left_s))
+    teller = Teller(_Within(progress, f"round {test.round} of {test.rounds}, {test.kind}", trials.after_s(test.number)))
+    raw: dict[str, bytes] = {}
 
     def heard(event: Event) -> None:
         teller(event)
         if isinstance(event, LoadMeasured | CheckFailed):
-            trials.journal.emit(msgspec.structs.replace(event, trial=slot.name))
+            trials.journal.emit(msgspec.structs.replace(event, trial=test.name))
 
-    with trials.begun(slot.number, slot.kind, slot.round) as partial:
-        with set_up(slot.spec) as setup:
-            result, interrupted = measure(slot.spec, setup, heard, raw)
+    with trials.begun(test.number, test.kind, test.round) as partial:
+        with set_up(test.spec) as setup:
+            result, interrupted = measure(test.spec, setup, heard, raw)
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
         with explained(trials.folder, KEPT):
-            keep_partial(partial, slot.name)
+            keep_partial(partial, test.name)
     reasons = [refusal.reason for refusal in refused_parts(result)]
-    trials.stored(slot.number, verdict_of(result), time.monotonic() - began_s, reasons)
+    trials.stored(test.number, verdict_of(result), time.monotonic() - began_s, reasons)
     return result, False
 
 
 def said_plan(*, quick: bool) -> str:
     """Return the plan and its time, as text."""
-    total_s = sum(slot.expected_s for slot in _slots([KINDS] * ROUNDS, quick=quick))
+    total_s = sum(test.expected_s for test in _planned([KINDS] * ROUNDS, quick=quick))
     return (
         f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
         " the tester offers at most 1 Gbit/s at L1 at the device's input"
     )
 
 
-def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
-    """Return the rounds of one device as one result: all trials, and both tests over all of them."""
+def merge(rounds: Sequence[DeviceResult], doubts: Sequence[str] = ()) -> DeviceResult:
+    """Return the rounds of one device as one result: all trials, both tests over all of them, and further doubts."""
     first, last = rounds[0], rounds[-1]
     starts: list[int] = []
     trials: list[Trial] = []
@@ -259,28 +307,25 @@ def merge(rounds: Sequence[DeviceResult]) -> DeviceResult:
         sizes=tuple(sizes),
         trials=tuple(trials),
         refusals=distinct([refusal for one in rounds for refusal in one.refusals]),
-        doubts=tuple(dict.fromkeys(doubt for one in rounds for doubt in one.doubts)),
+        doubts=tuple(dict.fromkeys((*(doubt for one in rounds for doubt in one.doubts), *doubts))),
     )
 
 
-_TRIAL_BESIDE_S = 0.4
-_SET_UP_S = 5.0
-_IPERF3_S = 8.0
+_SET_UP_S = 0.5
+"""The device is made, the result is written, and the device is removed."""
 
 
 class _Within:
-    """Shows the progress of one device as a part of the whole."""
+    """Shows the progress of one device as a part of the whole, of which `after_s` seconds follow."""
 
-    def __init__(self, progress: Progress, where: str, left_s: float) -> None:
-        self._progress, self._where = progress, where
-        self._end_s = time.monotonic() + left_s
+    def __init__(self, progress: Progress, where: str, after_s: float) -> None:
+        self._progress, self._where, self._after_s = progress, where, after_s
 
     def note(self, text: str) -> None:
         """Leave the plan of a part out."""
 
     def step(self, text: str, left_s: float) -> None:
         """Say where the whole is."""
-        del left_s
-        self._progress.go_on(f"{self._where}: {text}", max(self._end_s - time.monotonic(), 0.0))
+        self._progress.go_on(f"{self._where}: {text}", left_s + self._after_s)
 
     go_on = step

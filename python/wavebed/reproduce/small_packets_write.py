@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 from wavebed.forward.read import read_forward
-from wavebed.forward.record import ForwardRecord
+from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE, ForwardRecord
 from wavebed.forward.report.build import REPORT_FILE, write_forward_report
 from wavebed.forward.report.compare import comparison_page
 from wavebed.forward.tables import compare, comparison_csv, comparison_json
 from wavebed.forward.write import write_forward
-from wavebed.output import write_output
+from wavebed.output import replace_file, write_output
 from wavebed.reproduce.small_packets import KINDS, PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
 from wavebed.result.machine import versions
-from wavebed.result.names import DEVICES_FOLDER
+from wavebed.result.names import DEVICES_FOLDER, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,17 +32,26 @@ __all__ = ["tables_json", "write_reproduction", "write_reproduction_report"]
 def write_reproduction(
     folder: Path, reproduction: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
 ) -> Path:
-    """Write everything beside the trials, and return where the page is."""
+    """Write everything beside the trials, and return where the page is; what an earlier call wrote is replaced."""
+    shutil.rmtree(folder / DEVICES_FOLDER, ignore_errors=True)
     for result in reproduction.results:
         raw = reproduction.raw.get(result.kind, {})
         device = folder / DEVICES_FOLDER / result.device
         found = versions(["iperf3"] if raw else [])
         write_forward(device, ForwardRecord(result, tuple(command_line), found), raw)
+        _copy_sample(folder, device, result.kind)
         write_forward_report(device)
     told = {**tables_json(comparison, reproduction), "seed": seed}
     write_output(folder / "tables.json", json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
     write_output(folder / "tables.csv", comparison_csv(comparison))
     return _write_page(folder / REPORT_FILE, comparison)
+
+
+def _copy_sample(folder: Path, device: Path, kind: str) -> None:
+    """Keep the sampled frames of the first round beside the result of all rounds."""
+    first = min((folder / TRIALS_FOLDER).glob(f"*-{kind}/{RAW_FOLDER}/{SAMPLE_FILE}"), default=None)
+    if first is not None:
+        replace_file(device / RAW_FOLDER / SAMPLE_FILE, first.read_bytes())
 
 
 def write_reproduction_report(folder: Path, file: Path | None = None) -> Path:

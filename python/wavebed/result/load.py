@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.result.names import TABLES, TRIALS_FOLDER
+from wavebed.result.names import LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
 from wavebed.result.read import read_run, read_trial
 
@@ -114,7 +114,8 @@ class Run:
         Parameters
         ----------
         name : str
-            ``links``, ``departures``, ``capacity``, ``flows``, ``cpu``, ``samples`` or ``events``.
+            ``links``, ``departures``, ``capacity``, ``flows``, ``cpu``, ``samples`` or ``events``; of trials with
+            ``packet-log`` also ``packets`` and ``blocks``.
         trial : str, optional
             Folder of the trial; by default all.
         columns : sequence of str, optional
@@ -153,18 +154,22 @@ class Run:
         """Return the same as `table`, as a table of Arrow."""
         import pyarrow as pa
 
-        if name not in TABLES:
-            raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(TABLES)}")
+        known = (*TABLES, *LOG_TABLES)
+        if name not in known:
+            raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(known)}")
         lines = self.record.trials if trial is None else [self._line(trial)]
         parts = [self._part(line, name, columns) for line in lines]
         if parts:
             return pa.concat_tables(parts)
+        from wavebed.result.packets import LOG_SCHEMAS
         from wavebed.result.tables import SCHEMAS
 
-        return _headed(SCHEMAS[name].empty_table(), "", 0, "")
+        return _headed({**SCHEMAS, **LOG_SCHEMAS}[name].empty_table(), "", 0, "")
 
     def _part(self, line: TrialLine, name: str, columns: Sequence[str] | None) -> pa.Table:
         file = self.folder / TRIALS_FOLDER / line.folder / "series" / f"{name}.parquet"
+        if name in LOG_TABLES and not file.exists():
+            raise UserError(f"{file}: the trial has no packet log: run it with --set path.packet-log=true")
         body = read_parquet(file, columns)
         return _headed(body, line.folder, line.block, line.treatment)
 

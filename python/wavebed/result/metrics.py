@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import RunRecord, TrialLine
 
-__all__ = ["COLUMNS", "block_file", "factors_of", "keep_metrics", "merge_metrics", "read_metrics"]
+__all__ = ["COLUMNS", "block_file", "blocks_with_metrics", "factors_of", "keep_metrics", "merge_metrics"]
+__all__ += ["read_metrics"]
 
-_HEAD = ("block", "group", "machine", "treatment")
+_HEAD = ("block", "group", "machine", "cell")
 _TAIL = ("folder", "attempt", "seed", "verdict", "counted")
 _METRIC = ("workload", "metric", "value", "unit", "better", "definition")
 COLUMNS = (*_HEAD, *_TAIL, *_METRIC)
-"""The columns; those of the factors of a campaign stand after `treatment`."""
+"""The columns; `cell` is the treatment, those of the factors of a campaign follow it."""
 
 
 def factors_of(record: RunRecord) -> dict[str, Mapping[str, str]]:
@@ -122,6 +123,24 @@ def merge_metrics(folder: Path, blocks: Sequence[int], factors: Mapping[str, Map
     shutil.rmtree(folder / METRICS_FOLDER, ignore_errors=True)
 
 
+def blocks_with_metrics(folder: Path) -> set[int]:
+    """Return the blocks whose metrics are stored.
+
+    Raises
+    ------
+    UserError
+        If ``metrics.parquet`` is damaged.
+    """
+    blocks = set(_parts(folder))
+    if (folder / METRICS_FILE).exists():
+        blocks.update(read_parquet(folder / METRICS_FILE, ["block"]).column("block").unique().to_pylist())
+    return blocks
+
+
+def _parts(folder: Path) -> dict[int, Path]:
+    return {int(file.stem.partition("-")[2]): file for file in (folder / METRICS_FOLDER).glob("block-*[0-9].parquet")}
+
+
 def _of_block(table: pa.Table, block: int) -> pa.Table:
     import pyarrow.compute as pc
 
@@ -142,7 +161,7 @@ def read_metrics(
     import pyarrow.compute as pc
 
     names = list(next(iter(factors.values()), {}))
-    parts = {int(file.stem.partition("-")[2]): file for file in (folder / METRICS_FOLDER).glob("block-*.parquet")}
+    parts = _parts(folder)
     tables = []
     if (folder / METRICS_FILE).exists():
         if not parts:
@@ -154,10 +173,10 @@ def read_metrics(
 
 
 def _with_factors(table: pa.Table, names: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> pa.Table:
-    """Add a column for each factor after `treatment`."""
+    """Add a column for each factor after `cell`."""
     import pyarrow as pa
 
-    treatments = table.column("treatment").combine_chunks()
+    treatments = table.column("cell").combine_chunks()
     if not isinstance(treatments, pa.DictionaryArray):
         treatments = treatments.dictionary_encode()
     known = treatments.dictionary.to_pylist()

@@ -6,16 +6,20 @@ __all__ = [
     "ASIDE_FOLDER",
     "CAMPAIGN_FILE",
     "DEVICES_FOLDER",
+    "FIGURES_FOLDER",
     "INCOMPLETE",
     "JOURNAL_FILE",
+    "LOG_TABLES",
     "METRICS_FILE",
     "METRICS_FOLDER",
     "PARTIAL",
+    "REPORT_FILE",
     "RUN_FILE",
     "SCENARIO_FILE",
     "SCENE_FILE",
     "SPEC_FILE",
     "TABLES",
+    "TABLES_FOLDER",
     "TRIALS_FOLDER",
     "TRIAL_FILE",
 ]
@@ -25,14 +29,19 @@ ASIDE_FOLDER = "aside"
 CAMPAIGN_FILE = "campaign.toml"
 DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
+FIGURES_FOLDER = "figures"
+"""Of the report of a campaign."""
 JOURNAL_FILE = "journal.jsonl"
 METRICS_FILE = "metrics.parquet"
 METRICS_FOLDER = "metrics"
 """The metrics of each block that has ended, before the end of the run."""
+REPORT_FILE = "report.html"
 RUN_FILE = "run.json"
 SCENARIO_FILE = "scenario.toml"
 SCENE_FILE = "scene.svg"
 SPEC_FILE = "spec.json"
+TABLES_FOLDER = "tables"
+"""Of the report of a campaign."""
 TRIAL_FILE = "trial.json"
 TRIALS_FOLDER = "trials"
 PARTIAL = ".partial"
@@ -41,3 +50,5 @@ INCOMPLETE = "the results are not complete"
 """End of the message of an error in a file of results."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""
+LOG_TABLES = ("packets", "blocks")
+"""Those that it has besides with ``packet-log``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Json = Any  # any JSON value, for msgspec
 
-__all__ = ["FORWARD", "Kind", "kind_of", "read_run", "read_trial"]
+__all__ = ["FORWARD", "Kind", "kind_of", "read_run", "read_trial", "read_trial_metrics"]
 
 Kind: TypeAlias = Literal["run", "forward", "reproduction"]
 FORWARD: Literal["forward"] = "forward"
@@ -45,8 +45,13 @@ def kind_of(folder: Path) -> Kind:
     return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
 
 
-def read_run(folder: Path) -> RunRecord:
+def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
     """Read ``run.json`` of a folder of results; before the end of the run, add the stored trials.
+
+    Parameters
+    ----------
+    trials : bool
+        Whether the stored trials are wanted; reading them takes a millisecond each.
 
     Raises
     ------
@@ -56,9 +61,10 @@ def read_run(folder: Path) -> RunRecord:
     file = folder / RUN_FILE
     if not file.is_file():
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
-    if kind_of(folder) == FORWARD:
+    content = read_json(file, INCOMPLETE)
+    if isinstance(content, dict) and content.get("kind") == FORWARD:
         raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
-    data = _load(file)
+    data = _checked(file, content)
     try:
         record = msgspec.convert(_renamed(data), RunRecord)
         for keys, items in ((("name", "kind"), record.workloads), (("name",), record.treatments)):
@@ -66,7 +72,7 @@ def read_run(folder: Path) -> RunRecord:
                 msgspec.convert([item[key] for key in keys], list[Text])
     except (KeyError, msgspec.ValidationError) as error:
         raise _damaged(file, error) from None
-    if record.ended is None:
+    if record.ended is None and trials:
         listed = {line.folder for line in record.trials}
         record.trials += [line for line in _kept(folder) if line.folder not in listed]
     return record
@@ -90,7 +96,7 @@ def read_trial(folder: Path) -> TrialRecord:
         If it is missing, damaged, or of another schema.
     """
     file = folder / TRIAL_FILE
-    data = _load(file)
+    data = _checked(file, read_json(file, INCOMPLETE))
     try:
         given = msgspec.convert(_renamed(data), _Trial)
         resolved = {"network": given.laboratory} if given.laboratory is not None else _resolved(folder)
@@ -117,6 +123,22 @@ def read_trial(folder: Path) -> TrialRecord:
         resolved=resolved,
         attempt=given.attempt,
     )
+
+
+def read_trial_metrics(folder: Path) -> list[tuple[str, Metric]]:
+    """Read workload and metric of each figure in ``trial.json``, and nothing else of the trial.
+
+    Raises
+    ------
+    UserError
+        If the file is missing, damaged, or of another schema.
+    """
+    file = folder / TRIAL_FILE
+    try:
+        given = msgspec.convert(_checked(file, read_json(file, INCOMPLETE)).get("metrics"), list[_Metric])
+    except msgspec.ValidationError as error:
+        raise _damaged(file, error) from None
+    return [(each.workload, Metric(each.name, each.value, each.unit, each.better, each.definition)) for each in given]
 
 
 class _Metric(msgspec.Struct):
@@ -187,8 +209,7 @@ def _renamed(data: dict[str, Json]) -> dict[str, Json]:
     return data
 
 
-def _load(file: Path) -> dict[str, Json]:
-    data = read_json(file, INCOMPLETE)
+def _checked(file: Path, data: object) -> dict[str, Json]:
     if not isinstance(data, dict) or "schema" not in data:
         raise UserError(f"{file}: names no schema: it must be a file that wavebed run wrote")
     if data["schema"] != SCHEMA:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv
 
-from wavebed.errors import WavebedError
+from wavebed.result.engine_csv import read_engine_csv
 from wavebed.result.model import SCHEMA
 from wavebed.result.names import TABLES
+from wavebed.result.packets import packet_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -164,9 +164,10 @@ def write_tables(
     tables["capacity"] = capacity_table(capacity)
     tables["samples"] = samples_table(samples)
     tables["events"] = events_table(events)
+    if csv_folder is not None:
+        tables |= packet_tables(csv_folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in TABLES:
-        table = tables[name]
+    for name, table in tables.items():
         texts = [column.name for column in table.schema if pa.types.is_string(column.type)]
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd", use_dictionary=texts)
     return tables
@@ -186,43 +187,17 @@ def engine_tables(csv_folder: Path | None) -> dict[str, pa.Table]:
     for file in files:
         name = file.name.removesuffix(".csv")
         if name in ("flows", "cpu"):
-            alone[name] = _read(file, SCHEMAS[name])
+            alone[name] = read_engine_csv(file, SCHEMAS[name])
         elif name.startswith("departures."):
-            departures.append(_read(file, SCHEMAS["departures"], direction=name.removeprefix("departures.")))
+            departures.append(read_engine_csv(file, SCHEMAS["departures"], direction=name.removeprefix("departures.")))
         else:
-            links.append(_read(file, SCHEMAS["links"], link=name))
+            links.append(read_engine_csv(file, SCHEMAS["links"], link=name))
     return {
         "links": pa.concat_tables(links) if links else SCHEMAS["links"].empty_table(),
         "departures": pa.concat_tables(departures) if departures else SCHEMAS["departures"].empty_table(),
         "flows": alone.get("flows", SCHEMAS["flows"].empty_table()),
         "cpu": alone.get("cpu", SCHEMAS["cpu"].empty_table()),
     }
-
-
-def _read(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
-    """Read a CSV file of the engine and add the columns of `constant`."""
-    data = file.read_bytes()
-    # After a crash the last line can be incomplete, and its last number truncated.
-    end = data.rfind(b"\n") + 1
-    if end == 0:
-        return schema.empty_table()
-    wanted = [name for name in schema.names if name not in constant]
-    found = data[: data.index(b"\n")].decode("ascii", "replace").split(",")
-    if found != wanted:
-        differ = sorted(set(found) ^ set(wanted))
-        what = f"column {differ[0]!r}" if differ else "order of its columns"
-        raise WavebedError(
-            f"{file}: the {what} is not that of schema {SCHEMA}: install engine and package of one version"
-        )
-    body = csv.read_csv(
-        pa.BufferReader(pa.py_buffer(data).slice(0, end)),
-        convert_options=csv.ConvertOptions(
-            column_types={name: schema.field(name).type for name in wanted}, null_values=[""], strings_can_be_null=True
-        ),
-    )
-    columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(body)) for name, value in constant.items()}
-    columns |= {name: body.column(name) for name in wanted}
-    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def capacity_table(rows: Iterable[tuple[float, str, int | None, str | None]]) -> pa.Table:

@@ -74,8 +74,12 @@ def key_parts(key: str) -> tuple[str, ...]:
         raise Problem("is not a key: write its parts with dots between them, such as path.rate", key) from None
     parts = []
     while isinstance(table, dict):
+        if len(table) != 1:
+            raise Problem("is not a key: write its parts with dots between them, such as path.rate", key)
         ((part, table),) = table.items()
         parts.append(part)
+    if table != 0:  # it has a value of its own
+        raise Problem("is not a key: write its parts with dots between them, such as path.rate", key)
     if parts[0] not in _ROOTS or len(parts) < 2:
         raise Problem(f"begins with no table: begin with {', '.join(f'{root}.' for root in _ROOTS)}", key)
     return tuple(parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import MachineError, UserError
+from wavebed.errors import MachineError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Part, RunBegun, RunEnded, RunResumed
 from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, set_aside
@@ -15,11 +15,12 @@ from wavebed.experiment.trials import Trials
 from wavebed.extras import require
 from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
-from wavebed.result.metrics import factors_of, keep_metrics, merge_metrics
+from wavebed.result.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
+from wavebed.result.read import read_run
 from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
-from wavebed.run.write import open_run, write_run
+from wavebed.run.write import open_run, write_head, write_run
 from wavebed.workload.tools import PACKAGES, missing
 
 if TYPE_CHECKING:
@@ -99,10 +100,8 @@ class Opened:
         """
         record, ledger = self.record, self.ledger
         record.trials = [one.line for one in ledger.stored()]
-        record.aside = [one.line for one in ledger.aside]
         record.ended = datetime.now(UTC).isoformat(timespec="seconds")
         if record.campaign is not None:
-            record.campaign.groups = [Group(changed) for changed in ((), *ledger.changes)]
             record.campaign.stopped = stopped
         with explained(self.trials.folder, KEPT):
             merge_metrics(self.trials.folder, sorted(ledger.ended), factors_of(record))
@@ -124,38 +123,51 @@ def open_folder(
         If it cannot be written.
     """
     record = _record(plan, command_line, design)
-    ledger = Ledger()
-    parts = [Part(slot.trial, expected_s(slot.treatment)) for slot in slots]
+    parts = [Part(slot.trial, expected_s(slot.treatment), kind=slot.treatment.name) for slot in slots]
+    begun = RunBegun(kind="campaign" if design.record is not None else "run", title=plan.title)
     if not design.resume:
         open_run(folder, record, plan.text, design.texts)
         journal.open(folder)
-        journal.emit(RunBegun(kind="campaign" if design.record is not None else "run", title=plan.title))
-        return Opened(Trials(folder, journal, parts), ledger, record)
+        journal.emit(begun)
+        return Opened(Trials(folder, journal, parts), Ledger(), record)
     planned = {
         slot.trial: TrialLine(slot.trial, slot.block, slot.treatment.name, slot.seed, "failed") for slot in slots
     }
     ledger = read_ledger(folder, planned)
-    unlisted = reconciled(ledger, folder)
-    _check_planned(folder, unlisted, planned)
+    unlisted = reconciled(ledger, folder, planned)
     journal.reopen(folder)
+    if not journal.holds_events:  # the run was killed before its first one
+        journal.emit(begun)
     opened = Opened(Trials(folder, journal, parts), ledger, record)
     for number, trial in unlisted:
         opened.stored(TrialLine.of(trial), number, trial.wall_s)
     commit_begun(opened, every=bool(design.changed))
+    _keep_lost_metrics(folder, ledger)
     journal.emit(RunResumed(changed=tuple(design.changed), whole=design.whole))
     ledger.resume(design.changed, whole=design.whole)
     set_aside(ledger, folder)
+    _keep_earlier(record, ledger, folder)
     for one in ledger.stored():
         opened.trials.known(one.number, one.wall_s)
-    write_run(folder, record)
+    write_head(folder, record, plan.text, design.texts)
     return opened
 
 
-def _check_planned(folder: Path, unlisted: Sequence[tuple[int, object]], planned: dict[str, TrialLine]) -> None:
-    numbers = {int(name.partition("-")[0]) for name in planned}
-    for number, _ in unlisted:
-        if number not in numbers:
-            raise UserError(f"{folder}: has trial {number}, which is not planned: name the folder of this plan")
+def _keep_earlier(record: RunRecord, ledger: Ledger, folder: Path) -> None:
+    """Keep in the record how the run began, and what was set aside since."""
+    before = read_run(folder, trials=False)
+    record.started, record.command_line = before.started, before.command_line
+    record.aside = [one.line for each in ledger.aside for one in each]
+    if record.campaign is not None:
+        record.campaign.groups = [Group(changed) for changed in ((), *ledger.changes)]
+
+
+def _keep_lost_metrics(folder: Path, ledger: Ledger) -> None:
+    """Store the metrics of ended blocks whose files were removed again."""
+    for block in sorted(ledger.ended.keys() - blocks_with_metrics(folder)):
+        lines = [one.line for one in ledger.of_block(block)]
+        with explained(folder, KEPT):
+            keep_metrics(folder, block, lines, ledger.ended[block], ledger.machines[block])
 
 
 def programs(plan: Plan) -> set[str]:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.run.play import RunningWorkload
 
-__all__ = ["Live", "duration_text", "show_text"]
+__all__ = ["WAITING", "Live", "duration_text", "show_text"]
 
+WAITING = "waiting for the end of another run on this machine"
 OVERHEAD_S = 1.0
 BROWSER_S = 4.0
 
@@ -68,7 +69,7 @@ class Live(Status):
 
     def waiting(self, processes: str) -> None:
         """Show that another run measures on this machine."""
-        self.say(f"waiting for the end of another run on this machine (process {processes})")
+        self.say(f"{WAITING} (process {processes})")
 
     def position(self) -> tuple[str, float]:
         """Return the running trial as text, and the seconds left."""

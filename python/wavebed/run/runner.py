@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import explained
+from wavebed.experiment.disk import claimed, explained
 from wavebed.experiment.events import CheckFailed, StepBegun, WorkloadBegun, WorkloadEnded
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
@@ -17,13 +17,14 @@ from wavebed.run.design import Design, next_trial
 from wavebed.run.executor.session import Session
 from wavebed.run.folder import check_programs, open_folder, programs
 from wavebed.run.order import ordered
+from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
 from wavebed.workload.tools import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.experiment.machine_lock import Neighbours
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 
-__all__ = ["Local", "prepare", "run_plan"]
+__all__ = ["Local", "prepare", "run_claimed", "run_plan"]
 
 AS_RUN = Design()
 
@@ -70,7 +71,7 @@ class Local:
         opened, design = session.opened, session.design
         prepare(session.plan, opened.trials)
         arrived = arrived_blocks(opened.trials.folder)
-        with measuring(session.live.waiting, alone=design.alone) as neighbours:
+        with measuring(_told_once(session.live, opened.trials), alone=design.alone) as neighbours:
             for block, slots in session.left().items():
                 stopped = design.stop(opened.ledger)
                 if stopped:
@@ -109,6 +110,14 @@ def run_plan(
     """
     executor = executor or Local()
     executor.check(plan)
+    with claimed(folder):
+        return run_claimed(plan, folder, command_line, live, design, executor)
+
+
+def run_claimed(
+    plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design, executor: Executor
+) -> Outcome:
+    """Run a plan that its executor has checked, as `run_plan`, in a folder that this process has claimed."""
     slots = ordered(plan.treatments, plan.trials, plan.seed)
     with Journal(live) as journal:
         opened = open_folder(plan, slots, folder, command_line, journal, design)
@@ -116,6 +125,20 @@ def run_plan(
             stopped = executor.run(Session(plan, slots, programs(plan), opened, resolver, live, design))
             discard_arrived(folder)
         return opened.end(stopped)
+
+
+def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
+    """Return what shows that another run is waited for; the journal says it once."""
+    told = False
+
+    def waiting(processes: str) -> None:
+        nonlocal told
+        if not told:
+            trials.journal.emit(StepBegun(step=f"{WAITING} (process {processes})", left_s=trials.left_s))
+        told = True
+        live.waiting(processes)
+
+    return waiting
 
 
 def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
@@ -131,9 +154,12 @@ def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) 
 def prepare(plan: Plan, trials: Trials) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
+    told: set[str] = set()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
-            trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+            if workload.name not in told:
+                trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+                told.add(workload.name)
             try:
                 workload.prepare(cache)
             except OSError as error:

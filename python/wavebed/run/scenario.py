@@ -142,14 +142,14 @@ def read_plan(
     trials, seed : int, optional
         Instead of those in ``[run]``.
     cells : sequence of tuple, optional
-        Name and changes of each treatment, instead of those of the scenario.
+        Of a campaign: name and changes of each treatment, instead of those of the scenario.
     overrides_are : str
         Where the overrides were written, for messages.
 
     Raises
     ------
-    UserError
-        If anything in it is wrong.
+    Problem
+        If anything in it is wrong; with `cells`, at a place in the campaign.
     """
     document = read_document(scenario)
     source = f"{overrides_are}: "
@@ -164,15 +164,16 @@ def read_plan(
         )
         path_seed = cast("PathModel", treatments[0].path).seed
     except Problem as problem:
+        if cells is not None:
+            raise
         raise UserError(f"{scenario}: {problem}") from None
     finally:
         traces.close()
     first = next(given for given in (seed, run.seed, path_seed) if given is not None)
     count = trials if trials is not None else run.trials
     if first + count - 1 > MOST_SEED:
-        raise UserError(
-            f"{scenario}: run.seed: {first} and the {count - 1} after it pass {MOST_SEED}: write a lower one"
-        )
+        where = f"{scenario}: run.seed" if cells is None else "campaign.seed"
+        raise Problem(f"{first} and the {count - 1} after it pass {MOST_SEED}: write a lower one", where)
     return Plan(
         scenario=scenario,
         text=read_text(scenario, "name a scenario file", most=MAX_TEXT_BYTES),
@@ -280,7 +281,7 @@ def _checked(
     """Yield each treatment; its changes touch neither the run nor the overrides."""
     overridden = {key_parts(key) for key in overrides}
     for where, name, changes in named:
-        place = where or name
+        place = where or f"cell {name}"
         for key in changes:
             parts = at(f"{place}.set", key_parts, key)
             if parts[0] == _OF_THE_RUN or parts == _SEED:
@@ -290,9 +291,20 @@ def _checked(
                     f"{overrides_are} changes {key} too, which would make the treatments alike: leave one out", place
                 )
         if changes:
-            yield at(place, functools.partial(treatment, name), changes)
+            made = functools.partial(treatment, name)
+            yield at(place, made if where else functools.partial(_in_one_line, made), changes)
         else:
             yield treatment(name, changes)
+
+
+def _in_one_line(
+    treatment: Callable[[Mapping[str, object]], TreatmentPlan], changes: Mapping[str, object]
+) -> TreatmentPlan:
+    """Make a treatment; the place of a mistake is below the scenario, not below the cell that is named before it."""
+    try:
+        return treatment(changes)
+    except Problem as problem:
+        raise UserError(str(problem)) from None
 
 
 def _treatment_name(table: Mapping[str, object]) -> str:

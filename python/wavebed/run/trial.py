@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
-from wavebed.lab.errors import LaboratoryHungError
+from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
 from wavebed.result.model import TrialRecord, WorkloadRecord
@@ -75,7 +75,7 @@ def run_trial(
     Raises
     ------
     WavebedError
-        If no laboratory can be made here. Later errors, and a laboratory that hangs, are in the record.
+        If no laboratory can be made here. Later errors, and a laboratory that hangs or is killed, are in the record.
     """
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -146,7 +146,7 @@ def _perform(
     course = _Course()
     try:
         lab = start()
-    except LaboratoryHungError as error:
+    except (LaboratoryHungError, LaboratoryKilledError) as error:
         course.problem = str(error)
         return course
     pulse = _Pulse(lab, limits.look_s)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.result.model import RunRecord, TrialRecord
     from wavebed.run.design import Keep
 
-__all__ = ["compress_raw", "open_run", "write_run", "write_trial"]
+__all__ = ["compress_raw", "open_run", "write_head", "write_run", "write_trial"]
 
 _PICTURES_AND_FILMS = (".gif", ".jpeg", ".jpg", ".m4s", ".mkv", ".mp4", ".png", ".webm", ".webp")
 COMPRESSED = frozenset((*_PICTURES_AND_FILMS, ".br", ".bz2", ".gz", ".parquet", ".woff2", ".xz", ".zip", ".zst"))
@@ -44,13 +44,24 @@ def open_run(run_dir: Path, record: RunRecord, scenario: str, texts: Mapping[str
         If the disk is full.
     """
     make_new(run_dir)
+    write_head(run_dir, record, scenario, texts or {})
+
+
+def write_head(run_dir: Path, record: RunRecord, scenario: str, texts: Mapping[str, str]) -> None:
+    """Write all that is in the folder of a run before its trials; ``run.json`` is first, so that a kill can be resumed.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be written.
+    """
+    write_run(run_dir, record)
     with explained(run_dir, KEPT):
-        (run_dir / TRIALS_FOLDER).mkdir()
+        (run_dir / TRIALS_FOLDER).mkdir(exist_ok=True)
         if scenario:
             _replace(run_dir / SCENARIO_FILE, scenario)
-        for name, text in (texts or {}).items():
+        for name, text in texts.items():
             _replace(run_dir / name, text)
-    write_run(run_dir, record)
 
 
 def write_run(run_dir: Path, record: RunRecord) -> None:

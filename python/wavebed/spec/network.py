@@ -101,6 +101,8 @@ class Network(Part, frozen=True):
         Which wire segments are coalesced into GSO packets where they leave.
     packet_memory_bytes : int or None
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
+    packet_log : bool
+        Whether the times of every packet and of every radio block are recorded.
     """
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
@@ -109,6 +111,7 @@ class Network(Part, frozen=True):
     packet_memory_bytes: Annotated[int, Meta(ge=LEAST_PACKET_MEMORY_BYTES)] | None
     hosts: tuple[Host, ...]
     legs: tuple[Leg, ...]
+    packet_log: bool = False
 
     def __post_init__(self) -> None:
         hosts = [host.name for host in self.hosts]

@@ -62,7 +62,8 @@ def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[F
     """Return the findings on all primary metrics, in pairs.
 
     The intervals are simultaneous (Bonferroni), and `judge` gives the verdicts. A metric that they leave undecided, and
-    whose p value adjusted by Holm is at most the error, has the interval of its step of Holm's method if that excludes 0.
+    whose p value adjusted by Holm is at most the error, has the interval of its step of Holm's method, if that
+    excludes 0.
     So ``better``, ``worse`` and ``different`` are false alarms with probability 1 - level at most over all metrics, and
     so is ``equivalent``.
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -86,8 +88,6 @@ def advise(
         If SciPy is not installed.
     """
     require("report", "A sample size", ("scipy",))
-    from scipy.stats import nct, norm
-
     values, origin = np.asarray(pilot, dtype=np.float64), method("noncentral-t-sizing")
     if len(values) < FEWEST:
         return Advice(None, "too-few", None, origin)
@@ -97,9 +97,17 @@ def advise(
     if not margin:
         return Advice(None, "no-margin", spread, origin)
     strict = simultaneous_level(level, primaries)
-    tail = float(norm.ppf((1 + strict) / 2))
-    needed = float(nct.ppf(power, len(values) - 1, tail))
+    tail = NormalDist().inv_cdf((1 + strict) / 2)
+    needed = _noncentral(power, len(values) - 1, tail)
     blocks = math.ceil((spread * needed / margin) ** 2 / EFFICIENCY + tail**2 / 2)
     if blocks > MOST:
         return Advice(None, "too-many", spread, origin)
     return Advice(max(blocks, fewest_pairs(strict)), None, spread, origin)
+
+
+@cache
+def _noncentral(power: float, degrees: int, tail: float) -> float:
+    """Return the quantile of the non-central t distribution."""
+    from scipy.stats import nct
+
+    return float(nct.ppf(power, degrees, tail))

@@ -122,7 +122,9 @@ class Finding:
         return self.verdict != "undecided" and self.low is not None
 
 
-def judge(low: float | None, high: float | None, margin: float | None, better: Better | None) -> Verdict:
+def judge(
+    low: float | None, high: float | None, margin: float | None, better: Better | None, *, rejected: bool = False
+) -> Verdict:
     """Return the verdict of an interval of second - first, on the working scale (0 is no difference).
 
     ``equivalent`` if the whole interval is within the margin, even if it excludes 0; else ``better`` or ``worse`` if it
@@ -136,16 +138,19 @@ def judge(low: float | None, high: float | None, margin: float | None, better: B
         Largest difference that does not matter, at least 0.
     better : {"lower", "higher"} or None
         The better direction of the metric; without one, a difference is ``different``.
+    rejected : bool
+        Whether an exact test at the level of the interval rejects 0. The interval excludes 0 then even if it ends
+        there, as it does with ties.
     """
     if low is None or high is None:
         return "undecided"
     if margin is not None and -margin <= low and high <= margin:
         return "equivalent"
-    if low <= 0 <= high:
+    if low < 0 < high or (low <= 0 <= high and not (rejected and low < high)):
         return "undecided"
     if better is None:
         return "different"
-    return "better" if (low > 0) == (better == "higher") else "worse"
+    return "better" if (high > 0) == (better == "higher") else "worse"
 
 
 class Sample(NamedTuple):
@@ -166,6 +171,7 @@ def conclude(
     adjusted: float | None = None,
     *,
     stepped: bool = False,
+    rejected: bool = False,
 ) -> Finding:
     """Return the finding of an interval on the working scale.
 
@@ -175,12 +181,14 @@ def conclude(
     ----------
     stepped : bool
         Whether the interval is one of a step of Holm's method, which bears no equivalence.
+    rejected : bool
+        As of `judge`.
     """
     low, high = interval.low, interval.high
     margin = None if stepped else sample.margin
     if sample.constant and low is None:
         low = high = interval.estimate
-    verdict: Verdict = judge(low, high, margin, better)
+    verdict: Verdict = judge(low, high, margin, better, rejected=rejected)
     if sample.constant and interval.estimate == 0:
         verdict = "equal"
     estimate, low, high, shown = (

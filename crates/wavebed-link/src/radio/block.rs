@@ -3,10 +3,13 @@
 use super::contents::Chunk;
 use super::decode::Decoder;
 use super::slots::Slot;
+use crate::run::Run;
 
 /// A transport block in a HARQ process.
 #[derive(Debug)]
 pub struct Block {
+    /// Its number, from 0, in the order in which blocks were built.
+    pub number: u64,
     /// The HARQ process.
     pub process: u32,
     /// The slot of the first transmission.
@@ -65,8 +68,11 @@ pub enum Phase {
 }
 
 /// One transmission of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BlockRecord {
+    /// The number of the block, from 0, in the order in which the radio built blocks. In a split bearer, those of the
+    /// fallback carrier are odd and the others are even.
+    pub number: u64,
     /// The slot that carried it.
     pub slot: Slot,
     /// The HARQ process.
@@ -77,4 +83,18 @@ pub struct BlockRecord {
     pub bytes: u64,
     /// Whether it failed.
     pub failed: bool,
+    /// Whether the sender took a failure for a success, or a success for a failure.
+    pub misheard: bool,
+    /// When the block was built, or the decision was made to send it again.
+    pub built_ns: u64,
+    /// When decoding ends.
+    pub decoded_ns: u64,
+    /// The rate of the channel in its slot, over all carriers, bits per second.
+    pub rate_bps: u64,
+    /// SINR in its slot, dB, and that of which one first transmission in ten of a full block fails; `None` where a block
+    /// error rate decides.
+    pub sinr_db: Option<(f64, f64)>,
+    /// In the record of a first transmission: the segments in the block. Of a segment that was split the block has a
+    /// piece.
+    pub contents: Vec<Run>,
 }

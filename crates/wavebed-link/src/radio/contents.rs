@@ -48,6 +48,7 @@ struct Cut {
 impl Cuts {
     /// Removes up to `room` bytes from the first chunk of `source`, and splits a segment that fits only in part.
     /// A segment takes `overhead` more than its IP bytes.
+    #[inline]
     pub fn take(
         &mut self,
         source: &mut VecDeque<Chunk>,
@@ -115,6 +116,12 @@ impl Cuts {
         let run = cut.run;
         self.resolve(count);
         first.then_some(run)
+    }
+
+    /// The segment `count`, while pieces of it are in flight or wait.
+    pub fn segment(&self, count: u64) -> Option<Run> {
+        let cut = self.open.iter().find(|cut| cut.count == count)?;
+        Some(cut.run)
     }
 
     /// Removes segment `count` with all of its pieces; `None` if it was removed or is lost.

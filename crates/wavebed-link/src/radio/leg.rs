@@ -47,7 +47,7 @@ impl Radio {
         });
         let mut runs: Vec<Run> = runs.collect();
         while let Some(run) = self.queue.dequeue(at_ns, out) {
-            out.sojourn(at_ns, &run);
+            out.waited(at_ns, &run);
             runs.push(run);
         }
         self.on_air = Backlog::default();

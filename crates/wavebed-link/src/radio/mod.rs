@@ -102,6 +102,7 @@ pub struct Radio {
     handover_ns: u64,
     end_ns: u64,
     ended: bool,
+    blocks_built: u64,
     log: Option<Vec<BlockRecord>>,
 }
 
@@ -157,6 +158,7 @@ impl Radio {
             handover_ns,
             end_ns,
             ended: false,
+            blocks_built: 0,
             log: None,
         }
     }
@@ -523,5 +525,14 @@ impl Stage for Radio {
         }
         self.make_plan(now_ns);
         true
+    }
+
+    fn log_blocks(&mut self) -> bool {
+        Self::log_blocks(self);
+        true
+    }
+
+    fn take_blocks(&mut self) -> Vec<BlockRecord> {
+        Self::take_blocks(self)
     }
 }

@@ -34,6 +34,25 @@ impl Numbers {
         self.first + u64::from(count.wrapping_sub(low(self.first)))
     }
 
+    /// The runs, packet by packet, of what a leg knows as `run`.
+    pub fn known(&self, mut run: Run) -> Vec<Run> {
+        let mut found = Vec::new();
+        let mut place = usize::try_from(self.count(&run) - self.first).expect("it is in memory");
+        while let Some(packet) = self.packets.get(place).copied() {
+            let segments = self.packets.range(place..).take(run.count.into());
+            let same = segments.take_while(|other| **other == packet).count();
+            let length = u16::try_from(same).unwrap_or(run.count);
+            let last = length == run.count;
+            let front = if last { run } else { run.split_front(length) };
+            found.extend(packet.map(|packet| Run { packet, ..front }));
+            if last {
+                break;
+            }
+            place += usize::from(length);
+        }
+        found
+    }
+
     /// Removes the segments of `run`, which left a leg, and passes them to `put` packet by packet with their COUNT.
     pub fn leave(&mut self, mut run: Run, mut put: impl FnMut(u64, Run)) {
         let mut count = self.count(&run);

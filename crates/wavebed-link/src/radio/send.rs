@@ -207,7 +207,7 @@ impl Radio {
             }
         };
         if let Some(place) = place {
-            self.transmit(place, slot, out);
+            self.transmit(place, slot, at_ns, out);
             self.aggregate(at_ns, slot, again.is_none());
             if let Some(connection) = &self.connection {
                 connection.active(slot.start_ns);
@@ -270,6 +270,7 @@ impl Radio {
         }
         let process = entity.free_process(slot, slots);
         let mut block = Block {
+            number: self.blocks_built,
             process,
             first: slot,
             attempts: 0,
@@ -285,6 +286,7 @@ impl Radio {
         if block.chunks.is_empty() {
             return None;
         }
+        self.blocks_built += 1;
         let slots = self.config.carriers.slots(slot);
         block.symbols = slots.symbols_of(block.bytes, slot.index, rate_bps);
         if let Some(sinr) = now.sinr {
@@ -320,7 +322,7 @@ impl Radio {
                     break;
                 };
                 window_left = window_left.saturating_sub(run.count.into());
-                out.sojourn(at_ns, &run);
+                out.waited(at_ns, &run);
                 self.take_off(run);
             }
             let source = if again {
@@ -362,7 +364,7 @@ impl Radio {
     }
 
     /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only.
-    fn transmit(&mut self, place: usize, slot: Slot, out: &mut Outlet<'_>) {
+    fn transmit(&mut self, place: usize, slot: Slot, built_ns: u64, out: &mut Outlet<'_>) {
         let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
         let block = &mut self.entities[slot.carrier as usize].blocks[place];
@@ -400,14 +402,46 @@ impl Radio {
             then_ns: then * slots.slot_ns,
         };
         out.block(slot.start_ns, failed);
+        if self.log.is_some() {
+            self.record(place, slot, built_ns, now);
+        }
+    }
+
+    /// Keeps the record of a transmission that has begun.
+    #[cold]
+    fn record(&mut self, place: usize, slot: Slot, built_ns: u64, now: Now) {
+        let block = &self.entities[slot.carrier as usize].blocks[place];
+        let Phase::Decoding {
+            at_ns,
+            failed,
+            misheard,
+            ..
+        } = block.phase
+        else {
+            return;
+        };
+        let segments = |chunk: &Chunk| match chunk.part {
+            Part::Whole(run) => Some(run),
+            Part::Piece => self.cuts.segment(chunk.count),
+        };
+        let first = block.attempts == 1;
+        let chunks = first.then(|| block.chunks.iter().filter_map(segments));
+        let record = BlockRecord {
+            number: block.number,
+            slot,
+            process: block.process,
+            attempt: block.attempts,
+            bytes: block.bytes,
+            failed,
+            misheard,
+            built_ns,
+            decoded_ns: at_ns,
+            rate_bps: now.rate_bps,
+            sinr_db: now.sinr.map(|sinr| (sinr.sinr_db, sinr.need_db)),
+            contents: chunks.into_iter().flatten().collect(),
+        };
         if let Some(log) = &mut self.log {
-            log.push(BlockRecord {
-                slot,
-                process: block.process,
-                attempt: block.attempts,
-                bytes: block.bytes,
-                failed,
-            });
+            log.push(record);
         }
     }
 }

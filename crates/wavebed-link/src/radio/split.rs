@@ -51,7 +51,7 @@ pub struct SplitBearer {
     look_ns: u64,
     end_ns: u64,
     ended: bool,
-    logs: bool,
+    log: Option<Vec<BlockRecord>>,
 }
 
 struct Leg {
@@ -101,7 +101,7 @@ impl SplitBearer {
             look_ns: NEVER,
             end_ns: NEVER,
             ended: false,
-            logs: false,
+            log: None,
         };
         bearer.watch(0);
         bearer
@@ -121,14 +121,13 @@ impl SplitBearer {
 
     /// Keeps a record of every transmission from now on.
     pub fn log_blocks(&mut self) {
-        self.logs = true;
+        self.log.get_or_insert_default();
         self.legs.iter_mut().for_each(|leg| leg.radio.log_blocks());
     }
 
     /// Takes the records, in order of their slots.
     pub fn take_blocks(&mut self) -> Vec<BlockRecord> {
-        let mut blocks = self.legs[PRIMARY].radio.take_blocks();
-        blocks.extend(self.legs[FALLBACK].radio.take_blocks());
+        let mut blocks = self.log.as_mut().map(std::mem::take).unwrap_or_default();
         blocks.sort_by_key(|block| (block.slot.start_ns, block.slot.fallback));
         blocks
     }
@@ -237,9 +236,10 @@ impl SplitBearer {
         out: &mut Outlet<'_>,
         act: impl FnOnce(&mut Radio, &mut Outlet<'_>) -> T,
     ) -> T {
-        let (mut forward, mut lost) = (Vec::new(), Vec::new());
+        let (mut forward, mut lost, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
         let radio = &mut self.legs[place].radio;
-        let result = act(radio, &mut out.part(&mut forward, &mut lost));
+        let result = act(radio, &mut out.part(&mut forward, &mut lost, &mut reasons));
+        self.note_blocks(place);
         let (order, outside) = (&mut self.order, &mut self.outside);
         for run in forward {
             self.numbers.leave(run, |count, run| {
@@ -249,10 +249,10 @@ impl SplitBearer {
                 });
             });
         }
-        for run in lost {
+        for (run, reason) in lost.into_iter().zip(reasons) {
             self.numbers.leave(run, |count, run| {
                 deliver(outside, out, |out| {
-                    out.dropped_by_part(run);
+                    out.dropped_by_part(run, reason);
                     if let Some(order) = order.as_mut() {
                         order.give_up(run.at_ns, count, u64::from(run.count), out);
                     }
@@ -260,6 +260,22 @@ impl SplitBearer {
             });
         }
         result
+    }
+
+    /// Takes the records of a leg, with segments as the bearer knows them; none of these has left a leg yet.
+    fn note_blocks(&mut self, place: usize) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        for block in self.legs[place].radio.take_blocks() {
+            let contents = block.contents.iter();
+            let contents = contents.flat_map(|run| self.numbers.known(*run)).collect();
+            log.push(BlockRecord {
+                number: 2 * block.number + u64::from(place == FALLBACK),
+                contents,
+                ..block
+            });
+        }
     }
 
     /// Gives waiting segments to the legs that have room at `at_ns`.
@@ -411,5 +427,13 @@ impl Stage for SplitBearer {
         self.watch(now_ns);
         self.look_ns = now_ns;
         true
+    }
+    fn log_blocks(&mut self) -> bool {
+        Self::log_blocks(self);
+        true
+    }
+
+    fn take_blocks(&mut self) -> Vec<BlockRecord> {
+        Self::take_blocks(self)
     }
 }

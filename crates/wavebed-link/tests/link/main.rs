@@ -29,6 +29,7 @@ mod loss_by_index;
 mod loss_link;
 mod loss_statistics;
 mod loss_support;
+mod packet_log;
 mod packet_rate;
 mod pattern_format;
 mod pattern_playback;

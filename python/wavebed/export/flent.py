@@ -15,8 +15,6 @@ from wavebed import __version__
 from wavebed.errors import UserError
 from wavebed.output import write_output
 from wavebed.result.flows import connections
-from wavebed.result.load import load_run
-from wavebed.result.names import TRIAL_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from wavebed.export.trial import Trial
     from wavebed.result.load import Run
     from wavebed.result.model import TrialRecord
 
@@ -58,17 +57,15 @@ class _Series:
         return [float(sums / number) if number else None for sums, number in zip(total, count, strict=True)]
 
 
-def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
+def export_flent(opened: Trial, file: Path) -> str:
     """Write one trial as a file for ``flent FILE``.
 
     Parameters
     ----------
-    source : pathlib.Path
-        The folder of a run, or of one of its trials.
+    opened : Trial
+        The trial.
     file : pathlib.Path
         ``NAME.flent.gz``.
-    trial : str, optional
-        Folder of the trial, where the run has several.
 
     Returns
     -------
@@ -78,23 +75,16 @@ def export_flent(source: Path, file: Path, trial: str | None = None) -> str:
     Raises
     ------
     UserError
-        If the trial is ambiguous, or has neither flows nor pings.
+        If the trial has neither flows nor pings.
     """
     if not file.name.endswith(SUFFIX):
         raise UserError(f"{file}: flent opens only files with the ending {SUFFIX}: write one")
-    if (source / TRIAL_FILE).is_file():
-        source, trial = source.resolve().parent.parent, source.resolve().name
-    run = load_run(source)
-    folders = [line.folder for line in run.record.trials]
-    if trial is None:
-        if len(folders) != 1:
-            raise UserError(f"{source}: has {len(folders)} trials: name one by --trial ({', '.join(folders[:8])})")
-        trial = folders[0]
-    record = run.trial(trial)
+    run, record = opened.run, opened.record
+    trial = record.folder
     downs, ups = _throughputs(run, trial)
     pings = _pings(run, record)
     if not (downs or ups or pings):
-        raise UserError(f"{source}: trial {trial} has neither TCP flows nor pings: flent has nothing to plot")
+        raise UserError(f"{run.folder}: trial {trial} has neither TCP flows nor pings: flent has nothing to plot")
     name, series = _as_test(downs, ups, pings)
     text = json.dumps(_document(run, record, name, series, (len(downs), len(ups))), allow_nan=False)
     write_output(file, gzip.compress(text.encode()))

@@ -1,0 +1,44 @@
+"""Campaign files on arbitrary text: a plan, or one line, never anything else."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["wavebed.campaign", "wavebed.run.change", "wavebed.config"]):
+    from wavebed.campaign import cells
+    from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
+    from wavebed.campaign.read import read_campaign
+    from wavebed.errors import UserError
+
+FOLDER = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-"))
+FILE = FOLDER / "campaign.toml"
+SCENARIO = """[path]
+rate = "10mbit"
+[[workload]]
+kind = "command"
+run = ["true"]
+"""
+HEAD = b'scenario = "of/page.toml"\n'
+cells.MOST_CELLS = 100
+(FOLDER / "of").mkdir()
+(FOLDER / "of" / "page.toml").write_text(SCENARIO)
+
+
+def test_one_input(data: bytes) -> None:
+    FILE.write_bytes(data if b"scenario" in data else HEAD + data)
+    try:
+        plan = plan_campaign(read_campaign(FILE), None)
+    except UserError as error:
+        assert "\n" not in str(error).strip(), "one line"
+    else:
+        assert plan_text(plan)
+        assert plan_json(plan)["trials"] == plan.trials
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, test_one_input)
+    atheris.Fuzz()

@@ -1,0 +1,136 @@
+"""A table as HTML, and as files: CSV with all rows and digits, Markdown and LaTeX for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from wavebed.report.names import breakable
+from wavebed.report.numbers import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["MOST_LINES", "Table", "csv_text", "html_table", "latex_text", "markdown_text"]
+
+MOST_LINES = 200
+"""Rows of a table in Markdown and LaTeX; CSV has all."""
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "−": "$-$", "–": "--", "×": r"$\times$", "µ": r"$\mu$", "\u202f": r"\,", "\xa0": "~",
+    "≤": r"$\leq$", "≥": r"$\geq$",
+}  # fmt: skip
+_MARKDOWN = re.compile(r"([\\|`*_<>\[\]])")
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Parameters
+    ----------
+    name : str
+        Of its files in ``tables``, without their endings.
+    caption : str
+        What it shows, with the units that its head does not name.
+    head : sequence of str
+        Names of the columns.
+    rows : sequence of sequence
+        Texts, numbers, or ``None`` for what is missing.
+    """
+
+    name: str
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def _shown(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return cell
+    return str(cell) if isinstance(cell, int) else figure(cell)
+
+
+def csv_text(table: Table) -> str:
+    """Return all rows with all digits; what is missing is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.head)
+    writer.writerows(table.rows)
+    return out.getvalue()
+
+
+def markdown_text(table: Table) -> str:
+    """Return the first rows with three digits, for a page or a pull request."""
+    numeric = _numeric(table)
+    lines = [table.caption, "", _line(table.head), "|" + "|".join("---:" if each else "---" for each in numeric) + "|"]
+    lines += [_line([_shown(cell) for cell in row]) for row in table.rows[:MOST_LINES]]
+    if len(table.rows) > MOST_LINES:
+        lines += ["", f"{len(table.rows) - MOST_LINES} more rows: {table.name}.csv"]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_MARKDOWN.sub(r"\\\1", cell).replace("\n", " ") for cell in cells) + " |"
+
+
+def latex_text(table: Table) -> str:
+    """Return the first rows with three digits as a plain ``tabular``, which needs no package."""
+    columns = "".join("r" if each else "l" for each in _numeric(table))
+    lines = [f"% {table.caption.replace(chr(10), ' ')}", rf"\begin{{tabular}}{{{columns}}}", r"\hline"]
+    lines += [_latex_line(table.head), r"\hline"]
+    lines += [_latex_line([_shown(cell) for cell in row]) for row in table.rows[:MOST_LINES]]
+    lines += [r"\hline", r"\end{tabular}"]
+    if len(table.rows) > MOST_LINES:
+        lines.append(f"% {len(table.rows) - MOST_LINES} more rows: {table.name}.csv")
+    return "\n".join(lines) + "\n"
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    texts = ["".join(_LATEX.get(letter, letter) for letter in cell.replace("\n", " ")) for cell in cells]
+    return " & ".join(texts) + r" \\"
+
+
+def _numeric(table: Table) -> list[bool]:
+    """Return which columns have numbers only."""
+    return [
+        bool(table.rows) and all(not isinstance(row[place], str) for row in table.rows[:MOST_LINES])
+        for place in range(len(table.head))
+    ]
+
+
+def html_table(table: Table, kind: str, most: int, style: Callable[[str, Cell], str] = lambda _head, _cell: "") -> str:
+    """Return the first rows as HTML.
+
+    Parameters
+    ----------
+    kind : str
+        Class of the table.
+    style : callable
+        Class of a cell, from its column's name and its content.
+    """
+    numeric = _numeric(table)
+    head = "".join(
+        f"<th scope=col{'' if number else ' class=text'}>{breakable(name)}</th>"
+        for name, number in zip(table.head, numeric, strict=True)
+    )
+    rows = []
+    for row in table.rows[:most]:
+        cells = []
+        for place, (name, cell) in enumerate(zip(table.head, row, strict=True)):
+            classes = " ".join(filter(None, ["" if numeric[place] else "text", style(name, cell)]))
+            tag, scope = ("th", " scope=row") if place == 0 else ("td", "")
+            named = f' class="{classes}"' if classes else ""
+            cells.append(f"<{tag}{scope}{named}>{breakable(_shown(cell))}</{tag}>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="scroll" tabindex="0"><table class="{kind} sticky"><caption class="hidden">{escape(table.caption)}'
+        f"</caption><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )

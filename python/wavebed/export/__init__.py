@@ -1,0 +1,1 @@
+"""Trials in the formats of other programs: flent, Perfetto, qlog, CSV."""

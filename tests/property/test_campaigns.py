@@ -1,0 +1,263 @@
+"""Campaigns: what holds for any verdicts, any place of a kill, any factors, exclusions and blocks."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wavebed.campaign.cells import Factor, cells_of, compared
+from wavebed.config.problems import Problem
+from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
+from wavebed.experiment.journal import Journal, read_journal
+from wavebed.experiment.ledger import Ledger, Stored, read_ledger
+from wavebed.experiment.order import in_blocks
+from wavebed.experiment.store import attempt_name
+from wavebed.result.campaign import comparisons
+from wavebed.result.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
+from wavebed.result.model import COUNTED, TrialLine, Verdict
+from wavebed.run.design import next_trial
+from wavebed.run.order import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from wavebed.run.scenario import TreatmentPlan
+
+VERDICTS: tuple[Verdict, ...] = ("valid", "suspect", "invalid", "failed")
+verdicts = st.sampled_from(VERDICTS)
+words = st.text("abcdefgh0123456789", min_size=1, max_size=4)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A treatment of which only the name matters."""
+
+    name: str
+
+
+def block_of(size: int, block: int = 1) -> list[Slot]:
+    treatments = cast("Sequence[TreatmentPlan]", [Named(f"cell-{place}") for place in range(size)])
+    return [Slot((block - 1) * size + place, block, 7, each) for place, each in enumerate(treatments, 1)]
+
+
+def played(slots: Sequence[Slot], drawn: Sequence[Sequence[Verdict]], attempts: int, resumed: set[int]) -> list[Slot]:
+    """Return the attempts of a block whose verdicts are drawn; some are made after a resume, from the journal alone."""
+    ledger, made = Ledger(), []
+    while (slot := next_trial(slots, ledger.verdicts(slots[0].block), attempts)) is not None:
+        made.append(slot)
+        verdict = drawn[slot.number - slots[0].number][slot.attempt - 1]
+        line = TrialLine(slot.folder, slot.block, slot.treatment.name, slot.seed, verdict, attempt=slot.attempt)
+        ledger.add(Stored(line, slot.number, 1.0))
+        if len(made) in resumed:
+            known = list(ledger.stored())
+            ledger = Ledger()
+            for one in reversed(known):
+                ledger.add(one)
+    return made
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 5))
+def test_a_block_tries_every_trial_then_again_those_that_do_not_count(
+    data: st.DataObject, size: int, attempts: int
+) -> None:
+    drawn = data.draw(st.lists(st.lists(verdicts, min_size=5, max_size=5), min_size=size, max_size=size))
+    slots = block_of(size, data.draw(st.integers(1, 3)))
+    made = played(slots, drawn, attempts, set())
+    assert [slot.number for slot in made[:size]] == [slot.number for slot in slots]
+    assert len({slot.folder for slot in made}) == len(made)
+    for slot, own in zip(slots, drawn, strict=True):
+        mine = [each.attempt for each in made if each.number == slot.number]
+        counted = next((place for place, verdict in enumerate(own[:attempts], 1) if verdict in COUNTED), attempts)
+        assert mine == list(range(1, counted + 1))
+    assert [slot.attempt for slot in made] == sorted(slot.attempt for slot in made)
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 5))
+def test_a_resume_at_any_trial_goes_on_with_the_same_trials(data: st.DataObject, size: int, attempts: int) -> None:
+    drawn = data.draw(st.lists(st.lists(verdicts, min_size=5, max_size=5), min_size=size, max_size=size))
+    resumed = data.draw(st.sets(st.integers(1, 30)))
+    slots = block_of(size)
+    assert played(slots, drawn, attempts, resumed) == played(slots, drawn, attempts, set())
+
+
+PLANNED = {slot.trial: slot for block in (1, 2, 3) for slot in block_of(3, block)}
+LINES = {name: TrialLine(name, slot.block, slot.treatment.name, slot.seed, "failed") for name, slot in PLANNED.items()}
+stored_events = st.builds(
+    lambda slot, attempt, verdict, reason: TrialStored(
+        trial=attempt_name(slot.trial, attempt),
+        number=slot.number,
+        verdict=verdict,
+        wall_s=0.5,
+        reasons=(reason,),
+        attempt=attempt,
+    ),
+    st.sampled_from(list(PLANNED.values())),
+    st.integers(1, 3),
+    verdicts,
+    st.text(max_size=20),
+)
+events = st.one_of(
+    stored_events,
+    stored_events,
+    st.builds(lambda block, machine: BlockEnded(block=block, machine=machine), st.integers(1, 3), st.text(max_size=5)),
+    st.builds(lambda changed: RunResumed(changed=tuple(changed)), st.lists(st.text(max_size=9), max_size=2)),
+    st.builds(lambda why: RunEnded(trials=1, stopped=why), st.text(max_size=9)),
+)
+
+
+def bare(event: Event) -> Event:
+    return msgspec.structs.replace(event, time=None, since_s=0.0)
+
+
+def written(folder: Path, journal_of: Sequence[Event], name: str) -> Path:
+    run = folder / name
+    run.mkdir(exist_ok=True)
+    (run / "journal.jsonl").unlink(missing_ok=True)
+    with Journal() as journal:
+        journal.open(run)
+        for event in journal_of:
+            journal.emit(event)
+    return run
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(st.lists(events, min_size=1, max_size=8), st.floats(0, 1))
+def test_a_journal_that_was_cut_at_any_byte_has_the_events_before_it_and_goes_on(
+    tmp_path: Path, given_events: list[Event], share: float
+) -> None:
+    run = written(tmp_path, given_events, "run")
+    whole = (run / "journal.jsonl").read_bytes()
+    cut = round(share * len(whole))
+    (run / "journal.jsonl").write_bytes(whole[:cut])
+    kept = whole[:cut].count(b"\n")
+    assert [bare(event) for event in read_journal(run)] == given_events[:kept]
+    with Journal() as journal:
+        journal.reopen(run)
+        for event in given_events[kept:]:
+            journal.emit(event)
+    assert [bare(event) for event in read_journal(run)] == given_events
+    assert read_ledger(run, LINES) == read_ledger(written(tmp_path, given_events, "again"), LINES)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(st.lists(events, max_size=15))
+def test_a_ledger_has_every_trial_of_the_journal_once_or_set_aside(tmp_path: Path, given_events: list[Event]) -> None:
+    ledger = read_ledger(written(tmp_path, given_events, "run"), LINES)
+    found = [one.line.folder for one in ledger.stored()]
+    aside = [one.line.folder for each in ledger.aside for one in each]
+    listed = {event.trial for event in given_events if isinstance(event, TrialStored)}
+    assert len(found) == len(set(found))
+    assert {*found, *aside} == listed
+    assert len(ledger.aside) == len(ledger.changes)
+    assert all(1 <= group <= ledger.group for group in ledger.ended.values())
+
+
+factors = st.dictionaries(words, st.lists(words, min_size=1, max_size=4, unique=True), min_size=1, max_size=3).map(
+    lambda named: [Factor(name, {level: {f"path.{name}": level} for level in levels}) for name, levels in named.items()]
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(factors, st.data())
+def test_cells_are_all_combinations_without_the_exclusions_once_each(made: list[Factor], data: st.DataObject) -> None:
+    chosen = st.fixed_dictionaries({}, optional={each.name: st.sampled_from(list(each.levels)) for each in made})
+    exclusions = data.draw(st.lists(chosen.filter(bool), max_size=3))
+    everything = [
+        dict(zip([each.name for each in made], levels, strict=True))
+        for levels in itertools.product(*(each.levels for each in made))
+    ]
+    expected = [levels for levels in everything if not any(out.items() <= levels.items() for out in exclusions)]
+    try:
+        cells = cells_of(made, exclusions, "as-described")
+    except Problem:
+        assert not expected
+        return
+    assert [cell.levels for cell in cells] == expected
+    assert len({cell.name for cell in cells}) == len(cells)
+    assert all(cell.changes == {f"path.{name}": level for name, level in cell.levels.items()} for cell in cells)
+
+
+@settings(deadline=None, max_examples=40)
+@given(factors, st.data())
+def test_the_cells_of_a_comparison_differ_in_the_compared_factor_alone(made: list[Factor], data: st.DataObject) -> None:
+    factor = data.draw(st.sampled_from(made))
+    baseline = data.draw(st.sampled_from(list(factor.levels)))
+    levels = {cell.name: cell.levels for cell in cells_of(made, [], "as-described")}
+    name, first = compared(made, factor.name, baseline)
+    pairs = comparisons(levels, name, first)
+    assert len(pairs) == len(levels) // len(factor.levels) * (len(factor.levels) - 1)
+    assert len({pair.cell for pair in pairs}) == len(pairs)
+    for pair in pairs:
+        one, other = levels[pair.baseline], levels[pair.cell]
+        assert {key for key in one if one[key] != other[key]} == {factor.name}
+        assert one[factor.name] == baseline
+
+
+@given(st.integers(1, 20), st.integers(1, 10), st.integers(0, 2**40))
+def test_the_order_of_a_block_does_not_depend_on_the_number_of_blocks(cells: int, blocks: int, seed: int) -> None:
+    few, many = (in_blocks(list(range(cells)), count, seed) for count in (blocks, blocks + 3))
+    assert many[:blocks] == few
+    assert all(sorted(block) == list(range(cells)) for block in many)
+
+
+def part(block: int, values: Sequence[float | None]) -> pa.Table:
+    word = pa.dictionary(pa.int32(), pa.string())
+    count = len(values)
+    cells = [f"cell-{place % 3}" for place in range(count)]
+    columns: dict[str, tuple[pa.DataType, Sequence[object]]] = {
+        "block": (pa.int32(), [block] * count),
+        "group": (pa.int32(), [1] * count),
+        "machine": (word, [""] * count),
+        "cell": (word, cells),
+        "folder": (word, [f"{block}-{place}" for place in range(count)]),
+        "attempt": (pa.int32(), [1] * count),
+        "seed": (pa.int64(), [block] * count),
+        "verdict": (word, ["valid"] * count),
+        "counted": (pa.bool_(), [True] * count),
+        "workload": (word, ["page"] * count),
+        "metric": (word, ["time"] * count),
+        "value": (pa.float64(), values),
+        "unit": (word, ["ms"] * count),
+        "better": (word, ["lower"] * count),
+        "definition": (word, [""] * count),
+    }
+    schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
+    return pa.Table.from_arrays([pa.array(column, kind) for kind, column in columns.values()], schema=schema)
+
+
+FACTORS = {f"cell-{place}": {"size": f"{place}kb", "treatment": "one"} for place in range(3)}
+values = st.lists(st.one_of(st.none(), st.floats(-1e9, 1e9)), max_size=5)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=12)
+@given(st.dictionaries(st.integers(1, 40), values, min_size=1, max_size=5), st.data())
+def test_metrics_are_those_of_their_blocks_however_often_they_are_merged(
+    tmp_path_factory: pytest.TempPathFactory, blocks: dict[int, list[float | None]], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("metrics")
+    first = data.draw(st.sets(st.sampled_from(sorted(blocks)), min_size=1))
+    expected = [(block, value) for block in sorted(blocks) for value in blocks[block]]
+    for wanted in (first, set(blocks)):
+        (folder / "metrics").mkdir(exist_ok=True)
+        for block in wanted - blocks_with_metrics(folder):
+            pq.write_table(part(block, blocks[block]), block_file(folder, block))
+        before = read_metrics(folder, FACTORS)
+        merge_metrics(folder, sorted(wanted), FACTORS)
+        after = read_metrics(folder, FACTORS)
+        rows = sorted(before.to_pylist(), key=lambda row: (row["block"], row["folder"]))
+        assert rows == sorted(after.to_pylist(), key=lambda row: (row["block"], row["folder"]))
+        assert not (folder / "metrics").exists()
+    assert [(row["block"], row["value"]) for row in after.to_pylist()] == expected
+    assert all(row["size"] == FACTORS[row["cell"]]["size"] for row in after.to_pylist())
