@@ -50,7 +50,8 @@ def run_campaign(
     MachineError, WavebedError
         As `wavebed.run.runner.run_plan`.
     """
-    check_new(folder)
+    if remote is not None:  # before waiting for a worker
+        check_new(folder)
     design = _placed(campaign, folder, _conditions(campaign, remote), remote)
     return run_plan(campaign.plan, folder, command_line, live, design, remote)
 
