@@ -33,11 +33,13 @@ EXTRAS = {
     ),
     "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce")),
+    "dask": Extra(("distributed",), ("campaign run --executor dask://",)),
 }
 
 PACKAGES = {
     "MLRsearch": "MLRsearch",
     "PIL": "Pillow",
+    "distributed": "distributed",
     "fontTools": "fonttools",
     "matplotlib": "Matplotlib",
     "pandas": "pandas",

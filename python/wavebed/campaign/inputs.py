@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.result.model import RunRecord
+    from wavebed.run.executor.block import Site
 
 __all__ = ["CORE", "Conditions", "changes_since", "conditions", "digests"]
 
@@ -35,14 +36,23 @@ class Conditions:
     machine: Mapping[str, str]
 
 
-def conditions(campaign: Campaign) -> Conditions:
+def conditions(campaign: Campaign, site: Site | None = None) -> Conditions:
     """Return the present conditions of a campaign.
+
+    Parameters
+    ----------
+    site : Site, optional
+        A worker, if the campaign does not run here: its machine is not a condition, since each block has its own.
 
     Raises
     ------
     UserError
         If a file cannot be read.
     """
+    if site is not None:
+        there = dict(site.versions)
+        inputs = {str(file): _digest(file) for file in campaign.inputs} | {CORE: there.pop(CORE)}
+        return Conditions(inputs, there, {})
     return Conditions(digests(campaign.inputs), versions(programs(campaign.plan)), machine())
 
 
@@ -77,7 +87,7 @@ def changes_since(before: RunRecord, now: Conditions) -> list[str]:
     lines += [f"{name} is no longer read" for name in before.campaign.inputs if name not in now.inputs]
     for what, old, new in (("", before.versions, now.versions), ("machine: ", before.machine, now.machine)):
         for name in sorted({*old, *new}):
-            if what and name not in _OF_MACHINE:
+            if what and (name not in _OF_MACHINE or not now.machine or "processor" not in old):
                 continue
             if old.get(name) != new.get(name):
                 lines.append(f"{what}{name} is {new.get(name, 'missing')}, was {old.get(name, 'missing')}")

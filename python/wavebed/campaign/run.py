@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
-from wavebed.experiment.disk import claimed
+from wavebed.experiment.disk import check_new, claimed
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 from wavebed.result.metrics import read_metrics
 from wavebed.result.names import CAMPAIGN_FILE
 from wavebed.result.read import read_run
 from wavebed.run.design import Design
-from wavebed.run.folder import check_programs
-from wavebed.run.runner import run_claimed, run_plan
+from wavebed.run.folder import programs
+from wavebed.run.runner import Local, run_claimed, run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.inputs import Conditions
     from wavebed.campaign.read import Campaign
     from wavebed.experiment.ledger import Ledger
+    from wavebed.run.executor.remote import Remote
     from wavebed.run.folder import Outcome
     from wavebed.run.progress import Live
 
@@ -32,8 +33,15 @@ __all__ = ["design_of", "record_of", "resume_campaign", "run_campaign"]
 DECIDED = "every primary metric is decided"
 
 
-def run_campaign(campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live) -> Outcome:
+def run_campaign(
+    campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, remote: Remote | None = None
+) -> Outcome:
     """Run a campaign into a new folder.
+
+    Parameters
+    ----------
+    remote : Remote, optional
+        The workers that run its blocks; by default it runs here.
 
     Raises
     ------
@@ -42,16 +50,28 @@ def run_campaign(campaign: Campaign, folder: Path, command_line: Sequence[str], 
     MachineError, WavebedError
         As `wavebed.run.runner.run_plan`.
     """
-    return run_plan(campaign.plan, folder, command_line, live, design_of(campaign, folder, conditions(campaign)))
+    if remote is not None:  # before waiting for a worker
+        check_new(folder)
+    design = _placed(campaign, folder, _conditions(campaign, remote), remote)
+    return run_plan(campaign.plan, folder, command_line, live, design, remote)
 
 
 def resume_campaign(
-    campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, *, accept: bool = False
+    campaign: Campaign,
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    remote: Remote | None = None,
+    *,
+    accept: bool = False,
 ) -> Outcome:
     """Run the rest of a campaign in its folder.
 
     Parameters
     ----------
+    remote : Remote, optional
+        The workers that run its blocks; by default it goes on here, wherever it began. Blocks that were begun here
+        begin again on a worker.
     accept : bool
         Whether changed inputs, programs or kernel are accepted: blocks that have not ended begin again, and the report
         tells the blocks before and after apart.
@@ -64,12 +84,20 @@ def resume_campaign(
         As `wavebed.run.runner.run_plan`.
     """
     with claimed(folder):
-        return _resumed(campaign, folder, command_line, live, accept=accept)
+        return _resumed(campaign, folder, command_line, live, remote, accept=accept)
 
 
-def _resumed(campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, *, accept: bool) -> Outcome:
+def _resumed(
+    campaign: Campaign,
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    remote: Remote | None,
+    *,
+    accept: bool,
+) -> Outcome:
     before = read_run(folder, trials=False)
-    now = conditions(campaign)
+    now = _conditions(campaign, remote)
     changed = changes_since(before, now)
     if [treatment["name"] for treatment in before.treatments] != [cell.name for cell in campaign.cells]:
         raise UserError(f"{folder}: has other cells than {campaign.file}: run it into a new folder")
@@ -80,9 +108,20 @@ def _resumed(campaign: Campaign, folder: Path, command_line: Sequence[str], live
         raise UserError(
             f"{folder}: {changed[0]}{more}: its blocks would differ: restore it, or accept with --accept-changes"
         )
-    check_programs(campaign.plan)
+    executor = remote or Local()
+    executor.check(campaign.plan)
+    design = _placed(campaign, folder, now, remote)
+    design = replace(design, resume=True, changed=changed, machine={**before.machine, **now.machine})
+    return run_claimed(campaign.plan, folder, command_line, live, design, executor)
+
+
+def _conditions(campaign: Campaign, remote: Remote | None) -> Conditions:
+    return conditions(campaign, None if remote is None else remote.site(sorted(programs(campaign.plan))))
+
+
+def _placed(campaign: Campaign, folder: Path, now: Conditions, remote: Remote | None) -> Design:
     design = design_of(campaign, folder, now)
-    return run_claimed(campaign.plan, folder, command_line, live, replace(design, resume=True, changed=changed))
+    return design if remote is None else replace(design, whole=True, versions=now.versions, machine=now.machine)
 
 
 def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:

@@ -12,6 +12,7 @@ from wavebed.errors import UserError
 from wavebed.experiment.disk import held
 from wavebed.experiment.events import (
     BlockEnded,
+    BlocksPlaced,
     RunBegun,
     RunEnded,
     RunInterrupted,
@@ -54,6 +55,8 @@ class Status:
         What it does between trials, such as preparing, or waiting for another run.
     current : TrialBegun or None
         The running trial.
+    placed : BlocksPlaced or None
+        The blocks that run on workers.
     estimate : tuple or None
         Seconds that were left at a time; without the time, they do not pass yet.
     reason : str
@@ -69,6 +72,7 @@ class Status:
     resumed: int = 0
     step: str = ""
     current: TrialBegun | None = None
+    placed: BlocksPlaced | None = None
     estimate: tuple[float, datetime | None] | None = None
     reason: str = ""
 
@@ -92,6 +96,8 @@ class Status:
                 self.resumed += 1
             case StepBegun():
                 self.step, self.estimate = event.step, (event.left_s, None)
+            case BlocksPlaced():
+                self.placed, self.step, self.estimate = event, "", (event.left_s, event.time)
             case TrialBegun():
                 self.current, self.step, self.estimate = event, "", (event.left_s, event.time)
             case TrialStored():
@@ -108,7 +114,7 @@ class Status:
                 pass
 
     def _go_on(self, state: str, reason: str) -> None:
-        self.state, self.reason, self.step, self.current = state, reason, "", None
+        self.state, self.reason, self.step, self.current, self.placed = state, reason, "", None, None
 
 
 class Progress:
@@ -131,7 +137,7 @@ class Progress:
         while self._status.state == "running" and _is_free(self._folder):
             # Nobody holds it: it was killed, unless it ended or went on since it was read.
             if not self._read():
-                return replace(self._status, state="killed", step="", current=None)
+                return replace(self._status, state="killed", step="", current=None, placed=None)
         return replace(self._status)
 
     def _read(self) -> bool:
@@ -171,6 +177,8 @@ def status_text(folder: Path, status: Status) -> str:
     lines = [f"{status.title}: {_state(folder, status)}", f"{trials}, {others}"]
     if status.step:
         lines.append(f"now: {status.step}")
+    if status.placed is not None:
+        lines.append(f"now: {status.placed.text()}")
     if status.current is not None:
         lines.append(f"now: {status.current.trial}, block {status.current.block}, seed {status.current.seed}")
     return "\n".join(lines)
@@ -200,6 +208,7 @@ def status_json(status: Status) -> dict[str, Json]:
         "resumed": status.resumed,
         "step": status.step or None,
         "current": None if status.current is None else status.current.trial,
+        "blocks": [] if status.placed is None else list(status.placed.blocks),
         "left_s": status.left_s,
     }
 

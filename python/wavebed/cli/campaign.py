@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.campaign.read import Campaign
+    from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
 __all__ = ["add_folder_options", "register", "run"]
@@ -27,8 +29,9 @@ _DESCRIPTION = (
     " within the block, all with the block's seed."
 )
 _EPILOG = (
-    "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. A campaign that was killed"
-    " goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
+    "docs/guides/campaigns.md explains the file; wavebed schema campaign prints its keys. docs/guides/many-machines.md"
+    " explains workers. A campaign that was killed goes on with run --resume DIR. The exit status of run is 1 if a cell"
+    " has no counted trial."
 )
 _PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."
 _RUN = "Run a campaign file into a folder, or the rest of a campaign in its folder; then write its report."
@@ -57,6 +60,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--accept-changes",
         action="store_true",
         help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
+    )
+    run_.add_argument(
+        "--executor",
+        metavar="WHERE",
+        default="local",
+        help="where blocks run: local, or on the workers of a Dask scheduler: dask://HOST:PORT, dask+tls://HOST:PORT"
+        " (default: local)",
     )
     status = actions.add_parser("status", help=_STATUS, description=_STATUS)
     status.add_argument("folder", metavar="DIR", type=Path, help="the folder of a campaign or a run")
@@ -95,6 +105,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
     live = Live(f"wavebed {args.command}")
+    remote = None if args.executor == "local" else _remote(args.executor, live)
     campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file)
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
@@ -103,15 +114,25 @@ def _run(args: argparse.Namespace) -> int:
     folder = Path(args.file) if args.resume else args.output or named
     command_line = ["wavebed", *sys.argv[1:]]
     try:
-        if args.resume:
-            outcome = resume_campaign(campaign, folder, command_line, live, accept=args.accept_changes)
-        else:
-            outcome = run_campaign(campaign, folder, command_line, live)
+        with remote or nullcontext():
+            if args.resume:
+                outcome = resume_campaign(campaign, folder, command_line, live, remote, accept=args.accept_changes)
+            else:
+                outcome = run_campaign(campaign, folder, command_line, live, remote)
         page = _write_report(folder, live)
     finally:
         live.clear()
     print(_told(folder, page, as_json=args.json))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+
+
+def _remote(given: str, live: Live) -> Remote:
+    from wavebed.run.executor.cluster import DaskCluster, address_of
+    from wavebed.run.executor.remote import Remote
+
+    address = address_of(given)
+    require("dask", "an executor of many machines")
+    return Remote(DaskCluster(address), live)
 
 
 def _of_folder(folder: Path) -> Campaign:

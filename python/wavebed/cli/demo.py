@@ -26,5 +26,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Run it."""
-    args.action, args.file, args.resume, args.accept_changes = "run", "demo", False, False
+    args.action, args.file, args.executor = "run", "demo", "local"
+    args.resume = args.accept_changes = False
     return campaign_command.run(args)

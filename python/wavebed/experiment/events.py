@@ -11,6 +11,7 @@ from wavebed.result.model import Verdict
 
 __all__ = [
     "BlockEnded",
+    "BlocksPlaced",
     "CheckFailed",
     "Event",
     "LoadMeasured",
@@ -70,15 +71,18 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
 
 
 class RunResumed(_Event, frozen=True, tag="run-resumed"):
-    """A run goes on in its folder; with changed inputs, stored trials of blocks that have not ended are set aside.
+    """A run goes on in its folder; trials of blocks that begin again are set aside.
 
     Parameters
     ----------
     changed : tuple of str
-        What changed since the last start and was accepted, one line each.
+        What changed since the last start and was accepted, one line each; blocks that have not ended begin again.
+    whole : bool
+        Whether they begin again without a change too, because they may run on another machine.
     """
 
     changed: tuple[str, ...] = ()
+    whole: bool = False
 
 
 class StepBegun(_Event, frozen=True, tag="step-begun"):
@@ -169,6 +173,30 @@ class BlockEnded(_Event, frozen=True, tag="block-ended"):
     machine: str = ""
 
 
+class BlocksPlaced(_Event, frozen=True, tag="blocks-placed"):
+    """Which blocks run on workers now; `ended` of `planned` blocks have ended, and `left_s` seconds are left.
+
+    Parameters
+    ----------
+    workers : int
+        Connected workers, busy or not.
+    """
+
+    blocks: tuple[int, ...]
+    workers: int
+    ended: int
+    planned: int
+    left_s: float
+
+    def text(self) -> str:
+        """Return it for people."""
+        done = f"{self.ended} of {self.planned} blocks ended"
+        if not self.blocks:
+            return f"{done}, waiting for a worker of the scheduler"
+        names = f"{'block' if len(self.blocks) == 1 else 'blocks'} {', '.join(map(str, self.blocks))}"
+        return f"{done}, {names} on {len(self.blocks)} of {self.workers} workers"
+
+
 class RunEnded(_Event, frozen=True, tag="run-ended"):
     """Every trial is stored, or the stop rule ended the run, for the reason `stopped`."""
 
@@ -195,6 +223,7 @@ Event: TypeAlias = (
     | TrialStored
     | TrialFailed
     | BlockEnded
+    | BlocksPlaced
     | RunEnded
     | RunInterrupted
 )

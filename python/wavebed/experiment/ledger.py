@@ -46,7 +46,7 @@ class Ledger:
     changes : list of tuple of str
         The changed inputs of each group after the first.
     aside : list of list of Stored
-        For each change, the trials of blocks that were begun again after it.
+        For each start with a change, or in which blocks began again as a whole, the trials that it set aside.
     stopped : str
         The reason of the stop rule, if it has ended the run.
     """
@@ -89,11 +89,20 @@ class Ledger:
         """Add a trial that was stored."""
         self.blocks.setdefault(one.line.block, {})[(one.number, one.line.attempt)] = one
 
-    def resume(self, changed: Sequence[str]) -> None:
-        """Take a new start; with changed inputs, the trials of blocks that have not ended are set aside."""
+    def resume(self, changed: Sequence[str], *, whole: bool = False) -> None:
+        """Take a new start.
+
+        Parameters
+        ----------
+        changed : sequence of str
+            Changed inputs: the trials of blocks that have not ended are set aside.
+        whole : bool
+            Whether they are set aside in any case.
+        """
         self.stopped = ""
         if changed:
             self.changes.append(tuple(changed))
+        if changed or whole:
             begun = sorted(self.blocks.keys() - self.ended.keys())
             self.aside.append([one for block in begun for one in self.of_block(block)])
             for block in begun:
@@ -123,7 +132,7 @@ def read_ledger(folder: Path, planned: Mapping[str, TrialLine]) -> Ledger:
                 ledger.ended[event.block] = ledger.group
                 ledger.machines[event.block] = event.machine
             case RunResumed():
-                ledger.resume(event.changed)
+                ledger.resume(event.changed, whole=event.whole)
             case RunEnded():
                 ledger.stopped = event.stopped
             case _:

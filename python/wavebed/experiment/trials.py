@@ -112,18 +112,23 @@ class Trials(PlannedTrials):
         Folder of the results, with a folder for trials.
     journal : Journal
         Of this folder.
+
+    Attributes
+    ----------
+    mark : str
+        Part of the names of unfinished folders.
     """
 
     def __init__(self, folder: Path, journal: Journal, parts: Sequence[Part]) -> None:
         super().__init__(journal.emit, parts)
         self.folder = folder
         self.journal = journal
-        self._mark = secrets.token_hex(4)
+        self.mark = secrets.token_hex(4)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Remove unfinished trials at the end of the block or of the process."""
-        with guarded(self.folder, self._mark):
+        with guarded(self.folder, self.mark):
             yield
 
     @contextmanager
@@ -144,7 +149,7 @@ class Trials(PlannedTrials):
             If the folder cannot be made.
         """
         name = self.name(number, attempt)
-        partial = new_partial(self.folder, name, self._mark, inside)
+        partial = new_partial(self.folder, name, self.mark, inside)
         self.begin(number, treatment, block, seed, attempt)
         try:
             yield partial

@@ -42,6 +42,8 @@ class Design:
         Whether the folder has trials of this plan.
     changed : sequence of str
         Accepted changes of inputs since the last start; blocks that have not ended begin again.
+    whole : bool
+        Whether blocks that have not ended begin again in any case, because they may run on another machine.
     stop : callable
         Called before each block with all that is stored; returns the reason to stop, or nothing.
     record : CampaignRecord or None
@@ -50,6 +52,8 @@ class Design:
         Of a campaign: the level of each factor by treatment.
     texts : mapping
         Files that are kept beside ``run.json``, by name.
+    versions, machine : mapping or None
+        Where trials do not run here: versions of programs and kernel there, and the machines.
     """
 
     attempts: int = 1
@@ -57,10 +61,13 @@ class Design:
     alone: bool = False
     resume: bool = False
     changed: Sequence[str] = ()
+    whole: bool = False
     stop: Callable[[Ledger], str] = _go_on
     record: CampaignRecord | None = None
     levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] | None = None
+    machine: Mapping[str, str] | None = None
 
 
 def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]], attempts: int) -> Slot | None:

@@ -18,6 +18,7 @@ from wavebed.result.machine import machine, versions
 from wavebed.result.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
 from wavebed.result.read import read_run
+from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
 from wavebed.run.write import open_run, write_head, write_run
 from wavebed.workload.tools import PACKAGES, missing
@@ -140,9 +141,10 @@ def open_folder(
     opened = Opened(Trials(folder, journal, parts), ledger, record)
     for number, trial in unlisted:
         opened.stored(TrialLine.of(trial), number, trial.wall_s)
+    commit_begun(opened, every=bool(design.changed))
     _keep_lost_metrics(folder, ledger)
-    journal.emit(RunResumed(changed=tuple(design.changed)))
-    ledger.resume(design.changed)
+    journal.emit(RunResumed(changed=tuple(design.changed), whole=design.whole))
+    ledger.resume(design.changed, whole=design.whole)
     set_aside(ledger, folder)
     _keep_earlier(record, ledger, folder)
     for one in ledger.stored():
@@ -203,8 +205,8 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=versions(programs(plan)),
-        machine=machine(),
+        versions=versions(programs(plan)) if design.versions is None else design.versions,
+        machine=machine() if design.machine is None else design.machine,
         workloads=list(plan.tables),
         treatments=[_treatment(each, design) for each in plan.treatments],
         campaign=design.record,

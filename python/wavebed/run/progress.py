@@ -5,7 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
-from wavebed.experiment.events import Event, RunEnded, RunInterrupted, StepBegun, TrialBegun, TrialStored
+from wavebed.experiment.events import (
+    BlocksPlaced,
+    Event,
+    RunEnded,
+    RunInterrupted,
+    RunPlanned,
+    StepBegun,
+    TrialBegun,
+    TrialStored,
+)
 from wavebed.terminal import Status
 
 if TYPE_CHECKING:
@@ -36,17 +45,22 @@ class Live(Status):
     _before: tuple[int, dict[str, int]] | None = None
     _trial: TrialBegun | None = None
     _began_s = 0.0
+    _planned = 0
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         match event:
+            case RunPlanned():
+                self._planned = event.trials
             case StepBegun():
                 self.say(event.step)
+            case BlocksPlaced():
+                self.say(f"{event.text()}, about {duration_text(event.left_s)} left", event.left_s)
             case TrialBegun():
                 self._trial, self._before = event, None
                 self._began_s = self._said_s = time.monotonic()
-            case TrialStored() if event.verdict != "valid" and self._trial is not None:
-                place = f"trial {event.number} of {self._trial.trials} ({event.trial})"
+            case TrialStored() if event.verdict != "valid" and self._planned:
+                place = f"trial {event.number} of {self._planned} ({event.trial})"
                 self.note(f"{place} is {event.verdict}: {event.reasons[0]}")
             case RunEnded() | RunInterrupted():
                 self.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,10 @@ from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT
 from wavebed.result.model import TrialLine
+from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
 from wavebed.run.design import Design, next_trial
-from wavebed.run.folder import check_programs, open_folder
+from wavebed.run.executor.session import Session
+from wavebed.run.folder import check_programs, open_folder, programs
 from wavebed.run.order import ordered
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
@@ -31,20 +32,72 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.run.design import Keep
-    from wavebed.run.folder import Opened, Outcome
+    from wavebed.run.executor.session import Executor
+    from wavebed.run.folder import Outcome
     from wavebed.run.order import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 
-__all__ = ["prepare", "run_claimed", "run_plan"]
+__all__ = ["Local", "prepare", "run_claimed", "run_plan"]
 
 AS_RUN = Design()
 
 
-def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design = AS_RUN) -> Outcome:
+class Local:
+    """The executor of this machine."""
+
+    def check(self, plan: Plan) -> None:
+        """Check that the programs and packages of a plan are installed.
+
+        Raises
+        ------
+        MachineError
+            If one is missing.
+        """
+        check_programs(plan)
+
+    def run(self, session: Session) -> str:
+        """Run the blocks that are left, one trial after the other, and return the reason of the stop rule, if any.
+
+        Raises
+        ------
+        MachineError
+            If no laboratory can be made here.
+        WavebedError
+            If the results cannot be written; earlier trials stay readable.
+        """
+        opened, design = session.opened, session.design
+        prepare(session.plan, opened.trials)
+        arrived = arrived_blocks(opened.trials.folder)
+        with measuring(_told_once(session.live, opened.trials), alone=design.alone) as neighbours:
+            for block, slots in session.left().items():
+                stopped = design.stop(opened.ledger)
+                if stopped:
+                    return stopped
+                if block in arrived:
+                    commit(opened, block)
+                    continue
+                _run_block(slots, session, neighbours)
+                opened.end_block(block)
+        return ""
+
+
+def run_plan(
+    plan: Plan,
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    design: Design = AS_RUN,
+    executor: Executor | None = None,
+) -> Outcome:
     """Run every trial of a plan, or the rest of them, and write the results into `folder`.
+
+    Parameters
+    ----------
+    executor : Executor, optional
+        Where blocks run: by default on this machine.
 
     Raises
     ------
@@ -55,31 +108,22 @@ def run_plan(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, 
     WavebedError
         If the results cannot be written; earlier trials stay readable.
     """
-    check_programs(plan)
+    executor = executor or Local()
+    executor.check(plan)
     with claimed(folder):
-        return run_claimed(plan, folder, command_line, live, design)
+        return run_claimed(plan, folder, command_line, live, design, executor)
 
 
-def run_claimed(plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design) -> Outcome:
-    """Run a plan, whose programs are there, as `run_plan`, in a folder that this process has claimed."""
+def run_claimed(
+    plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design, executor: Executor
+) -> Outcome:
+    """Run a plan that its executor has checked, as `run_plan`, in a folder that this process has claimed."""
     slots = ordered(plan.treatments, plan.trials, plan.seed)
     with Journal(live) as journal:
         opened = open_folder(plan, slots, folder, command_line, journal, design)
-        prepare(plan, opened.trials)
-        with (
-            opened.trials.guarded(),
-            measuring(_told_once(live, opened.trials), alone=design.alone) as neighbours,
-            closing(Resolver(plan, folder)) as resolver,
-        ):
-            stopped = ""
-            for block, of_block in itertools.groupby(slots, key=lambda slot: slot.block):
-                if block in opened.ledger.ended:
-                    continue
-                stopped = design.stop(opened.ledger)
-                if stopped:
-                    break
-                _run_block(list(of_block), resolver, opened, live, neighbours, design)
-                opened.end_block(block)
+        with opened.trials.guarded(), closing(Resolver(plan, folder)) as resolver:
+            stopped = executor.run(Session(plan, slots, programs(plan), opened, resolver, live, design))
+            discard_arrived(folder)
         return opened.end(stopped)
 
 
@@ -97,9 +141,8 @@ def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
     return waiting
 
 
-def _run_block(
-    slots: Sequence[Slot], resolver: Resolver, opened: Opened, live: Live, neighbours: Neighbours, design: Design
-) -> None:
+def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
+    resolver, opened, live, design = session.resolver, session.opened, session.live, session.design
     while (slot := next_trial(slots, opened.ledger.verdicts(slots[0].block), design.attempts)) is not None:
         with resolver.resolved(slot) as resolved:
             if slot.number == 1:

@@ -76,13 +76,15 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
         _replace(run_dir / RUN_FILE, run_json(record))
 
 
-def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = "all") -> Path:
+def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = "all", *, durable: bool = True) -> Path:
     """Compress a trial's raw outputs, write ``trial.json``, rename the folder and return it.
 
     Parameters
     ----------
     keep : str
         What is kept beside ``trial.json`` and ``spec.json``: ``all``, ``series`` or ``metrics`` (neither).
+    durable : bool
+        Whether to wait until it is on the disk.
 
     Raises
     ------
@@ -98,7 +100,9 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = 
             if record.resolved:
                 replace_file(partial / SPEC_FILE, spec_json(record.resolved).encode())
             replace_file(partial / TRIAL_FILE, trial_json(record).encode())
-            return keep_partial(partial, record.folder)
+            if durable:
+                return keep_partial(partial, record.folder)
+            return partial.rename(partial.parent / record.folder)
     except WavebedError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

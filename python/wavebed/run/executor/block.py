@@ -1,0 +1,235 @@
+"""A block of trials as a value, and running it on the machine that received it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, WavebedError
+from wavebed.experiment.machine_lock import measuring
+from wavebed.experiment.store import new_partial
+from wavebed.extras import TABLES, absent
+from wavebed.result.machine import machine, versions
+from wavebed.result.names import TRIALS_FOLDER
+from wavebed.run.design import next_trial
+from wavebed.run.executor.pack import Packed, pack
+from wavebed.run.order import Slot
+from wavebed.run.resolve import Resolved
+from wavebed.run.scenario import StoredTrial, plan_of_spec
+from wavebed.run.write import write_trial
+from wavebed.spec.network import with_pattern_files
+from wavebed.spec.patterns import StoredPatterns
+from wavebed.spec.trial import TrialSpec
+from wavebed.workload.tools import cache_folder, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wavebed.lab.protocol import Lab
+    from wavebed.result.model import Check, TrialRecord, Verdict
+    from wavebed.run.play import RunningWorkload
+
+__all__ = ["RESULTS", "BlockResult", "BlockTask", "NotWantedError", "RunTrial", "Site", "TrialTask", "perform_block"]
+__all__ += ["site"]
+
+RESULTS = "results"
+"""Folder of the results of the last block, in the folder of a worker."""
+_CORE = "wavebed-core"
+_MARK = "worker"
+
+
+class RunTrial(Protocol):
+    """`wavebed.run.trial.run_trial`, or a simulation of it."""
+
+    def __call__(
+        self,
+        slot: Slot,
+        resolved: Resolved,
+        partial: Path,
+        look: Callable[[Lab, Sequence[RunningWorkload]], None],
+        of_machine: Callable[[], Sequence[Check]],
+        /,
+    ) -> TrialRecord:
+        """Run a trial into the folder `partial`."""
+
+
+class TrialTask(msgspec.Struct, frozen=True):
+    """A trial of a block: its number in the plan, and its specification."""
+
+    number: int
+    spec: TrialSpec
+
+
+class Site(msgspec.Struct, frozen=True):
+    """A machine and what it has installed, as far as results depend on it.
+
+    Parameters
+    ----------
+    name : str
+        Its host name.
+    versions : dict
+        Of wavebed, the kernel, Python and the programs; of the link engine the SHA-256.
+    machine : dict
+        Processor, cores and memory.
+    absent : tuple of str
+        Needed programs and packages that are not installed.
+    """
+
+    name: str
+    versions: dict[str, str]
+    machine: dict[str, str]
+    absent: tuple[str, ...] = ()
+
+
+class BlockTask(msgspec.Struct, frozen=True):
+    """A block to run.
+
+    Parameters
+    ----------
+    trials : tuple of TrialTask
+        In the order of the plan.
+    versions : dict
+        Those of the campaign (`Site.versions`).
+    programs : tuple of str
+        That its workloads start.
+    attempts, keep, alone
+        As in `wavebed.run.design.Design`.
+    """
+
+    block: int
+    trials: tuple[TrialTask, ...]
+    versions: dict[str, str]
+    programs: tuple[str, ...]
+    attempts: int
+    keep: Literal["all", "series", "metrics"]
+    alone: bool
+
+
+class BlockResult(msgspec.Struct, frozen=True):
+    """A block that ran: where, and its packed attempts at trials in order."""
+
+    block: int
+    site: Site
+    packed: tuple[Packed, ...]
+
+
+class NotWantedError(BaseException):
+    """The block is not wanted any more."""
+
+
+def site(programs: Sequence[str]) -> Site:
+    """Return this machine, and what it has installed.
+
+    Raises
+    ------
+    MachineError
+        If the link engine is not installed.
+    """
+    with Path(find_core()).open("rb") as core:
+        digest = hashlib.file_digest(core, "sha256").hexdigest()
+    lacking = (*missing(set(programs)), *absent(TABLES))
+    return Site(platform.node(), {**versions(programs), _CORE: digest}, machine(), tuple(lacking))
+
+
+def differences(found: Site, wanted: dict[str, str]) -> list[str]:
+    """Return why a machine is not fit for a campaign, a line each."""
+    lines = [f"{name} is not installed" for name in found.absent]
+    for name in sorted({*found.versions, *wanted}):
+        here, there = found.versions.get(name, "missing"), wanted.get(name, "missing")
+        if here != there and name not in found.absent:
+            said = "is another build" if name == _CORE else f"is {here}, that of the campaign {there}"
+            lines.append(f"{name} {said}")
+    return lines
+
+
+def perform_block(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial) -> BlockResult:
+    """Run a block with its repetitions, and leave its packed trials in the folder of results.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Has the patterns and sites of the specifications.
+    cancelled : callable
+        Called a few times a second; whether to stop.
+    run_trial : callable
+        Runs one trial.
+
+    Raises
+    ------
+    MachineError
+        If this machine is not fit for the campaign.
+    NotWantedError
+        If it was cancelled; nothing is left.
+    WavebedError
+        If no laboratory can be made here, or the results cannot be written.
+    """
+    found = site(task.programs)
+    if differs := differences(found, task.versions):
+        raise MachineError("; ".join(differs))
+    results = folder / RESULTS
+    shutil.rmtree(results, ignore_errors=True)
+    try:
+        (results / TRIALS_FOLDER).mkdir(parents=True)
+        return BlockResult(task.block, found, tuple(_attempts(task, folder, cancelled, run_trial)))
+    except OSError as error:
+        shutil.rmtree(results, ignore_errors=True)
+        raise WavebedError(f"{results}: {(error.strerror or 'cannot be written').lower()}") from error
+    except BaseException:
+        shutil.rmtree(results, ignore_errors=True)
+        raise
+
+
+def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial) -> Iterator[Packed]:
+    def stop_if_cancelled(*_: object) -> None:
+        if cancelled():
+            raise NotWantedError
+
+    results = folder / RESULTS
+    slots = [_slot(each, task.block, folder) for each in task.trials]
+    specs = {each.number: each.spec for each in task.trials}
+    verdicts: dict[int, list[Verdict]] = {}
+    with measuring(stop_if_cancelled, alone=task.alone) as neighbours:
+
+        def look(_lab: Lab, _running: Sequence[RunningWorkload]) -> None:
+            stop_if_cancelled()
+            neighbours.look()
+
+        def checks() -> Sequence[Check]:
+            return [neighbours.check()]
+
+        while (slot := next_trial(slots, verdicts, task.attempts)) is not None:
+            stop_if_cancelled()
+            partial = new_partial(results, slot.folder, _MARK)
+            neighbours.look()
+            with _resolved(specs[slot.number], folder) as resolved:
+                trial = run_trial(slot, resolved, partial, look, checks)
+            whole = write_trial(results, partial, trial, task.keep, durable=False)
+            verdicts.setdefault(slot.number, []).append(trial.verdict)
+            yield pack(whole, results / f"{slot.folder}.tar")
+            shutil.rmtree(whole)
+
+
+def _slot(task: TrialTask, block: int, folder: Path) -> Slot:
+    """Return a trial with its workloads, whose content is made."""
+    spec = task.spec
+    (treatment,) = plan_of_spec(StoredTrial(spec, folder), Path(spec.treatment.name)).treatments
+    for workload in treatment.workloads:
+        workload.prepare(cache_folder())
+    return Slot(task.number, block, spec.seed, treatment)
+
+
+@contextmanager
+def _resolved(spec: TrialSpec, folder: Path) -> Iterator[Resolved]:
+    patterns = StoredPatterns(spec.patterns, folder)
+    try:
+        network = with_pattern_files(spec.network, lambda name: patterns.files[name])
+        yield Resolved(spec, network, patterns.files, patterns.descriptors)
+    finally:
+        patterns.close()

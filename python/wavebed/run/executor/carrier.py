@@ -1,0 +1,253 @@
+"""One block on one worker: its files go there, it runs, and its packed trials come back in pieces."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import shutil
+import threading
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, cast
+
+import msgspec
+
+from wavebed.errors import UserError
+from wavebed.experiment.disk import explained
+from wavebed.experiment.store import KEPT, new_partial
+from wavebed.run.arrived import Origin
+from wavebed.run.executor.block import BlockTask, TrialTask
+from wavebed.run.executor.cluster import FailedError, LostError
+from wavebed.run.executor.pack import unpack
+from wavebed.run.executor.worker import TASK_FILE, absent_files, forget, put_piece, read_piece, run_task
+from wavebed.secret import HIDDEN
+from wavebed.spec.patterns import SITES
+
+if TYPE_CHECKING:
+    import queue
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.run.executor.block import BlockResult, RunTrial
+    from wavebed.run.executor.cluster import Cluster, Worker
+    from wavebed.run.executor.pack import Packed
+    from wavebed.run.executor.session import Session
+    from wavebed.run.order import Slot
+    from wavebed.spec.trial import TrialSpec
+
+__all__ = ["IN_FLIGHT_BYTES", "Carried", "Carrier", "Outgoing", "outgoing"]
+
+IN_FLIGHT_BYTES = 256 << 20
+"""Most bytes of results that are under way at the same time, of all workers."""
+PIECE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A block that is ready to be sent.
+
+    Parameters
+    ----------
+    task : bytes
+        The compressed `BlockTask`.
+    files : mapping
+        Patterns and sites in the folder of results: name, and size in bytes.
+    """
+
+    block: int
+    task: bytes
+    folder: Path
+    files: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The end of a carrier's work.
+
+    Parameters
+    ----------
+    partial : Path or None
+        Folder with the unpacked trials; ``None`` if there are none: the worker was lost or given up.
+    origin : Origin or None
+        Where the block ran.
+    error : str
+        What failed on the worker.
+    fatal : BaseException or None
+        What failed here.
+    """
+
+    carrier: Carrier
+    partial: Path | None = None
+    origin: Origin | None = None
+    error: str = ""
+    fatal: BaseException | None = None
+
+
+def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapping[str, str]) -> Outgoing:
+    """Resolve a block.
+
+    Raises
+    ------
+    UserError
+        If a trial cannot be resolved, or has a secret: it is not sent to other machines.
+    WavebedError
+        If a pattern cannot be stored.
+    """
+    trials = []
+    for slot in slots:
+        with session.resolver.resolved(slot) as resolved:
+            if slot.number == 1:
+                session.resolver.draw_scene()
+            trials.append(TrialTask(slot.number, resolved.spec))
+    folder, design = session.opened.trials.folder, session.design
+    names = {name for trial in trials for name in _needed(trial.spec, folder)}
+    task = BlockTask(
+        block=block,
+        trials=tuple(trials),
+        versions=dict(versions),
+        programs=tuple(sorted(session.programs)),
+        attempts=design.attempts,
+        keep=design.keep,
+        alone=design.alone,
+    )
+    files = {name: (folder / name).stat().st_size for name in sorted(names)}
+    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files)
+
+
+def _needed(spec: TrialSpec, folder: Path) -> Iterator[str]:
+    """Yield the names of the files in the folder of results that a specification needs."""
+    for name in spec.patterns:
+        yield f"{name}.gz"
+    for workload in spec.workloads:
+        if HIDDEN in repr(workload.options):
+            raise UserError(f"workload {workload.name}: has a secret, which is not sent to workers: run it locally")
+        for value in workload.options.values():
+            if isinstance(value, str) and value.startswith(f"{SITES}/"):
+                place = folder / "/".join(value.split("/")[:2])
+                yield from (path.relative_to(folder).as_posix() for path in place.rglob("*") if path.is_file())
+
+
+class Carrier(threading.Thread):
+    """Carries a block to a worker and its results back; puts a `Carried` into a queue at its end, whatever happens.
+
+    Parameters
+    ----------
+    places : threading.Semaphore
+        One for each piece of results that may be under way.
+    run_trial : callable
+        Runs one trial on the worker.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        worker: Worker,
+        block: Outgoing,
+        mark: str,
+        places: threading.Semaphore,
+        ended: queue.SimpleQueue[Carried],
+        run_trial: RunTrial,
+    ) -> None:
+        super().__init__(name=f"block {block.block}", daemon=True)
+        self.worker = worker
+        self.block = block.block
+        self.given_up = threading.Event()
+        self._cluster = cluster
+        self._outgoing = block
+        self._mark = mark
+        self._places = places
+        self._ended = ended
+        self._run_trial = run_trial
+
+    def run(self) -> None:
+        """Carry the block."""
+        try:
+            carried = self._carry()
+        except LostError:
+            carried = Carried(self)
+        except FailedError as error:
+            carried = Carried(self, error=str(error))
+        except BaseException as error:  # noqa: BLE001 - the front raises it
+            carried = Carried(self, fatal=error)
+        self._ended.put(carried)
+
+    def _carry(self) -> Carried:
+        self._send()
+        result = self._cluster.call(self.worker, self.given_up, run_task, self._run_trial)
+        partial = self._fetch(result)
+        self._cluster.call(self.worker, self.given_up, forget)
+        names = tuple(each.name for each in result.packed)
+        return Carried(self, partial, Origin(result.site.name, result.site.machine, names))
+
+    def _send(self) -> None:
+        block, task_size = self._outgoing, len(self._outgoing.task)
+        wanted = {**block.files, TASK_FILE: task_size}
+        absent = set(self._cluster.call(self.worker, self.given_up, absent_files, wanted))
+        for name in sorted(absent - {TASK_FILE}):
+            with (block.folder / name).open("rb") as stream:
+                offset = 0
+                while piece := stream.read(PIECE_BYTES):
+                    self._cluster.call(self.worker, self.given_up, put_piece, name, offset, piece)
+                    offset += len(piece)
+        for offset in range(0, task_size, PIECE_BYTES):
+            piece = block.task[offset : offset + PIECE_BYTES]
+            self._cluster.call(self.worker, self.given_up, put_piece, TASK_FILE, offset, piece)
+
+    def _fetch(self, result: BlockResult) -> Path:
+        """Unpack the trials of a block into a partial folder as they come."""
+        folder = self._outgoing.folder
+        name = f"block-{self.block:05d}-{self.ident}"
+        partial = new_partial(folder, name, self._mark, ())
+        try:
+            with explained(folder, KEPT):
+                for packed in result.packed:
+                    archive = _Arriving(self._piece, packed)
+                    unpack(cast("IO[bytes]", archive), partial / packed.name)
+                    archive.check()
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return partial
+
+    def _piece(self, name: str, offset: int) -> bytes:
+        with self._places:
+            return self._cluster.call(self.worker, self.given_up, read_piece, name, offset, PIECE_BYTES)
+
+
+class _Arriving(io.RawIOBase):
+    """A packed trial on a worker, read in order."""
+
+    def __init__(self, fetch: Callable[[str, int], bytes], packed: Packed) -> None:
+        self._fetch = fetch
+        self._packed = packed
+        self._digest = hashlib.sha256()
+        self._offset = 0
+        self._piece = memoryview(b"")
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes; none at the end."""
+        if not self._piece:
+            self._next()
+        taken = bytes(self._piece if size < 0 else self._piece[:size])
+        self._piece = self._piece[len(taken) :]
+        return taken
+
+    def check(self) -> None:
+        """Read the rest, and compare the content with its digest.
+
+        Raises
+        ------
+        LostError
+            If it differs.
+        """
+        while self.read():
+            pass
+        if self._digest.hexdigest() != self._packed.sha256:
+            raise LostError(f"{self._packed.name}: arrived damaged")
+
+    def _next(self) -> None:
+        if self._offset < self._packed.size_bytes:
+            piece = self._fetch(self._packed.name, self._offset)
+            self._digest.update(piece)
+            self._offset += len(piece)
+            self._piece = memoryview(piece)

@@ -1,0 +1,208 @@
+"""Blocks on the workers of a Dask scheduler; this process keeps the account of them.
+
+A worker has one task at a time, bound to it, so Dask never queues, steals or repeats a block. A block whose worker is
+lost is sent to another one; so is one whose worker is silent, as soon as another is free. The first result counts, and
+later ones are dropped. Blocks are stored in the order of the plan (`wavebed.run.arrived`), and the stop rule is asked
+before each: blocks behind it that have arrived are dropped.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from wavebed import __version__
+from wavebed.errors import MachineError
+from wavebed.experiment.events import BlocksPlaced
+from wavebed.extras import TABLES, require
+from wavebed.run.executor.account import Account
+from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
+from wavebed.run.executor.cluster import FailedError, LostError
+from wavebed.run.executor.worker import describe
+from wavebed.run.trial import run_trial as run_real_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from wavebed.run.executor.block import RunTrial, Site
+    from wavebed.run.executor.carrier import Carried
+    from wavebed.run.executor.cluster import Cluster, Worker
+    from wavebed.run.executor.session import Session
+    from wavebed.run.progress import Live
+    from wavebed.run.scenario import Plan
+
+__all__ = ["SILENT_S", "Remote"]
+
+SILENT_S = 30.0
+"""A worker without a heartbeat for so long may be lost; Dask's scheduler drops it after five minutes. A worker beats
+every half second; a computation that holds Python's interpreter lock delays that by a few seconds."""
+LOOK_S = 0.5
+_END_S = 15.0
+
+
+class Remote:
+    """The executor of ``dask://``; a context that disconnects at its end.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The workers.
+    live : Live
+        Shows the progress.
+    run_trial : callable
+        Runs one trial on a worker.
+    silent_s : float
+        Seconds without a heartbeat after which a block is sent to another worker too.
+    """
+
+    def __init__(
+        self, cluster: Cluster, live: Live, run_trial: RunTrial = run_real_trial, silent_s: float = SILENT_S
+    ) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._run_trial = run_trial
+        self._silent_s = silent_s
+        self._noted: set[str] = set()
+        self._site: Site | None = None
+        self._said: object = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.close()
+
+    def check(self, plan: Plan) -> None:
+        """Check that results can be read here; each worker checks what it needs itself."""
+        del plan
+        require("report", "a folder of results", TABLES)
+
+    def site(self, programs: Sequence[str]) -> Site:
+        """Return the machine of the first worker, whose versions are those of the campaign; wait until there is one.
+
+        Raises
+        ------
+        MachineError
+            If no scheduler answers, or the worker is not fit for the campaign.
+        """
+        if self._site is not None:
+            return self._site
+        if not self._cluster.connect():
+            raise MachineError("--executor: no scheduler answers there: start it with dask scheduler, or name its port")
+        while True:
+            worker = next(iter(self._fit().values()), None)
+            if worker is None:
+                self._live.say("waiting for a worker of the scheduler")
+                time.sleep(LOOK_S)
+                continue
+            try:
+                found = self._cluster.call(worker, threading.Event(), describe, tuple(programs))
+            except LostError:
+                continue
+            except FailedError as error:
+                raise MachineError(f"worker {worker.address}: {error}") from None
+            if found.absent:
+                raise MachineError(f"worker {found.name}: {found.absent[0]} is not installed there")
+            if found.versions["wavebed"] != __version__:
+                there = found.versions["wavebed"]
+                raise MachineError(f"worker {found.name}: has wavebed {there}, not {__version__} as here: install that")
+            self._site = found
+            return found
+
+    def run(self, session: Session) -> str:
+        """Run the blocks that are left and return the reason of the stop rule, if it stopped.
+
+        Raises
+        ------
+        MachineError
+            If no worker can run them.
+        WavebedError
+            If a block fails on several workers, or the results cannot be stored.
+        """
+        versions = self.site(sorted(session.programs)).versions
+        account = Account(session, self._silent_s)
+        try:
+            return self._run(session, account, versions)
+        finally:
+            end_s = time.monotonic() + _END_S
+            for carrier in account.carriers:
+                carrier.given_up.set()
+            for carrier in account.carriers:
+                carrier.join(max(end_s - time.monotonic(), 0.0))
+
+    def _run(self, session: Session, account: Account, versions: Mapping[str, str]) -> str:
+        ended: queue.SimpleQueue[Carried] = queue.SimpleQueue()
+        places = threading.Semaphore(IN_FLIGHT_BYTES // PIECE_BYTES)
+        while True:
+            stopped = account.commit()
+            if stopped or not account.left:
+                return stopped
+            workers = self._fit()
+            account.give_up_lost(workers)
+            for worker in account.idle(workers):
+                block = account.next_block()
+                if block is None:
+                    break
+                sent = outgoing(block, account.left[block], session, versions)
+                mark = session.opened.trials.mark
+                carrier = Carrier(self._cluster, worker, sent, mark, places, ended, self._run_trial)
+                account.carriers.append(carrier)
+                carrier.start()
+            self._tell(session, account, workers)
+            self._take(account, ended)
+
+    def _take(self, account: Account, ended: queue.SimpleQueue[Carried]) -> None:
+        """Wait for the end of a carrier, and take all that have ended."""
+        timeout: float | None = LOOK_S
+        try:
+            while True:
+                carried = ended.get(timeout=timeout) if timeout else ended.get_nowait()
+                refused = account.take(carried)
+                if refused:
+                    self._live.note(f"worker {carried.carrier.worker.address} gets no more blocks: {refused}")
+                timeout = None
+        except queue.Empty:
+            pass
+
+    def _fit(self) -> dict[str, Worker]:
+        """Return the workers that are started as blocks need; note each other one once."""
+        workers = self._look()
+        for worker in workers.values():
+            if worker.unfit and worker.address not in self._noted:
+                self._noted.add(worker.address)
+                self._live.note(f"worker {worker.address} gets no blocks: {worker.unfit}")
+        return {address: worker for address, worker in workers.items() if not worker.unfit}
+
+    def _look(self) -> Mapping[str, Worker]:
+        """Return the present workers; connect again if the scheduler was lost."""
+        try:
+            return self._cluster.workers()
+        except LostError:
+            self._live.say("waiting for the scheduler")
+        try:
+            return self._cluster.workers() if self._cluster.connect() else {}
+        except LostError:
+            return {}
+
+    def _tell(self, session: Session, account: Account, workers: Mapping[str, Worker]) -> None:
+        """Record and show which blocks run where, if that has changed."""
+        blocks = sorted(carrier.block for carrier in account.carriers)
+        said = (len(account.left), tuple(blocks), len(workers))
+        if said == self._said:
+            return
+        self._said = said
+        planned = session.plan.trials
+        left_s = session.opened.trials.left_s / max(len(blocks), 1)
+        placed = BlocksPlaced(
+            blocks=tuple(blocks),
+            workers=len(workers),
+            ended=planned - len(account.left),
+            planned=planned,
+            left_s=left_s,
+        )
+        session.opened.trials.emit(placed)

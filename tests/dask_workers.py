@@ -1,0 +1,144 @@
+"""A Dask scheduler and its workers as processes on the loopback interface, for tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["DaskWorkers"]
+
+ROOT = Path(__file__).parents[1]
+_COMMON = ["--no-dashboard"]
+_WAIT_S = 60
+
+
+class DaskWorkers:
+    """A scheduler and `count` workers; each has a lock file of its own, as if it were a machine of its own.
+
+    Parameters
+    ----------
+    supervised : bool
+        Whether workers that end are started again, as a service manager does.
+    """
+
+    def __init__(self, folder: Path, count: int, *, supervised: bool = False) -> None:
+        self.folder = folder
+        self._count = count
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._supervised = supervised
+        self._end = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+
+    @property
+    def address(self) -> str:
+        """The address of the scheduler for Dask."""
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start_scheduler()
+        self.workers = [self._worker(number) for number in range(self._count)]
+        self.wait()
+        if self._supervised:
+            self._supervisor.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        if self._supervised:
+            self._supervisor.join()
+        for process in self.workers:
+            process.send_signal(signal.SIGCONT)
+        for process in [*self.workers, *filter(None, [self._scheduler])]:
+            process.terminate()
+        for process in [*self.workers, *filter(None, [self._scheduler])]:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def wait(self) -> None:
+        """Wait until all workers are connected."""
+        from distributed import Client
+
+        with Client(self.address, timeout=_WAIT_S, set_as_default=False) as client:
+            client.wait_for_workers(self._count, timeout=_WAIT_S)
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, and wait until it listens."""
+        options = ["--host", "127.0.0.1", "--port", str(self.port)]
+        self._scheduler = self._start("scheduler", ["scheduler", *options], {})
+        for _ in range(_WAIT_S * 10):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return
+            time.sleep(0.1)
+        raise AssertionError(self.log("scheduler"))
+
+    def restart_scheduler(self) -> None:
+        """End the scheduler, and start another one."""
+        assert self._scheduler is not None
+        self._scheduler.terminate()
+        self._scheduler.wait()
+        self.start_scheduler()
+
+    def kill(self, number: int) -> None:
+        """Kill a worker."""
+        self.workers[number].kill()
+
+    def freeze(self, number: int, seconds: float) -> None:
+        """Stop a worker, and let it go on later."""
+        process = self.workers[number]
+        process.send_signal(signal.SIGSTOP)
+        timer = threading.Timer(seconds, process.send_signal, [signal.SIGCONT])
+        timer.daemon = True
+        timer.start()
+
+    def log(self, name: str) -> str:
+        """Return what a process said."""
+        return (self.folder / f"{name}.log").read_text()
+
+    def leftovers(self) -> list[str]:
+        """Return the files of results that the workers have."""
+        places = self.folder.glob("worker-*/dask-scratch-space/worker-*/wavebed/results/**/*")
+        return [str(path.relative_to(self.folder)) for path in places]
+
+    def _worker(self, number: int) -> subprocess.Popen[bytes]:
+        name = f"worker-{number}"
+        options = ["--nthreads", "1", "--resources", "lab=1", "--no-nanny", "--memory-limit", "0"]
+        place = ["--local-directory", str(self.folder / name), "--host", "127.0.0.1"]
+        lock = {"WAVEBED_LOCK": str(self.folder / f"{name}.lock")}
+        return self._start(name, ["worker", self.address, *options, *place], lock)
+
+    def _start(self, name: str, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
+        self.folder.mkdir(exist_ok=True)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *words, *_COMMON],
+                env={**os.environ, "PYTHONPATH": path, **variables},
+                stdout=log,
+                stderr=log,
+            )
+
+    def _supervise(self) -> None:
+        while not self._end.wait(0.2):
+            for number, process in enumerate(self.workers):
+                if process.poll() is not None:
+                    self.workers[number] = self._worker(number)

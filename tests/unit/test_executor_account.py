@@ -1,0 +1,446 @@
+"""Blocks on workers that are lost, silent or unfit, with workers in memory: no Dask, and trials take no time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+from tests.simulated_trials import quick_trial
+from tests.worker_campaigns import Told, agree, campaign_in
+
+from wavebed.campaign.results import read_campaign_results
+from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.campaign.status import status_json, status_of, status_text
+from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.experiment.events import BlockEnded, BlocksPlaced, Event, TrialStored
+from wavebed.run.executor import carrier, worker
+from wavebed.run.executor.block import Site, differences, perform_block, site
+from wavebed.run.executor.cluster import FailedError, LostError, Worker, address_of
+from wavebed.run.executor.pack import pack, unpack
+from wavebed.run.executor.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from wavebed.campaign.read import Campaign
+    from wavebed.run.executor.block import BlockResult, BlockTask, RunTrial
+    from wavebed.run.progress import Live
+
+T = TypeVar("T")
+SILENT_S = 0.3
+
+
+@dataclass
+class Machine:
+    """A worker in memory.
+
+    Parameters
+    ----------
+    before : callable
+        Called before each of its calls with the name of the function, in the thread of its carrier.
+    frozen : bool
+        Whether its heart stands still, and its calls wait.
+    """
+
+    folder: Path
+    worker: Worker
+    before: Callable[[str], None] = lambda _: None
+    frozen: bool = False
+    gone: bool = False
+    calls: list[str] = field(default_factory=list)
+    here: Site | None = None
+
+
+class Machines:
+    """A cluster in memory."""
+
+    def __init__(self, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.machines: dict[str, Machine] = {}
+        self.lost_scheduler = 0
+        self._folder = folder
+        self._local = threading.local()
+        for _ in range(count):
+            self.add()
+        monkeypatch.setattr(worker, "_folder", lambda: self._local.folder)
+        monkeypatch.setattr(worker, "_cancelled", lambda: self._local.given_up.is_set)
+        monkeypatch.setattr(worker, "perform_block", self._perform)
+        monkeypatch.setattr(worker, "site", self._site)
+
+    def add(self, unfit: str = "") -> Machine:
+        name = f"m{len(self.machines)}"
+        machine = self.machines[name] = Machine(self._folder / name, Worker(name, unfit))
+        machine.folder.mkdir(parents=True)
+        return machine
+
+    def workers(self) -> Mapping[str, Worker]:
+        if self.lost_scheduler:
+            raise LostError("scheduler")
+        present = {name: each for name, each in self.machines.items() if not each.gone}
+        for each in present.values():
+            if not each.frozen:
+                each.worker.beat(object())
+        return {name: each.worker for name, each in present.items()}
+
+    def call(self, at: Worker, given_up: threading.Event, function: Callable[..., T], *given: object) -> T:
+        machine = self.machines[at.address]
+        machine.before(function.__name__)
+        while machine.frozen and not given_up.is_set():
+            time.sleep(0.01)
+        if machine.gone or given_up.is_set() or self.lost_scheduler:
+            raise LostError(at.address)
+        self._local.folder, self._local.given_up, self._local.machine = machine.folder, given_up, machine
+        machine.calls.append(function.__name__)
+        try:
+            return function(*given)
+        except Exception as error:  # noqa: BLE001 - as the real one
+            raise FailedError(str(error)) from None
+
+    def connect(self) -> bool:
+        self.lost_scheduler = max(self.lost_scheduler - 1, 0)
+        return not self.lost_scheduler
+
+    def close(self) -> None:
+        pass
+
+    def _site(self, programs: list[str]) -> Site:
+        machine: Machine = self._local.machine
+        found = machine.here or site(programs)
+        return Site(machine.worker.address, found.versions, found.machine, found.absent)
+
+    def _perform(
+        self, task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial
+    ) -> BlockResult:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("wavebed.run.executor.block.site", self._site)
+            return perform_block(task, folder, cancelled, run_trial)
+
+
+def _run(
+    campaign: Campaign, folder: Path, machines: Machines, live: Live | None = None, *, resume: bool = False
+) -> None:
+    live = live or Told()
+    with Remote(machines, live, quick_trial, SILENT_S) as remote:
+        (resume_campaign if resume else run_campaign)(campaign, folder / "run", [], live, remote)
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.run.executor.remote.LOOK_S", 0.05)
+
+
+def test_blocks_of_two_workers_are_stored_in_the_order_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 7), Machines(tmp_path / "machines", 2, monkeypatch)
+    machines.machines["m0"].before = lambda name: time.sleep(0.05) if name == "run_task" else None
+    _run(campaign, tmp_path, machines)
+    agree(tmp_path, campaign, monkeypatch)
+    frame = read_campaign_results(tmp_path / "run").metrics.to_pandas()
+    assert set(frame["machine"]) == {"m0", "m1"}
+    assert all(len(set(rows["machine"])) == 1 for _, rows in frame.groupby("block"))
+
+
+def test_a_block_of_a_lost_worker_goes_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
+    lost = machines.machines["m0"]
+
+    def before(name: str) -> None:
+        lost.gone = lost.gone or (name == "read_piece" and lost.calls.count("run_task") == 2)
+
+    lost.before = before
+    _run(campaign, tmp_path, machines)
+    assert lost.gone
+    assert lost.calls.count("run_task") == 2
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_silent_worker_that_comes_back_late_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    silent, other = machines.machines["m0"], machines.machines["m1"]
+
+    def before(name: str) -> None:
+        silent.frozen = silent.frozen or name == "run_task"
+
+    def thaw() -> None:
+        silent.before, silent.frozen = (lambda _: None), False
+
+    silent.before = before
+    live = Told({3: thaw})
+    _run(campaign, tmp_path, machines, live)
+    assert other.calls.count("run_task") >= 3
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    silent, other = machines.machines["m0"], machines.machines["m1"]
+    both = threading.Barrier(2)
+
+    def before(name: str) -> None:
+        if name == "forget" and silent.calls.count("run_task") == 1:  # it has run block 1, and falls silent
+            silent.frozen = True
+            both.wait(20)
+            silent.frozen = False
+
+    def others(name: str) -> None:
+        # Blocks 2 and 3 are its own; the third one that it has run is block 1 again.
+        if name == "forget" and other.calls.count("run_task") == 3:
+            both.wait(20)
+
+    silent.before, other.before = before, others
+    _run(campaign, tmp_path, machines)
+    assert other.calls.count("run_task") == 3
+    assert silent.calls.count("run_task") == 1
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_lost_scheduler_costs_only_the_blocks_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
+
+    def lose() -> None:
+        machines.lost_scheduler = 3
+
+    live = Told({2: lose})
+    _run(campaign, tmp_path, machines, live)
+    assert "waiting for the scheduler" in live.text
+    agree(tmp_path, campaign, monkeypatch)
+
+
+@pytest.mark.parametrize("kill_at", range(1, 12))
+def test_a_front_killed_at_any_step_of_storing_goes_on(
+    kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+
+    class Killed(BaseException):
+        pass
+
+    class Fatal(Told):
+        count = 0
+
+        def __call__(self, event: Event) -> None:
+            self.count += isinstance(event, TrialStored | BlockEnded)
+            if self.count == kill_at:
+                raise Killed
+
+    with pytest.raises(Killed):
+        _run(campaign, tmp_path, machines, Fatal())
+    _run(campaign, tmp_path, machines, resume=True)
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_arrived_blocks_are_stored_by_a_local_resume_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    first = machines.machines["m0"]
+    hold = threading.Event()
+
+    def before(name: str) -> None:
+        if name == "run_task":
+            hold.wait(20)
+
+    first.before = before
+    trials = tmp_path / "run" / "trials"
+
+    def stop(*_: object) -> None:
+        if len(list(trials.glob(".block-*.arrived"))) == 2:
+            hold.set()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Remote, "_tell", stop)
+    with pytest.raises(KeyboardInterrupt):
+        _run(campaign, tmp_path, machines)
+    monkeypatch.undo()
+    assert not any(path.name.startswith("0") for path in trials.iterdir())
+    monkeypatch.setattr("wavebed.run.runner.run_trial", quick_trial)
+    resume_campaign(campaign, tmp_path / "run", [], Told())
+    frame = read_campaign_results(tmp_path / "run").metrics.to_pandas()
+    assert {block: set(rows["machine"]) for block, rows in frame.groupby("block")} == {1: {""}, 2: {"m1"}, 3: {"m1"}}
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_the_stop_rule_meets_blocks_in_order_and_drops_what_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = '[stop]\nwhen = "decided"\nleast-blocks = 3'
+    campaign, machines = campaign_in(tmp_path, 40, more), Machines(tmp_path / "machines", 3, monkeypatch)
+    machines.machines["m0"].before = lambda name: time.sleep(0.1) if name == "run_task" else None
+    _run(campaign, tmp_path, machines)
+    results = read_campaign_results(tmp_path / "run")
+    assert results.campaign.stopped == "every primary metric is decided"
+    assert list(results.ended) == list(range(1, len(results.ended) + 1))
+    assert len(results.ended) < 40
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_worker_with_other_versions_gets_no_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    here = site(["true"])
+    machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
+    live = Told()
+    _run(campaign, tmp_path, machines, live)
+    assert f"worker m1 gets no more blocks: kernel is 5.10, that of the campaign {here.versions['kernel']}" in live.text
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_worker_that_is_started_otherwise_gets_no_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
+    machines.add(unfit="has 4 threads")
+    live = Told()
+    _run(campaign, tmp_path, machines, live)
+    assert live.text.count("worker m1 gets no blocks: has 4 threads") == 1
+    assert not machines.machines["m1"].calls
+
+
+def test_no_fit_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
+
+    def fails(*_: object) -> None:
+        raise WavebedError("no namespaces here")
+
+    monkeypatch.setattr(worker, "perform_block", fails)
+    with pytest.raises(MachineError, match=r"^no worker can run this campaign: no namespaces here$"):
+        _run(campaign, tmp_path, machines)
+
+
+def test_a_lost_worker_is_waited_for_where_the_others_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    here = site([])
+    machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
+    good, since = machines.machines["m0"], []
+
+    def lose() -> None:
+        good.gone = True
+        since.append(time.monotonic())
+
+    workers = machines.workers
+
+    def back() -> Mapping[str, Worker]:
+        good.gone = good.gone and time.monotonic() - since[0] < 1
+        return workers()
+
+    monkeypatch.setattr(machines, "workers", back)
+    _run(campaign, tmp_path, machines, Told({2: lose}))
+    assert machines.machines["m1"].calls.count("run_task") == 1
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_block_that_fails_everywhere_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 4, monkeypatch)
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("broken")
+
+    monkeypatch.setattr(worker, "perform_block", fails)
+    with pytest.raises(WavebedError, match=r"^block 1 failed on 3 workers: broken$"):
+        _run(campaign, tmp_path, machines)
+
+
+def test_a_worker_without_a_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = Machines(tmp_path / "machines", 1, monkeypatch)
+    here = site([])
+    machines.machines["m0"].here = Site("", here.versions, here.machine, ("iperf3",))
+    with pytest.raises(MachineError, match=r"^worker m0: iperf3 is not installed there$"):
+        _run(campaign_in(tmp_path, 1), tmp_path, machines)
+    assert not (tmp_path / "run").exists()
+
+
+def test_results_come_in_pieces_and_never_more_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "PIECE_BYTES", 1000)
+    monkeypatch.setattr("wavebed.run.executor.remote.PIECE_BYTES", 1000)
+    monkeypatch.setattr("wavebed.run.executor.remote.IN_FLIGHT_BYTES", 2000)
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 4, monkeypatch)
+    now, most, lock = 0, 0, threading.Lock()
+    call = machines.call
+
+    def counted(at: Worker, given_up: threading.Event, function: Callable[..., T], *given: object) -> T:
+        nonlocal now, most
+        if function.__name__ != "read_piece":
+            return call(at, given_up, function, *given)
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.001)
+        try:
+            return call(at, given_up, function, *given)
+        finally:
+            with lock:
+                now -= 1
+
+    monkeypatch.setattr(machines, "call", counted)
+    _run(campaign, tmp_path, machines)
+    assert most == 2
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_the_status_names_the_blocks_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    told = []
+
+    class Asks(Told):
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            if isinstance(event, BlocksPlaced):
+                status = status_of(tmp_path / "run")
+                told.append((status_text(tmp_path / "run", status), status_json(status)["blocks"]))
+
+    _run(campaign, tmp_path, machines, Asks())
+    assert "now: 0 of 4 blocks ended, blocks 1, 2 on 2 of 2 workers" in told[0][0]
+    assert told[0][1] == [1, 2]
+    assert status_json(status_of(tmp_path / "run"))["blocks"] == []
+
+
+def test_a_packed_folder_is_the_same_unpacked(tmp_path: Path) -> None:
+    source = tmp_path / "0001-a"
+    (source / "raw" / "deep").mkdir(parents=True)
+    (source / "raw" / "deep" / "ü.bin").write_bytes(bytes(range(256)) * 5000)
+    (source / "trial.json").write_text("{}")
+    packed = pack(source, tmp_path / "a.tar")
+    assert packed.size_bytes == (tmp_path / "a.tar").stat().st_size
+    with (tmp_path / "a.tar").open("rb") as stream:
+        unpack(stream, tmp_path / "b")
+    both = [
+        {p.relative_to(at): p.read_bytes() for p in at.rglob("*") if p.is_file()} for at in (source, tmp_path / "b")
+    ]
+    assert both[0] == both[1]
+
+
+def test_links_in_an_archive_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "0001-a"
+    source.mkdir()
+    (source / "out").symlink_to("/etc/passwd")
+    pack(source, tmp_path / "a.tar")
+    with (
+        (tmp_path / "a.tar").open("rb") as stream,
+        pytest.raises(UserError, match="is no file or folder inside a trial"),
+    ):
+        unpack(stream, tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [("dask://h:8786", "tcp://h:8786"), ("dask+tls://[::1]:8786", "tls://[::1]:8786")],
+)
+def test_the_address_of_a_scheduler(given: str, address: str) -> None:
+    assert address_of(given) == address
+
+
+@pytest.mark.parametrize("given", ["dask", "dask://h", "dask://:1", "tcp://h:1", "dask://h:x", ""])
+def test_other_executors_are_refused(given: str) -> None:
+    with pytest.raises(UserError, match="is no executor: write local, dask://HOST:PORT"):
+        address_of(given)
+
+
+def test_differences_of_a_machine_are_named() -> None:
+    wanted = {"wavebed": "1", "iperf3": "3.12", "wavebed-core": "a"}
+    found = Site("m", {"wavebed": "2", "wavebed-core": "b"}, {}, ("iperf3",))
+    assert differences(found, wanted) == [
+        "iperf3 is not installed",
+        "wavebed is 2, that of the campaign 1",
+        "wavebed-core is another build",
+    ]
