@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ def forked(work: Callable[[], object]) -> int:
     if child == 0:
         try:
             work()
+        except BaseException:  # noqa: BLE001 nothing above this frame would show it
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(1)
     return child

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from wavebed.experiment.events import RunResumed, TrialStored
 from wavebed.experiment.journal import read_journal
 from wavebed.result.load import load_run
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
+from wavebed.result.read import read_run
 from wavebed.run.progress import Live
 from wavebed.workload.model import Metric, Outcome, Span
 
@@ -173,6 +175,23 @@ def test_a_trial_that_was_renamed_but_not_listed_is_kept(tmp_path: Path, monkeyp
     assert len(simulated.ran) == len(set(simulated.ran)) == 12
     stored = [event.trial for event in read_journal(tmp_path / "run") if isinstance(event, TrialStored)]
     assert len(stored) == len(set(stored)) == 12
+
+
+def test_a_whole_trial_that_has_not_its_name_yet_is_not_taken_for_a_stored_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = _campaign(tmp_path)
+    simulated = Simulated(monkeypatch)
+    simulated.kill_at = 2
+    with pytest.raises(KilledError):
+        run_campaign(campaign, tmp_path / "run", [], _live())
+    trials = tmp_path / "run/trials"
+    whole = min(trials.iterdir())
+    shutil.copytree(whole, trials / f".{whole.name.replace('0001', '0003')}.0a1b2c3d.partial")
+    assert len(read_run(tmp_path / "run").trials) == 2
+    simulated.kill_at = None
+    resume_campaign(campaign, tmp_path / "run", [], _live())
+    assert len(list(trials.iterdir())) == 12
 
 
 def test_invalid_trials_are_repeated_in_their_block_with_their_seed_up_to_the_limit(

@@ -55,11 +55,13 @@ class Option:
         return f"{'-'.join(words[:2])}{self.name}".replace("/", "")
 
 
+_BASELINE = ("compare", "RUN", "--baseline", "RUN")
 OPTIONS = [
     Option(("report", "RUN"), "-o", "page.html", b"<!doctype html>"),
     Option(("report", "TEST"), "-o", "page.html", b"<!doctype html>"),
     Option(("compare", "TEST", "OTHER"), "-o", "page.html", b"<!doctype html>"),
     Option(("compare", "TEST", "OTHER"), "--csv", "table.csv", b"device,kind,"),
+    Option((*_BASELINE, "--margin", "bulk.goodput=5%"), "--markdown", "table.md", b"**wavebed compare: passed"),
     Option(("export", "RUN", "--trial", "0001-cubic"), "-o", "trial.flent.gz", b"\x1f\x8b"),
     Option(("export", "RUN", "--trial", "0001-cubic", "--format", "perfetto"), "-o", "trial.perfetto-trace", b"\n"),
     Option(("resolve", "SCENARIO"), "-o", "spec.json", b'{\n  "version": 1,'),
@@ -77,7 +79,7 @@ ELSEWHERE = {
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
     ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
-    ("campaign", "plan", "--pilot"),  # read
+    ("campaign", "plan", "--pilot"), ("compare", "--baseline"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from wavebed.experiment.disk import explained, sync
 from wavebed.experiment.events import BlockEnded, RunEnded, RunResumed, TrialStored
 from wavebed.experiment.journal import read_journal
 from wavebed.experiment.store import KEPT, attempt_name
-from wavebed.result.names import ASIDE_FOLDER, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import ASIDE_FOLDER, STORED, TRIALS_FOLDER
 from wavebed.result.read import read_trial
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def reconciled(ledger: Ledger, folder: Path, planned: Mapping[str, TrialLine]) -
     UserError
         If a trial is not planned.
     """
-    present = {file.parent.name for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}")}
+    present = {file.parent.name for file in folder.glob(STORED)}
     for block, stored in ledger.blocks.items():
         for key, one in list(stored.items()):
             if one.line.folder not in present:

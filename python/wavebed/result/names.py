@@ -18,6 +18,7 @@ __all__ = [
     "SCENARIO_FILE",
     "SCENE_FILE",
     "SPEC_FILE",
+    "STORED",
     "TABLES",
     "TABLES_FOLDER",
     "TRIALS_FOLDER",
@@ -44,6 +45,8 @@ TABLES_FOLDER = "tables"
 """Of the report of a campaign."""
 TRIAL_FILE = "trial.json"
 TRIALS_FOLDER = "trials"
+STORED = f"{TRIALS_FOLDER}/[!.]*/{TRIAL_FILE}"
+"""Records of stored trials; an unfinished trial has one too, shortly before its folder gets its name."""
 PARTIAL = ".partial"
 """End of the folder name of an unfinished trial, which begins with a dot."""
 INCOMPLETE = "the results are not complete"

@@ -13,7 +13,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
-from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
 from wavebed.workload.model import Better, Metric, Outcome, Span, Status
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
 def _kept(folder: Path) -> list[TrialLine]:
     """Return the stored trials in order."""
     lines = []
-    for file in (folder / TRIALS_FOLDER).glob(f"*/{TRIAL_FILE}"):
+    for file in folder.glob(STORED):
         with suppress(UserError):  # the others stay readable
             lines.append(TrialLine.of(read_trial(file.parent)))
     return sorted(lines, key=lambda line: (len(line.folder.partition("-")[0]), line.folder))
