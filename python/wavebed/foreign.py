@@ -20,7 +20,16 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MAX_BYTES", "MAX_TEXT_BYTES", "noted_files", "open_foreign", "read_bytes", "read_json", "read_text"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_TEXT_BYTES",
+    "noted_files",
+    "open_foreign",
+    "parse_toml",
+    "read_bytes",
+    "read_json",
+    "read_text",
+]
 __all__ += ["read_toml"]
 
 MAX_BYTES = 1 << 30
@@ -123,11 +132,21 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
 
 def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:
     """Return the content of a TOML file of at most `MAX_TEXT_BYTES`; see `open_foreign`."""
+    return parse_toml(read_text(file, remedy, most=MAX_TEXT_BYTES), os.fspath(file))
+
+
+def parse_toml(text: str, name: str) -> dict[str, object]:
+    """Return the content of a TOML text; `name` is its file, for messages.
+
+    Raises
+    ------
+    UserError
+        If it is not TOML.
+    """
     import tomllib  # 5 ms of the start-up of commands that read none
 
-    name = os.fspath(file)
     try:
-        return tomllib.loads(read_text(file, remedy, most=MAX_TEXT_BYTES))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{name}: is not TOML: {error}: see https://toml.io") from None
     except (RecursionError, ValueError):
