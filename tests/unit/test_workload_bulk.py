@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.bulk import Bulk
+from wavebed.workload.bulk import Bulk, goodput_series
 from wavebed.workload.iperf3 import read_end, shortfall
 
 
@@ -111,3 +111,10 @@ def test_streams_that_are_missing_or_end_early_are_a_shortfall() -> None:
 @given(st.text(max_size=300) | st.text(max_size=100).map(lambda inner: '{"start": {' + inner + "}}"))
 def test_no_output_breaks_the_reader(text: str) -> None:
     read_end(text)
+
+
+def test_a_short_last_interval_makes_no_peak_of_goodput() -> None:
+    series = goodput_series("goodput", [(0.0, 0.1, 12_500), (0.1, 0.2, 25_000), (0.2, 0.2001, 12_500)], 1.0)
+    assert series.value == pytest.approx([1.0, 8 * 37_500 / 0.1001 / 1e6])
+    assert series.time_s == pytest.approx([1.05, 1.15005])
+    assert goodput_series("goodput", [(0.0, 0.1, 12_500), (0.1, 0.16, 7_500)], 0.0).value == pytest.approx([1.0, 1.0])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["Bulk"]
+__all__ = ["Bulk", "goodput_series"]
 
 INTERVAL = "0.1"
 _ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
@@ -265,11 +265,11 @@ class _Flows:
         name = "" if only else f" {self.towards}"
         found = []
         if self.received:
-            found.append(_goodput(f"goodput{name}", _summed(self.received), start_s))
+            found.append(goodput_series(f"goodput{name}", _summed(self.received), start_s))
         several = len(self.received) > 1
         if several:
             found += [
-                _goodput(
+                goodput_series(
                     f"goodput{name} stream {number}",
                     [(each.start_s, each.end_s, each.bytes) for each in stream],
                     start_s,
@@ -296,7 +296,12 @@ def _summed(streams: Sequence[Stream]) -> list[tuple[float, float, float]]:
     return rows
 
 
-def _goodput(name: str, rows: Sequence[tuple[float, float, float]], start_s: float) -> Series:
+def goodput_series(name: str, given: Sequence[tuple[float, float, float]], start_s: float) -> Series:
+    """Return the goodput of intervals; a short last one, which may hold bytes of before, is joined to its neighbour."""
+    rows = list(given)
+    if len(rows) > 1 and rows[-1][1] - rows[-1][0] < (rows[-2][1] - rows[-2][0]) / 2:
+        (begin_s, _, size), (_, end_s, rest) = rows[-2:]
+        rows[-2:] = [(begin_s, end_s, size + rest)]
     return Series(
         name,
         "Mbit/s",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["MOST_BLOCKS", "MOST_CELLS", "Course", "courses", "over_time"]
+__all__ = ["MOST_BLOCKS", "MOST_CELLS", "Course", "courses", "kept_series", "over_time"]
 
 MOST_CELLS = 4
 MOST_BLOCKS = 12
@@ -55,7 +55,7 @@ class Course:
 def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
     """Return the series of cells, of the first blocks whose trials have kept them: rate, queue, samples of workloads.
 
-    The link is the one that delivered the most.
+    The link is the one with the longest queues.
     """
     read = {cell: [each for name in _folders(results, cell) if (each := _series(name)) is not None] for cell in cells}
     read = {cell: trials for cell, trials in read.items() if trials}
@@ -65,7 +65,7 @@ def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
     edges = np.linspace(0, max(ends) + 1e-9, BINS + 1)
     first = next(iter(read.values()))[0]
     found = []
-    for key in _kept([trial for trials in read.values() for trial in trials], list(first)):
+    for key in kept_series([trial for trials in read.values() for trial in trials], list(first)):
         title, unit, how = key
         values = {
             cell: np.array([_binned(*trial.get(key, (np.empty(0), np.empty(0))), edges, how) for trial in trials])
@@ -79,16 +79,16 @@ _Key = tuple[str, str, str]
 _Series = dict[_Key, tuple["Floats", "Floats"]]
 
 
-def _kept(trials: Sequence[_Series], names: Sequence[_Key]) -> list[_Key]:
-    """Return the series of the busiest link, and the first ones of workloads."""
-    links: dict[str, float] = {}
+def kept_series(trials: Sequence[_Series], names: Sequence[_Key]) -> list[_Key]:
+    """Return the series of the bottleneck, and the first ones of workloads."""
+    queued: dict[str, float] = {}
     for trial in trials:
         for (title, _, how), (_, values) in trial.items():
-            if how == "sum":
-                link = title.removeprefix("Throughput of ")
-                links[link] = links.get(link, 0.0) + float(np.nansum(values))
-    busiest = max(links, key=lambda link: links[link], default="")
-    mine = {f"Throughput of {busiest}", f"Queue at {busiest}"}
+            if how == "max":
+                link = title.removeprefix("Queue at ")
+                queued[link] = queued.get(link, 0.0) + float(np.nansum(values))
+    bottleneck = max(queued, key=lambda link: queued[link], default="")
+    mine = {f"Throughput of {bottleneck}", f"Queue at {bottleneck}"}
     return [key for key in names if key[0] in mine or key[2] == "mean"][:MOST_SERIES]
 
 
