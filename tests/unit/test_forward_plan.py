@@ -9,10 +9,11 @@ import pytest
 from forward_simulated import SimulatedTester
 from msgspec.structs import replace
 
+from wavebed.experiment.estimate import duration_text
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts, longest_passing, most_steps
 from wavebed.forward.evidence import Evidence
-from wavebed.forward.plan import plan, plan_search, said, searched
+from wavebed.forward.plan import plan, plan_search, searched
 from wavebed.forward.search import search_size
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, ForwardSettings
 from wavebed.forward.trials import load_limit
@@ -113,7 +114,7 @@ def test_delays_need_a_search_of_their_sizes_only() -> None:
     [(0.4, "0 s"), (45, "45 s"), (59.7, "1 min"), (200, "3 min 20 s"), (3599.6, "1 h"), (3900, "1 h 5 min")],
 )
 def test_times_are_said_as_people_say_them(seconds, text) -> None:
-    assert said(seconds) == text
+    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize("holds", [0, 1, 2, 7, 130, 9_999, 1_234_567, 2_999_999])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.decide import LEVEL, questions
 from wavebed.campaign.run import record_of
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.order import in_blocks
 from wavebed.run.expected import expected_s
-from wavebed.run.progress import duration_text
 from wavebed.stats.paired import Pairs
 from wavebed.stats.power import advise
 from wavebed.terminal import table_text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.experiment.disk import held
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import (
     BlockEnded,
     BlocksPlaced,
@@ -23,7 +24,6 @@ from wavebed.experiment.events import (
     TrialStored,
 )
 from wavebed.experiment.journal import JournalReader
-from wavebed.run.progress import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "duration_text"]
 
 _SHRINK = 0.5
 """The ratio of all kinds counts as so many trials of each kind."""
@@ -122,3 +122,15 @@ class _Ratios(NamedTuple):
 
     def of(self, kind: str) -> float:
         return self.known.get(kind, self.other)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a rounded duration: ``45 s``, ``3 min 20 s``, ``1 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -51,7 +51,6 @@ __all__ = [
     "overload_names",
     "plan",
     "plan_search",
-    "said",
     "searched",
     "whole_s",
 ]
@@ -264,15 +263,3 @@ def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
     expected_s = longest + trials * (overhead_s + BURST_FRACTION * longest)
     return Part(name, expected_s, 2 * expected_s + longest, "burst")
-
-
-def said(seconds: float) -> str:
-    """Write a time as people say it: ``45 s``, ``3 min 20 s``, ``1 h 5 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

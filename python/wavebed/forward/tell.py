@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import Event, LoadMeasured, RunPlanned, StepBegun, TrialBegun
-from wavebed.forward.plan import said
 
 __all__ = ["Progress", "Teller"]
 
@@ -41,7 +41,9 @@ class Teller:
             case RunPlanned():
                 parts = ", ".join(_part(part) for part in event.parts)
                 at_most_s = event.expected_s if event.at_most_s is None else event.at_most_s
-                self._progress.note(f"plan: about {said(event.expected_s)}, at most {said(at_most_s)}: {parts}")
+                self._progress.note(
+                    f"plan: about {duration_text(event.expected_s)}, at most {duration_text(at_most_s)}: {parts}"
+                )
             case StepBegun():
                 self._begin(event.step, event.left_s, event.since_s)
             case TrialBegun():
@@ -61,4 +63,4 @@ class Teller:
 
 
 def _part(part: Part) -> str:
-    return f"{part.trial} ({said(part.expected_s)})"
+    return f"{part.trial} ({duration_text(part.expected_s)})"

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.experiment.disk import claimed, explained, make_new
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import CheckFailed, LoadMeasured, RunEnded, RunInterrupted
 from wavebed.experiment.inputs import inputs_now
 from wavebed.experiment.journal import Journal
@@ -26,7 +27,7 @@ from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.iperf3 import STUDY_TESTS
 from wavebed.forward.overload import overload_finding
-from wavebed.forward.plan import IPERF3_BESIDE_S, said, whole_s
+from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import measure
 from wavebed.forward.session import set_up
@@ -172,7 +173,9 @@ def repeat(
             opened = _open(folder, asked, tests, journal, command_line, resume=resume, accept_changes=accept_changes)
             if resume:
                 left_s = opened.trials.left_s if len(opened.stored) < len(tests) else 0.0
-                progress.note(f"{len(opened.stored)} of {len(tests)} tests are stored; about {said(left_s)} left")
+                progress.note(
+                    f"{len(opened.stored)} of {len(tests)} tests are stored; about {duration_text(left_s)} left"
+                )
             with opened.trials.guarded():
                 interrupted = _all_left(tests, opened, progress, tuple(command_line))
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(tests)))
@@ -275,7 +278,7 @@ def said_plan(*, quick: bool) -> str:
     """Return the plan and its time, as text."""
     total_s = sum(test.expected_s for test in _planned([KINDS] * ROUNDS, quick=quick))
     return (
-        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {said(total_s)};"
+        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {duration_text(total_s)};"
         " the tester offers at most 1 Gbit/s at L1 at the device's input"
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.run.progress import BROWSER_S, OVERHEAD_S, duration_text
+from wavebed.experiment.estimate import duration_text
+from wavebed.run.progress import BROWSER_S, OVERHEAD_S
 
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan, TreatmentPlan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import (
     BlocksPlaced,
     Event,
@@ -24,19 +25,11 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.run.play import RunningWorkload
 
-__all__ = ["WAITING", "Live", "duration_text", "show_text"]
+__all__ = ["WAITING", "Live", "show_text"]
 
 WAITING = "waiting for the end of another run on this machine"
 OVERHEAD_S = 1.0
 BROWSER_S = 4.0
-
-
-def duration_text(seconds: float) -> str:
-    """Return a rounded duration: ``8 s``, ``3 min``, ``2 h 10 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 class Live(Status):

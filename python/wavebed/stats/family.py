@@ -125,11 +125,11 @@ def _stepwise(
     """
     count = len(p_values)
     adjusted = holm(p_values)
-    order = sorted(range(count), key=lambda each: p_values[each])
+    place = {index: rank for rank, index in enumerate(sorted(range(count), key=lambda each: p_values[each]))}
     findings = []
     for index, (p, raised) in enumerate(zip(p_values, adjusted, strict=True)):
         found = finding(index, simultaneous_level(level, count), p, raised, False)
-        left = count - order.index(index)
+        left = count - place[index]
         if found.verdict == "undecided" and raised <= 1 - level and left < count:
             other = finding(index, simultaneous_level(level, left), p, raised, True)
             found = found if other.verdict == "undecided" else other
