@@ -278,8 +278,8 @@ def said_plan(*, quick: bool) -> str:
     """Return the plan and its time, as text."""
     total_s = sum(test.expected_s for test in _planned([KINDS] * ROUNDS, quick=quick))
     return (
-        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about {duration_text(total_s)};"
-        " the tester offers at most 1 Gbit/s at L1 at the device's input"
+        f"plan: {len(KINDS)} devices in {ROUNDS} rounds, the loss-free rate in the last: about"
+        f" {duration_text(total_s)}; the tester offers at most 1 Gbit/s at L1 at the device's input"
     )
 
 
