@@ -4,11 +4,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
+export PIP_NO_COMPILE := 1         # most modules of the packages are never used; those that are get their bytecode then
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 EXPERIMENTS ?=
@@ -25,14 +27,21 @@ $(VENV)/bin/maturin:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip "maturin>=1.9,<2"
 
-$(STAMP): $(VENV)/bin/maturin $(SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all
-	$(BIN)/pip install --quiet --disable-pip-version-check --group dev
+# Packages are unpacked while the binary is built; maturin finds it built.
+$(INSTALLED): $(SOURCES)
+	cargo build --release --locked --quiet --package wavebed-core & \
+	$(MAKE) --no-print-directory $(VENV)/bin/maturin; \
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
+	wait
 	touch $@
 
-setup: $(STAMP)  ## build the binary and install the package into .venv
+$(TOOLS): $(INSTALLED) pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
+	touch $@
 
-demo: $(STAMP)   ## run the main job on shipped input; ends in report.html
+setup: $(TOOLS)  ## build the binary, install the package and the tools of its tests into .venv
+
+demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/wavebed demo
 
@@ -50,13 +59,13 @@ build-tests:
 # First what does not judge times, four at a time, then one by one what does.
 test-python: WHICH := $(if $(SLOW),,and not slow)
 test-python-slow: WHICH := and slow
-test-python test-python-slow: $(STAMP)
+test-python test-python-slow: $(TOOLS)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit
 	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation
 
-stress: $(STAMP) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
+stress: $(TOOLS) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
 	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)
@@ -67,42 +76,42 @@ lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
-lint-python: $(STAMP)
+lint-python: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-fuzz: $(STAMP)   ## every fuzz target for FUZZ_SECONDS
+fuzz: $(TOOLS)   ## every fuzz target for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 build-fuzz:
 	scripts/fuzz 0
 
-bench: $(STAMP)  ## benchmarks against the bare relay and Rattan, in one interleaved run
+bench: $(TOOLS)  ## benchmarks against the bare relay and Rattan, in one interleaved run
 	scripts/system-packages $(RUN_PROGRAMS)
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
 
-validation-pages: $(STAMP)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
+validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
 	$(BIN)/python docs/validation/fit_walks.py
 	$(BIN)/python docs/validation/fit_applications.py
 
-bufferbloat-page: $(STAMP)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
+bufferbloat-page: $(INSTALLED)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
 
-applications-page: $(STAMP)  ## tables of docs/validation/applications.md; half an hour
+applications-page: $(INSTALLED)  ## tables of docs/validation/applications.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 
-fit-applications-page: $(STAMP) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
+fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/fit_applications_laboratory.py
 	$(BIN)/python docs/validation/fit_replay.py
 
-l4s-page: $(STAMP) ## table of docs/validation/l4s.md; three minutes
+l4s-page: $(INSTALLED) ## table of docs/validation/l4s.md; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/l4s.py
 
