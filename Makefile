@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
-export PIP_NO_COMPILE := 1         # most modules of the packages are never used; those that are get their bytecode then
+# "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
+export PIP_NO_COMPILE := no
 
 PYTHON ?= python3
 VENV := .venv
