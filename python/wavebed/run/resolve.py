@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Resolved", "Resolver", "read_spec"]
 
+_MOST_REALISATIONS = 8
+"""Realised scenes that the cells of a block may leave in memory for its next cells."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -55,7 +58,7 @@ class Resolved:
 
 
 class Resolver:
-    """Resolves the trials of a plan; reads files once, and scenes once for each trial.
+    """Resolves the trials of a plan; reads files once, and realises scenes once for each seed.
 
     Parameters
     ----------
@@ -69,6 +72,7 @@ class Resolver:
         self._plan = plan
         self._folder = folder
         self._traces = Traces()
+        self._seed: int | None = None
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
         self._options: dict[AnyWorkload, dict[str, Json]] = {}
 
@@ -93,16 +97,16 @@ class Resolver:
                 spec = self._spec(slot, path.spec.network, path.spec.patterns)
                 yield Resolved(spec, network, files, descriptors)
             return
-        try:
-            network = resolve_network(replace(path, seed=slot.seed), self._traces)
-            named = {file: self._keep(file) for file in pattern_files(network)}
-            origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
-            known = with_pattern_files(network, lambda file: named[file][0])
-            spec = self._spec(slot, known, origins)
-            files = {name: file for file, (name, _) in named.items()}
-            yield Resolved(spec, network, files, self._traces.descriptors)
-        finally:
+        if slot.seed != self._seed or len(self._traces.realisations) > _MOST_REALISATIONS:
             self._traces.forget_scenes()
+            self._seed = slot.seed
+        network = resolve_network(replace(path, seed=slot.seed), self._traces)
+        named = {file: self._keep(file) for file in pattern_files(network)}
+        origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
+        known = with_pattern_files(network, lambda file: named[file][0])
+        spec = self._spec(slot, known, origins)
+        files = {name: file for file, (name, _) in named.items()}
+        yield Resolved(spec, network, files, self._traces.descriptors)
 
     def draw_scene(self) -> None:
         """Draw the map of the current trial's scene, if it has one, or copy that of its run.

@@ -315,6 +315,14 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
 
 
 def _texts(name: str, values: Column) -> list[str]:
+    """Return the text of each value; one that occurs often, as rates and needs do, is written once."""
+    distinct, places = np.unique(values, return_inverse=True)
+    if len(distinct) > len(values) / 2:
+        return _written(name, values)
+    return np.array(_written(name, distinct), dtype=object)[places].tolist()
+
+
+def _written(name: str, values: Column) -> list[str]:
     match name:
         case "time_s" | "delay_s":
             return [format_scaled(value, _DIGITS) for value in values.tolist()]
