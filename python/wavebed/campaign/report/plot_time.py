@@ -62,11 +62,12 @@ def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
     ends = [times[-1] for trials in read.values() for trial in trials for times, _ in trial.values() if len(times)]
     if not ends:
         return []
-    edges = np.linspace(0, max(ends) + 1e-9, BINS + 1)
     first = next(iter(read.values()))[0]
     found = []
     for key in kept_series([trial for trials in read.values() for trial in trials], list(first)):
         title, unit, how = key
+        of_key = [trial[key][0] for trials in read.values() for trial in trials if key in trial]
+        edges = np.linspace(0, max(ends) + 1e-9, _bins(of_key, max(ends)) + 1)
         values = {
             cell: np.array([_binned(*trial.get(key, (np.empty(0), np.empty(0))), edges, how) for trial in trials])
             for cell, trials in read.items()
@@ -77,6 +78,13 @@ def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
 
 _Key = tuple[str, str, str]
 _Series = dict[_Key, tuple["Floats", "Floats"]]
+
+
+def _bins(times: Sequence[Floats], end_s: float) -> int:
+    """Return how many intervals of time hold at least two samples each of most trials."""
+    steps = [float(np.median(np.diff(each))) for each in times if len(each) > 1]
+    step_s = float(np.median(steps)) if steps else end_s
+    return int(np.clip(end_s / (2 * step_s), 10, BINS)) if step_s > 0 else BINS
 
 
 def kept_series(trials: Sequence[_Series], names: Sequence[_Key]) -> list[_Key]:

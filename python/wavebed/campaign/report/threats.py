@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -73,6 +74,9 @@ def threats_of(chosen: Chosen) -> Threats:
         warnings.append(
             f"Inputs changed: the blocks are of {len(results.campaign.groups)} groups with different inputs."
         )
+    suspect = _suspect(chosen)
+    if suspect:
+        warnings.append(f"{suspect} The machine may have been too busy, or too slow for the path.")
     beside = sum(any(BESIDE in reason for reason in line.reasons) for line in results.run.trials)
     if beside:
         warnings.append(f"Other runs measured on the machine at the same time in {beside} trials.")
@@ -98,8 +102,30 @@ def threats_section(chosen: Chosen, found: Threats) -> str:
     """Return the section."""
     return (
         '<section id="threats"><h2>Threats to validity</h2>'
-        f"{_drift(found)}{_excluded(chosen)}{_repeated(chosen)}{_groups(chosen)}{_machines(chosen)}</section>"
+        f"{_drift(found)}{_excluded(chosen)}{_suspects(chosen)}{_repeated(chosen)}{_groups(chosen)}{_machines(chosen)}"
+        "</section>"
     )
+
+
+def _suspect(chosen: Chosen) -> str:
+    """Return how many counted trials are suspect, and which checks failed how often; empty if none is."""
+    counted = [line for line in chosen.results.run.trials if line.verdict in COUNTED]
+    suspect = [line for line in counted if line.verdict == "suspect"]
+    if not suspect:
+        return ""
+    checks = Counter(_check(reason) for line in suspect for reason in line.reasons)
+    named = ", ".join(f"{name} {count}" for name, count in checks.most_common(4))
+    return f"Suspect: {len(suspect)} of {len(counted)} counted trials ({named})."
+
+
+def _check(reason: str) -> str:
+    """Return the name of the check in a reason."""
+    return reason.removeprefix("check failed: ").partition(":")[0]
+
+
+def _suspects(chosen: Chosen) -> str:
+    text = _suspect(chosen) or "No counted trial is suspect."
+    return f"<h3>Suspect trials</h3><p>{escape(text)}</p>"
 
 
 def _drift(found: Threats) -> str:

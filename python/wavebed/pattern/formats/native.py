@@ -316,10 +316,11 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
 
 def _texts(name: str, values: Column) -> list[str]:
     """Return the text of each value; one that occurs often, as rates and needs do, is written once."""
-    distinct, places = np.unique(values, return_inverse=True)
-    if len(distinct) > len(values) / 2:
+    _, first, places = np.unique(values, return_index=True, return_inverse=True)
+    if len(first) > len(values) / 2:
         return _written(name, values)
-    return np.array(_written(name, distinct), dtype=object)[places].tolist()
+    texts = _written(name, values[first])
+    return [texts[place] for place in places.tolist()]
 
 
 def _written(name: str, values: Column) -> list[str]:
