@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ __all__ = ["find", "load", "shipped"]
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?scenes/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 
 
+@cache
 def _folder() -> Path:
     return Path(str(resources.files("wavebed"))) / "scenarios" / "scenes"
 
