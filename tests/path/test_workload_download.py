@@ -108,6 +108,34 @@ def test_goodput_is_all_bytes_over_all_the_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+def test_the_first_bytes_of_a_long_download_are_as_fast_as_a_short_one(tmp_path: Path) -> None:
+    """Within 3 %: the two connections are not one, and curl ends some milliseconds after its last byte."""
+    best: dict[str, float] = {}
+    for number in range(TRIES):
+        for size, more, name in (("2mb", {}, "goodput"), ("20mb", {"marks": ["2mb"]}, "goodput first 2mb")):
+            folder = tmp_path / f"{number}-{size}"
+            folder.mkdir()
+            outcome, _ = run_workload({"kind": "download", "size": size, **more}, KNOWN_PATH, folder)
+            assert outcome.status == "ok", outcome.reason
+            best[size] = max(best.get(size, 0.0), metrics(outcome)[name] or 0)
+        if number and best["20mb"] == pytest.approx(best["2mb"], rel=0.03):
+            break
+    assert best["20mb"] == pytest.approx(best["2mb"], rel=0.03)
+
+
+def test_marks_that_were_not_reached_have_no_value(tmp_path: Path) -> None:
+    table = {"kind": "download", "size": "2gb", "limit": "2s", "marks": ["1kb", "1gb"]}
+    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    found = metrics(outcome)
+    assert outcome.status == "partial"
+    assert outcome.reason.startswith("stopped at its limit of 2 s with ")
+    assert found["goodput first 1kb"] is not None
+    assert found["goodput first 1gb"] is None
+    left = sorted(file.name for file in (tmp_path / "trial/raw/download").iterdir())
+    assert left == ["access.log", "curl.json", "curl.log", "nginx.conf", "nginx.log"]
+
+
+@pytest.mark.alone
 def test_at_its_limit_it_stops_and_keeps_what_it_has(tmp_path: Path) -> None:
     outcome, about = run_workload({"kind": "download", "size": "2gb", "limit": "2s"}, KNOWN_PATH, tmp_path)
     found = metrics(outcome)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
+from wavebed.workload.arrivals import Arrivals
 from wavebed.workload.download import Download
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from wavebed.lab.protocol import Clock
 
 
 def download(**keys: object) -> Download:
@@ -61,3 +64,51 @@ def test_a_wrong_value_is_said_with_its_key(keys: dict[str, object], line: str) 
     with pytest.raises(Problem) as caught:
         download(**keys)
     assert str(caught.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("marks", "line"),
+    [
+        ("2mb", r"marks: '2mb' is not an array: write sizes, as in \[\"2mb\", \"20mb\"\]"),
+        (["2mb", 20], r"marks\[2\]: 20 has no unit"),
+        (["2mb", "2mb"], "marks: a size is there twice: leave one out"),
+        (["2mb", "200mb"], "marks: 200mb is more than the file has: write at most 20mb"),
+        (["0b"], r"marks\[1\]: 0 bytes are not a download"),
+    ],
+)
+def test_wrong_marks_are_said_with_their_key(marks: object, line: str) -> None:
+    with pytest.raises(Problem, match=line):
+        read_workload({"kind": "download", "size": "20mb", "marks": marks})
+
+
+class Still:
+    """A clock that stands."""
+
+    def now_s(self) -> float:
+        return 7.0
+
+
+def test_a_pipe_is_timed_at_its_first_byte_and_at_each_mark() -> None:
+    arrivals = Arrivals([5, 3], cast("Clock", Still()))
+
+    def program(pipe: int) -> int:
+        return os.dup(pipe)
+
+    pipe = arrivals.started(program)
+    os.write(pipe, b"1234")
+    os.close(pipe)
+    arrivals.end()
+    assert arrivals.first_s == 7.0
+    assert arrivals.reached_s == {3: 7.0}
+
+
+def test_a_program_that_cannot_start_leaves_no_pipe() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    arrivals = Arrivals([1], cast("Clock", Still()))
+
+    def fail(_pipe: int) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        arrivals.started(fail)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

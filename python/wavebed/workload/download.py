@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from wavebed.config import units, values
 from wavebed.config.data import number_in
-from wavebed.config.problems import Problem
+from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.errors import UserError
+from wavebed.workload.arrivals import Arrivals
 from wavebed.workload.drafts import drafted
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
 from wavebed.workload.raw import create
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["Download"]
@@ -48,10 +50,24 @@ def _size(value: object) -> int:
     return size
 
 
+_MARKS_SCHEMA: dict[str, Json] = {"type": "array", "items": dict(values.SIZE_SCHEMA), "uniqueItems": True}
+
+
+@reader("[SIZE, …]", _MARKS_SCHEMA, lambda sizes: list(map(units.format_size, sizes)))
+def _marks(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise Problem(f'{described(value)} is not an array: write sizes, as in ["2mb", "20mb"]')
+    sizes = tuple(at(f"[{place}]", _size, each) for place, each in enumerate(value, 1))
+    if len(set(sizes)) < len(sizes):
+        raise Problem("a size is there twice: leave one out")
+    return tuple(sorted(sizes))
+
+
 class DownloadOptions(Struct, frozen=True, kw_only=True):
     """The keys of a download."""
 
     size_bytes: Annotated[int, Key(_size, "bytes of the file; they are not stored")] = 2_000_000
+    marks: Annotated[tuple[int, ...], Key(_marks, "sizes of which the goodput is a metric: of the first bytes")] = ()
     protocol: Annotated[
         Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
@@ -67,6 +83,14 @@ class Download(Workload[DownloadOptions]):
 
     content: Path
     certificate: Certificate | None = None
+
+    def __init__(self, common: Common, options: DownloadOptions) -> None:
+        super().__init__(common, options)
+        if options.marks and options.marks[-1] > options.size_bytes:
+            size = units.format_size(options.size_bytes)
+            raise Problem(
+                f"{units.format_size(options.marks[-1])} is more than the file has: write at most {size}", "marks"
+            )
 
     @property
     def size_bytes(self) -> int:
@@ -114,6 +138,8 @@ class _DownloadSession(Session):
         self._asked = threading.Event()
         self._failure: str | None = None
         self._end_s: float | None = None
+        marks = workload.options.marks
+        self._arrivals = Arrivals(marks, context.clock) if marks else None
         site = VirtualHost(context.server.name, "*", context.port, workload.content)
         self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
 
@@ -130,16 +156,30 @@ class _DownloadSession(Session):
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
             # curl writes its figures at its own limit, but not after a signal.
             *("--max-time", limit, "--connect-timeout", limit),
-            *("-o", "/dev/null", "-w", "%{json}", self._url),
+            *(
+                ["-o", "/dev/null", "-w", "%{json}"]
+                if self._arrivals is None
+                else ["-o", "-", "-w", "%{stderr}\n%{json}"]
+            ),
+            self._url,
         ]
 
     def run(self) -> None:
         folder = self._context.folder
         with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
-            client = self._context.client.start(self._command(), stdout=output, stderr=log, confined=True)
+            start = self._context.client.start
+            if self._arrivals is None:
+                client = start(self._command(), stdout=output, stderr=log, confined=True)
+            else:
+                client = self._arrivals.started(
+                    lambda pipe: start(self._command(), stdout=pipe, stderr=log, confined=True)
+                )
         self._failure = wait_for_end(client, self._asked, self._server.failure)
         end_within(client, _LAST_WORDS_S, signal.SIGTERM)
         self._end_s = self._context.clock.now_s()
+        if self._arrivals is not None:
+            self._arrivals.end()
+            _part(folder / "curl.log", folder / "curl.json")
         self._failure = self._failure or self._server.failure()
         self._server.stop()
 
@@ -152,7 +192,7 @@ class _DownloadSession(Session):
         got_bytes = None if figures is None else int(number_in(figures, "size_download") or 0)
         status, reason = self._judge(figures, last_line(folder / "curl.log"))
         if figures is None or status == "failed":
-            return Outcome(status, reason, metrics=_metrics({}, "failed", got_bytes))
+            return Outcome(status, reason, metrics=[*_metrics({}, "failed", got_bytes), *self._of_marks({})])
         events = []
         total_s = number_in(figures, "time_total")
         if self._end_s is not None and total_s is not None:
@@ -160,10 +200,22 @@ class _DownloadSession(Session):
         return Outcome(
             status,
             reason,
-            metrics=_metrics(figures, status, got_bytes),
+            metrics=[*_metrics(figures, status, got_bytes), *self._of_marks(figures)],
             events=events,
             details=_details(figures, self._workload.size_bytes),
         )
+
+    def _of_marks(self, figures: dict[str, object]) -> list[Metric]:
+        """Return the goodput of the first bytes, from the start of the connection."""
+        arrivals, first_s = self._arrivals, number_in(figures, "time_starttransfer")
+        found = []
+        for mark in self._workload.options.marks:
+            goodput = None
+            if arrivals is not None and arrivals.first_s is not None and first_s and mark in arrivals.reached_s:
+                goodput = mark * 8e-6 / (first_s + arrivals.reached_s[mark] - arrivals.first_s)
+            source = "curl time_starttransfer, then the pipe that it writes to"
+            found.append(Metric(f"goodput first {units.format_size(mark)}", goodput, "Mbit/s", "higher", source))
+        return found
 
     def _judge(self, figures: dict[str, object] | None, message: str) -> tuple[Status, str]:
         size_bytes = self._workload.size_bytes
@@ -185,6 +237,14 @@ class _DownloadSession(Session):
         if got_bytes != size_bytes:
             return "failed", f"curl got {got_bytes:.0f} of {size_bytes} bytes"
         return "ok", ""
+
+
+def _part(log: Path, output: Path) -> None:
+    """Move curl's figures, the last line that it wrote, from its log to the file of its output."""
+    messages, _, figures = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")
+    if figures.startswith("{"):
+        log.write_text(messages, encoding="utf-8")
+        output.write_text(figures, encoding="utf-8")
 
 
 def _figures(file: Path) -> dict[str, object] | None:
