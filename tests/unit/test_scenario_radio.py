@@ -257,6 +257,22 @@ def test_a_scene_follows_the_seed_and_the_mode_of_the_path() -> None:
     assert "# mode = reference\n" in pattern_of(Path.of(scene="kau-e5g-1", mode="reference"), "down")
 
 
+def test_the_pattern_of_a_study_is_drawn_with_the_seed_and_played_in_both_directions(laboratory: Any) -> None:
+    texts = {seed: pattern_of(Path.of(scene="kau-e5g-1", mode="study", seed=seed), "down") for seed in ("1", "2")}
+    assert texts["1"] != texts["2"]
+    rows = [line.split(",") for line in texts["1"].splitlines() if line[0].isdigit()]
+    assert [round(float(time_s)) for time_s, _ in rows] == [0, 2, 22]
+    assert pattern_of(Path.of(scene="kau-e5g-1", mode="study", seed="1"), "up") == texts["1"]
+    down, up = links(laboratory(SCENE, mode="study", queue="droptail:1000p"))
+    for stages in (down, up):
+        assert (stages[-1]["stage"], stages[-1]["queue"]["limit"]) == ("bottleneck", {"packets": 1000})
+
+
+def test_a_scene_of_no_study_has_no_pattern_of_one() -> None:
+    with pytest.raises(UserError, match="'street-canyon-bus' reproduces no study: write 3gpp"):
+        Path.of(scene="street-canyon-bus", mode="study")
+
+
 def test_options_override_a_scene(laboratory: Any) -> None:
     down, up = links(laboratory(SCENE, up_rate="10mbit", radio={"buffer": "1mib"}, ue_limit={"packets-per-second": 9}))
     assert down[0]["rate"]["kind"] == "pattern"

@@ -139,6 +139,21 @@ def test_broken_and_refused_requests_failed(tmp_path: Path) -> None:
     assert doubts[0] == f"2 of 2 requests failed; the first: {URL}broken: no whole answer"
 
 
+def test_expected_requests_to_other_hosts_are_no_reason_to_doubt(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path, asked("1", 10, "https://ads.example/a.js"), finished("1", 30, 0, failed=True),
+        asked("2", 11, f"{URL}broken"), finished("2", 61, 0, failed=True),
+    )  # fmt: skip
+    course = Course(loaded=True, settled=True)
+    doubts = doubts_of(course, trace, ["www.site.example"])
+    assert doubts[:2] == [
+        "2 of 2 requests failed; the first: https://ads.example/a.js: no whole answer",
+        "requests to names that the site does not have: ads.example",
+    ]
+    fewer = doubts_of(course, trace, ["www.site.example"], others_expected=True)
+    assert fewer == [f"1 of 1 requests failed; the first: {URL}broken: no whole answer", *doubts[2:]]
+
+
 def test_what_the_browser_had_is_no_request(tmp_path: Path) -> None:
     trace = read(
         tmp_path, asked("1", 10, URL), answered("1", 12, fromCache=True), received("1", 12, 900), finished("1", 12, 0)

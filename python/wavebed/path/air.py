@@ -6,7 +6,7 @@ the radio that is below it: that of an earlier source, of the scene, or of the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ class Air(Struct):
     """The keys of `AirTable` while the values of one hop are collected."""
 
     scene: SceneChoice | None = None
-    mode: tuple[str, str] | None = None
+    mode: tuple[Literal["3gpp", "reference", "study"], str] | None = None
     radio: list[tuple[RadioChoice, str]] = field(default_factory=list)
     ue_limit: UeLimit | None = None
     limit_given: bool = False
@@ -75,14 +75,16 @@ class Air(Struct):
                 raise Problem(rule, self.mode[1])
             learned = None if self.scene is None else self.scene.learned
             return None if learned is None or direction == "up" else ScenePattern(learned, "map", "down")
-        mode = self.mode[0] if self.mode is not None else "3gpp"
-        if mode == "reference" and self.scene.scene.reference is None:
+        mode = self._mode()
+        if mode != "3gpp" and self.scene.scene.reference is None:
             raise Problem(
                 f"the scene {self.scene.name!r} reproduces no study: write 3gpp", cast("tuple[str, str]", self.mode)[1]
             )
-        return ScenePattern(
-            self.scene.scene, "reference" if mode == "reference" else "3gpp", "down" if direction == "down" else "up"
-        )
+        # The study's testbed played one pattern in both directions.
+        return ScenePattern(self.scene.scene, mode, "down" if direction == "down" or mode == "study" else "up")
+
+    def _mode(self) -> Literal["3gpp", "reference", "study"]:
+        return "3gpp" if self.mode is None else self.mode[0]
 
     def of_ue(self) -> UeLimit | None:
         """Return the packet-rate limit of the UE."""
@@ -133,7 +135,7 @@ class Air(Struct):
             if choice.preset is not None:
                 return at(place, preset, choice.preset)
         if self.scene is not None:
-            return None if self.scene.scene is None else self.scene.scene.radio
+            return None if self.scene.scene is None or self._mode() == "study" else self.scene.scene.radio
         named: dict[str, str] = {}
         for direction, link in links.items():
             if isinstance(link.rate, PatternFile):

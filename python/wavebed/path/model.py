@@ -67,7 +67,7 @@ class ScenePattern(Struct, frozen=True):
     scene : Scene or PlaceMap
         The scene, or the map, which has a downlink only.
     mode : str
-        ``3gpp`` or ``reference``; ``map`` for a map.
+        ``3gpp``, ``reference`` or ``study``; ``map`` for a map.
     direction : str
         ``down`` or ``up``.
     end, start_ns
@@ -75,7 +75,7 @@ class ScenePattern(Struct, frozen=True):
     """
 
     scene: Scene | PlaceMap
-    mode: Mode | Literal["map"]
+    mode: Mode | Literal["study", "map"]
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
     start_ns: int = 0

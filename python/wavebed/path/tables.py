@@ -258,10 +258,12 @@ class AirTable(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     mode: Annotated[
-        Literal["3gpp", "reference"],
+        Literal["3gpp", "reference", "study"],
         Key(
-            values.word("3gpp", "reference"),
-            "how the scene becomes a channel: by the models of the standard, or by the source study's method",
+            values.word("3gpp", "reference", "study"),
+            "how the scene becomes a channel: by the models of the standard, or by the source study's method; `study`:"
+            " the average received rates between changes of state, which the study's emulator played, in both"
+            " directions and without a radio",
         ),
     ] = "3gpp"
     radio: Annotated[

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wavebed.channel.realisation import Realisation
     from wavebed.path.model import PatternFile, ScenePattern
     from wavebed.pattern.model import Pattern
+    from wavebed.scene.model import Scene
 
 __all__ = ["Origin", "Traces"]
 
@@ -161,6 +162,8 @@ class Traces:
         if isinstance(pattern.scene, PlaceMap):
             return self._draw(pattern.scene, seed)
         assert pattern.mode != "map", "only a map has this mode"
+        if pattern.mode == "study":
+            return self._study(pattern.scene, seed)
         realisation_key = (id(pattern.scene), pattern.mode, seed)
         if realisation_key not in self._realisations:
             realisation = realise(pattern.scene, mode=pattern.mode, seed=seed)
@@ -181,6 +184,15 @@ class Traces:
         if key not in self._realised:
             origin = Origin(learned.name, learned.title, "map", "down")
             self._realised[key] = self._in_memory(to_pattern(learned, seed), Path(f"{learned.name}.down.csv"), origin)
+        return self._realised[key]
+
+    def _study(self, scene: Scene, seed: int) -> _Source:
+        from wavebed.channel.reference import study_pattern
+
+        key = (id(scene), "study", seed, "down")
+        if key not in self._realised:
+            origin = Origin(scene.name, scene.title, "study", "down")
+            self._realised[key] = self._in_memory(study_pattern(scene, seed), Path(f"{scene.name}.study.csv"), origin)
         return self._realised[key]
 
     def _in_memory(self, pattern: Pattern, file: Path, origin: Origin) -> _Source:

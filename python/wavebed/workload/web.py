@@ -46,6 +46,13 @@ class WebOptions(Struct, frozen=True, kw_only=True):
     ]
     protocol: Annotated[Literal["http/1.1", "h2", "h3"], Key(values.word(*PROTOCOLS), "version of HTTP")] = "h2"
     tls: Annotated[bool, Key(values.boolean, "false: plain text, for HTTP/1.1 only")] = True
+    missing_hosts: Annotated[
+        Literal["doubtful", "expected"],
+        Key(
+            values.word("doubtful", "expected"),
+            "whether requests to hosts that the site does not have make the trial suspect: a saved page asks for them",
+        ),
+    ] = "doubtful"
     device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
     settle_s: Annotated[float, Key(values.seconds(), "time for which the screen is recorded after the load event")] = (
         1.0
@@ -264,7 +271,12 @@ class _WebSession(Session):
                 "browser sandbox": self._agent.sandbox,
                 **details_of(trace, progress, start_s, folder),
             },
-            doubts=doubts_of(course, trace, [origin.name for origin in workload.built.site.origins]),
+            doubts=doubts_of(
+                course,
+                trace,
+                [origin.name for origin in workload.built.site.origins],
+                others_expected=workload.options.missing_hosts == "expected",
+            ),
         )
 
     def _judge(self, course: Course | None) -> tuple[Status, str]:

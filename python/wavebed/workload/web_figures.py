@@ -159,9 +159,17 @@ def details_of(trace: PageTrace, progress: VisualProgress | None, start_s: float
     }
 
 
-def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str]) -> list[str]:
-    """Return the reasons for a suspect result; `expected` are the host names of the site."""
-    sent = _sent(trace)
+def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str], *, others_expected: bool = False) -> list[str]:
+    """Return the reasons for a suspect result.
+
+    Parameters
+    ----------
+    expected : sequence of str
+        The host names of the site.
+    others_expected : bool
+        Whether requests to other hosts, which fail, are expected.
+    """
+    sent = [request for request in _sent(trace) if not others_expected or request.origin in expected]
     doubts = []
     failed = [request for request in sent if request.failed]
     if failed:

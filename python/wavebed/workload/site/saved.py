@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
-from wavebed.workload.site.kinds import kind_of_type, type_of_ending
+from wavebed.workload.site.kinds import kind_of_type
 from wavebed.workload.site.model import Origin, Site, SiteObject
+from wavebed.workload.site.sniff import type_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ class SavedPage:
                 raise UserError(f"{self._document}: has more than {MAX_BYTES // 1_000_000} MB: name a smaller page")
             kept = f"{number:05}{file.suffix.lower() if re.fullmatch(r'[.][A-Za-z0-9]{1,5}', file.suffix) else '.bin'}"
             (folder / _HOST / kept).write_bytes(data)
-            content_type = "text/html" if file == self._document else type_of_ending(file.name)
+            content_type = "text/html" if file == self._document else type_of_file(file.name, data)
             kind = kind_of_type(content_type)
             if kind in _TEXT:
                 abroad |= _abroad(data)
