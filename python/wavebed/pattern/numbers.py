@@ -274,4 +274,5 @@ def format_scaled(value: int, digits: int) -> str:
 
 def format_probability(value: float) -> str:
     """Write a probability as the shortest decimal that reads back the same, without an exponent."""
-    return np.format_float_positional(value, trim="-")
+    text = repr(value)  # the shortest too, in less time
+    return np.format_float_positional(value, trim="-") if "e" in text else text.removesuffix(".0")

@@ -25,7 +25,7 @@ SITES = "sites"
 """Folder of the sites of workloads, which stands beside that of the patterns."""
 _NAME = re.compile(rf"{FOLDER}/([0-9a-f]{{64}})\.csv")
 _PIECE_BYTES = 1 << 20
-_GZIP_LEVEL = 6
+_GZIP_LEVEL = 4  # a third of the time of 6, files 6 % larger
 
 
 def content_name(file: str) -> tuple[str, int]:
