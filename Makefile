@@ -30,9 +30,9 @@ $(VENV)/bin/maturin:
 
 # Packages are unpacked while the binary is built; maturin finds it built.
 $(INSTALLED): $(SOURCES)
-	cargo build --release --locked --quiet --package wavebed-core & \
+	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core & \
 	$(MAKE) --no-print-directory $(VENV)/bin/maturin; \
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
+	MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
 	wait
 	touch $@
 

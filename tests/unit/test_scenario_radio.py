@@ -268,6 +268,28 @@ def test_the_pattern_of_a_study_is_drawn_with_the_seed_and_played_in_both_direct
         assert (stages[-1]["stage"], stages[-1]["queue"]["limit"]) == ("bottleneck", {"packets": 1000})
 
 
+def test_a_drawn_start_is_a_whole_second_of_the_range_and_the_same_for_both_links(laboratory: Any) -> None:
+    begins = set()
+    for seed in range(60):
+        down, up = links(laboratory(SCENE, start_at="3s..5s", seed=str(seed)))
+        (begin_ns,) = {stage["rate"]["start_ns"] for stage in (*down, *up) if stage["rate"]["kind"] == "pattern"}
+        begins.add(begin_ns)
+    assert begins == {3 * 10**9, 4 * 10**9, 5 * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("5s..3s", "'5s..3s' ends before it begins: write the first second first"),
+        ("0s..1500ms", "'0s..1500ms': the moment is a whole second: write whole seconds, as in 0s..20s"),
+        ("0s..", "is not a time"),
+    ],
+)
+def test_a_wrong_range_of_starts_is_said(given: str, rule: str) -> None:
+    with pytest.raises(UserError, match=rule):
+        Path.of(scene="kau-e5g-1", start_at=given)
+
+
 def test_a_scene_of_no_study_has_no_pattern_of_one() -> None:
     with pytest.raises(UserError, match="'street-canyon-bus' reproduces no study: write 3gpp"):
         Path.of(scene="street-canyon-bus", mode="study")

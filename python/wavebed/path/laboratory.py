@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, Link, Loss, PathModel, Rate
+    from wavebed.path.model import Delay, DrawnStart, Link, Loss, PathModel, Rate
     from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
     from wavebed.spec.radio import AirRate
@@ -193,9 +193,11 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
         found.insert(0 if direction == "up" else len(found), limit)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
-        found.append(stages.Delay(_delay(link.delay, traces), reorder))
+        found.append(stages.Delay(_delay(link.delay, path.seed, traces), reorder))
     if link.loss is not None:
-        loss = stages.Loss(_loss(link.loss, traces), "superpacket" if link.loss_unit == "superpacket" else "packet")
+        loss = stages.Loss(
+            _loss(link.loss, path.seed, traces), "superpacket" if link.loss_unit == "superpacket" else "packet"
+        )
         found.insert(0 if link.loss_at == "entry" else len(found), loss)
     if link.duplicate is not None:
         found.append(stages.Duplicate(link.duplicate))
@@ -239,29 +241,35 @@ def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
             return rate
         case PatternFile():
             file = traces.engine_path(rate)
+            begin_ns = _begin_ns(rate.start, seed)
             if "bytes" in traces.columns(rate):
-                return stages.Opportunities(file, cast('Literal["repeat", "stop"]', rate.end), rate.start_ns)
+                return stages.Opportunities(file, cast('Literal["repeat", "stop"]', rate.end), begin_ns)
         case ScenePattern():
             file = traces.realised_path(rate, seed)
+            begin_ns = _begin_ns(rate.start, seed)
     if sampled:
-        return stages.Sampled(file=file, end=rate.end, start_ns=rate.start_ns)
-    return stages.PatternRate(file, rate.end, rate.start_ns)
+        return stages.Sampled(file=file, end=rate.end, start_ns=begin_ns)
+    return stages.PatternRate(file, rate.end, begin_ns)
 
 
-def _delay(delay: Delay, traces: Traces) -> stages.DelaySource:
+def _begin_ns(start: int | DrawnStart, seed: int) -> int:
+    return start if isinstance(start, int) else start.drawn_ns(seed)
+
+
+def _delay(delay: Delay, seed: int, traces: Traces) -> stages.DelaySource:
     match delay:
         case DistributedDelay():
             shape = cast('Literal["uniform", "normal", "pareto", "paretonormal"]', delay.shape)
             return stages.Distribution(shape, delay.mean_ns, delay.spread_ns, delay.correlation)
         case PatternFile():
-            return stages.PatternDelay(traces.engine_path(delay), delay.end, delay.start_ns)
+            return stages.PatternDelay(traces.engine_path(delay), delay.end, _begin_ns(delay.start, seed))
         case _:
             return delay
 
 
-def _loss(loss: Loss, traces: Traces) -> stages.LossModel:
+def _loss(loss: Loss, seed: int, traces: Traces) -> stages.LossModel:
     if isinstance(loss, PatternFile):
-        return stages.PatternLoss(traces.engine_path(loss), loss.end, loss.start_ns)
+        return stages.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
     return loss
 
 

@@ -188,7 +188,7 @@ def _build(
     given = of_values(LinkTable, {name: entry.value for name, entry in entries.items()})
     rate = given.rate
     if rate is None and scene is not None:
-        rate = replace(scene, end=given.trace_end, start_ns=given.start_at_ns)
+        rate = replace(scene, end=given.trace_end, start=given.start_at)
     delay, loss = given.delay, given.loss
     _check_pattern(entries, "delay", "delay_s", trace_columns)
     _check_pattern(entries, "loss", "loss", trace_columns)
@@ -196,7 +196,7 @@ def _build(
     if sampled:
         _check_sampled(given, entries)
     if given.trace is not None:
-        rate = trace = PatternFile(given.trace, given.trace_format, given.trace_end, given.start_at_ns)
+        rate = trace = PatternFile(given.trace, given.trace_format, given.trace_end, given.start_at)
         columns = at(entries["trace"].place, trace_columns, trace)
         if not columns & {"rate_bps", "bytes"}:
             raise Problem("the trace has no rate: give it as the pattern of delay or loss", entries["trace"].place)

@@ -6,6 +6,7 @@ Times are nanoseconds, sizes bytes, rates bits of IP packets per second, probabi
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Delay",
     "DistributedDelay",
+    "DrawnStart",
     "Hop",
     "Host",
     "Link",
@@ -38,6 +40,17 @@ __all__ = [
 TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
 
 
+class DrawnStart(Struct, frozen=True):
+    """A whole second of a pattern, drawn with the path's seed: the same for all links."""
+
+    least_s: int
+    most_s: int
+
+    def drawn_ns(self, seed: int) -> int:
+        """Return the moment, nanoseconds."""
+        return Random(f"start-at {seed}").randint(self.least_s, self.most_s) * 10**9  # noqa: S311 no secret
+
+
 class PatternFile(Struct, frozen=True):
     """A pattern or trace in a file.
 
@@ -49,14 +62,14 @@ class PatternFile(Struct, frozen=True):
         The name of its format, where the content fits several.
     end : str
         ``repeat``, ``hold`` or ``stop``: repeat it, hold its last value, or stop the link.
-    start_ns : int
-        Where in the pattern the laboratory's time begins.
+    start : int or DrawnStart
+        Where in the pattern the laboratory's time begins, nanoseconds.
     """
 
     file: FilePath
     format: str | None = None
     end: TraceEnd = "repeat"
-    start_ns: int = 0
+    start: int | DrawnStart = 0
 
 
 class ScenePattern(Struct, frozen=True):
@@ -70,7 +83,7 @@ class ScenePattern(Struct, frozen=True):
         ``3gpp``, ``reference`` or ``study``; ``map`` for a map.
     direction : str
         ``down`` or ``up``.
-    end, start_ns
+    end, start
         As those of `PatternFile`.
     """
 
@@ -78,7 +91,7 @@ class ScenePattern(Struct, frozen=True):
     mode: Mode | Literal["study", "map"]
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
-    start_ns: int = 0
+    start: int | DrawnStart = 0
 
 
 Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern

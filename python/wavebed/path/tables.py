@@ -18,7 +18,7 @@ from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
-from wavebed.path.model import Delay, Loss, Rate, TraceEnd
+from wavebed.path.model import Delay, DrawnStart, Loss, Rate, TraceEnd
 from wavebed.radio.model import UeLimit
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.read import preset, ue_limit
@@ -171,8 +171,14 @@ class LinkTable(Struct, frozen=True, kw_only=True):
             needs="pattern",
         ),
     ] = "repeat"
-    start_at_ns: Annotated[
-        int, Key(values.time_ns, "where in the trace or scene the laboratory's time begins", needs="pattern")
+    start_at: Annotated[
+        int | DrawnStart,
+        Key(
+            link_values.start_at,
+            "where in the trace or scene the laboratory's time begins; `0s..20s`: at a whole second drawn with"
+            " the seed",
+            needs="pattern",
+        ),
     ] = 0
     rate_mode: Annotated[
         Literal["live", "sampled"],

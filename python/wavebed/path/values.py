@@ -26,7 +26,7 @@ from wavebed.config.values import (
     time_ns,
     word,
 )
-from wavebed.path.model import DistributedDelay, PatternFile, Rate, TraceEnd
+from wavebed.path.model import DistributedDelay, DrawnStart, PatternFile, Rate, TraceEnd
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
 from wavebed.spec.network import (
     LEAST_PACKET_MEMORY_BYTES,
@@ -37,7 +37,30 @@ from wavebed.spec.network import (
     CoalesceTime,
 )
 
-__all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder"]
+__all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder", "start_at"]
+
+_SECOND_NS = 10**9
+
+
+def _start_text(start: int | DrawnStart) -> str:
+    return format_time(start) if isinstance(start, int) else f"{start.least_s}s..{start.most_s}s"
+
+
+_TIME_PATTERN = str(TIME_SCHEMA["pattern"]).removeprefix("^").removesuffix("$")
+
+
+@reader("TIME|TIME..TIME", {"type": "string", "pattern": rf"^{_TIME_PATTERN}(\.\.{_TIME_PATTERN})?$"}, _start_text)
+def start_at(value: object) -> int | DrawnStart:
+    """Read a moment, or the first and the last of the whole seconds from which one is drawn."""
+    if not isinstance(value, str) or ".." not in value:
+        return time_ns(value)
+    least_ns, most_ns = map(parse_time, value.split("..", 1))
+    if least_ns % _SECOND_NS or most_ns % _SECOND_NS:
+        raise Problem(f"{value!r}: the moment is a whole second: write whole seconds, as in 0s..20s")
+    if least_ns > most_ns:
+        raise Problem(f"{value!r} ends before it begins: write the first second first")
+    return DrawnStart(least_ns // _SECOND_NS, most_ns // _SECOND_NS)
+
 
 TRACE_END = word("repeat", "hold", "stop")
 _MODELS = ("gilbert-elliott", "four-state")
@@ -52,7 +75,10 @@ class _Pattern(Struct, frozen=True, kw_only=True):
     pattern: Annotated[FilePath, Key(file_path, "a pattern or trace")]
     format: Annotated[str | None, Key(text, "its format", absent="found from the content")] = None
     end: Annotated[TraceEnd, Key(TRACE_END, "at its end: repeat it, hold its last value, or stop the link")] = "repeat"
-    start_at_ns: Annotated[int, Key(time_ns, "where in it the laboratory's time begins")] = 0
+    start_at: Annotated[
+        int | DrawnStart,
+        Key(start_at, "where in it the laboratory's time begins; `0s..20s`: at a whole second drawn with the seed"),
+    ] = 0
 
 
 class _Distribution(Struct, frozen=True, kw_only=True):
@@ -101,7 +127,7 @@ def packet_memory(value: object) -> int:
 def pattern(value: object) -> PatternFile:
     """Read ``{pattern = FILE, format, end, start-at}``."""
     given = read_table(_Pattern, value, "{pattern = FILE}")
-    return PatternFile(given.pattern, given.format, given.end, given.start_at_ns)
+    return PatternFile(given.pattern, given.format, given.end, given.start_at)
 
 
 @reader("RATE", lambda: _either(RATE_SCHEMA, table_schema(_Bucket)))
