@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of
 from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
@@ -86,8 +86,13 @@ class Campaign:
         return self.table.primary
 
 
-def read_campaign(file: Path) -> Campaign:
+def read_campaign(file: Path, *, blocks: int | None = None) -> Campaign:
     """Read a campaign file.
+
+    Parameters
+    ----------
+    blocks : int, optional
+        Number of blocks in place of that in the file.
 
     Raises
     ------
@@ -98,6 +103,8 @@ def read_campaign(file: Path) -> Campaign:
         given = read_toml(file, "name a campaign file")
         try:
             table = read_table(FileTable, given, "a campaign file")
+            if blocks is not None:
+                table = structs.replace(table, campaign=structs.replace(table.campaign, blocks=blocks))
             scenario = scenario_file(table.scenario, file)
             document = at("scenario", read_document, scenario)
             treatments = at("scenario", lambda given: described_treatments(given, scenario), document)

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["STUDIES", "register", "run"]
 
 STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
-_READY = ("small-packets",)
+_READY = ("small-packets", "kau-e5g")
 
 _DESCRIPTION = (
     "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
     " XDP, a relay in user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests,"
-    " the loss-free rate, in six rounds in a drawn order; its tables beside the published ones."
+    " the loss-free rate, in six rounds in a drawn order; its tables beside the published ones. kau-e5g: downloads and"
+    " web pages over 5G mmWave and LTE, two campaigns of three hours together; each published figure beside ours, with"
+    " a verdict."
 )
 
 
@@ -36,8 +38,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "reproduce", help="reproduce the method of a published study", description=_DESCRIPTION
     )
-    parser.add_argument("study", metavar="STUDY", help="small-packets")
-    parser.add_argument("--quick", action="store_true", help="short trials: minutes, for a first look")
+    parser.add_argument("study", metavar="STUDY", help="small-packets or kau-e5g")
+    parser.add_argument("--quick", action="store_true", help="short trials, or each once: minutes, for a first look")
     parser.add_argument(
         "--resume", action="store_true", help="go on in the folder -o DIR: the trials that it has stored are kept"
     )
@@ -46,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="with --resume, although programs, the kernel or the machine changed: the open round begins again",
     )
-    parser.add_argument("--seed", metavar="N", help="of the order in each round (default: 1)")
+    parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument(
         "-o",
@@ -65,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
     study = at("STUDY", lambda given: choose(given, STUDIES), args.study)
     if study not in _READY:
         raise UserError(f"STUDY: {study} cannot be reproduced by one command yet: {', '.join(_READY)} can")
+    if study != "small-packets":
+        from wavebed.cli.reproduce_study import run_study_command
+
+        return run_study_command(args)
     require("forward", "the forwarding test")
     folder = args.output if args.output is not None else new_folder(study)
     quick, seed = _asked(args, folder)

@@ -1,0 +1,61 @@
+"""The part of ``wavebed reproduce`` that runs the campaigns of a study."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from wavebed.cli.new_folder import new_folder
+from wavebed.cli.signals import end_on_signals
+from wavebed.errors import UserError
+from wavebed.extras import require
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run_study_command"]
+
+
+def run_study_command(args: argparse.Namespace) -> int:
+    """Run the campaigns, or the rest of them, write the page and print the comparison."""
+    require("web", "the pages of a study")
+    require("report", "a reproduction")
+    end_on_signals()
+    from wavebed.printable import printable
+    from wavebed.reproduce.studies import STUDIES
+    from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
+    from wavebed.reproduce.study_page import write_study_page
+    from wavebed.reproduce.study_text import study_json, study_text
+    from wavebed.run.expected import plan_text
+    from wavebed.run.progress import Live
+
+    if args.seed is not None:
+        raise UserError("--seed: the seeds of this study are those of its campaigns: leave it out")
+    if args.accept_changes and not args.resume:
+        raise UserError("--accept-changes: goes with --resume")
+    if args.resume and args.output is None:
+        raise UserError("--resume: name the folder to go on in with -o DIR")
+    folder = args.output if args.output is not None else new_folder(args.study)
+    begun = begun_in(folder, args.study) if args.resume else Begun(args.study, args.quick)
+    if args.quick and not begun.quick:
+        raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    live = Live("wavebed reproduce")
+    campaigns = campaigns_of(begun)
+    for campaign in campaigns.values():
+        live.note(plan_text(campaign.plan))
+    if not args.resume:
+        begin(folder, begun)
+    try:
+        run_study(campaigns, folder, ["wavebed", *sys.argv[1:]], live, accept=args.accept_changes)
+        parts = results_of(STUDIES[args.study], folder)
+        live.say("writing the page")
+        page = write_study_page(STUDIES[args.study], parts, folder, quick=begun.quick)
+    finally:
+        live.clear()
+    if args.json:
+        told = {**study_json(parts), "folder": str(folder), "report": str(page)}
+        print(json.dumps(told, allow_nan=False, ensure_ascii=False))
+    else:
+        print(printable(f"{study_text(parts)}\n\nresults: {folder}\nreport: {page}", keep="\n"))
+    return 0

@@ -1,0 +1,144 @@
+"""Run the campaigns of a study, and set their results beside the published figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from wavebed.campaign.read import campaign_file, read_campaign
+from wavebed.campaign.report import write_campaign_report
+from wavebed.campaign.results import read_campaign_results
+from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.errors import UserError
+from wavebed.experiment.disk import make_new
+from wavebed.foreign import read_bytes
+from wavebed.output import write_output
+from wavebed.reproduce.judge import Beside, judged
+from wavebed.reproduce.published import read_published
+from wavebed.reproduce.studies import STUDIES
+from wavebed.result.names import RUN_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.campaign.read import Campaign
+    from wavebed.campaign.results import CampaignResults
+    from wavebed.reproduce.studies import Part, Study
+    from wavebed.run.progress import Live
+
+__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "results_of", "run_study"]
+
+STUDY_FILE = "study.json"
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """What a folder was begun with: the study, and whether each campaign has one block only."""
+
+    study: str
+    quick: bool
+
+
+@dataclass(frozen=True)
+class PartResults:
+    """The results of a part of a study.
+
+    Parameters
+    ----------
+    part : Part
+        Which.
+    source : str
+        Of the published figures.
+    results : CampaignResults
+        Of its campaign.
+    beside : sequence of Beside
+        Each published figure and ours.
+    """
+
+    part: Part
+    source: str
+    results: CampaignResults
+    beside: Sequence[Beside]
+
+
+def begin(folder: Path, begun: Begun) -> None:
+    """Make the folder of a study.
+
+    Raises
+    ------
+    UserError
+        If it is not empty, or cannot be made.
+    """
+    make_new(folder)
+    write_output(folder / STUDY_FILE, msgspec.json.encode(begun) + b"\n")
+
+
+def begun_in(folder: Path, study: str) -> Begun:
+    """Return what a folder was begun with.
+
+    Raises
+    ------
+    UserError
+        If it is not the folder of this study.
+    """
+    file = folder / STUDY_FILE
+    if not file.is_file():
+        raise UserError(f"{folder}: has no {STUDY_FILE}: name a folder that wavebed reproduce {study} began")
+    try:
+        begun = msgspec.json.decode(read_bytes(file, "name another folder"), type=Begun)
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file}: {error}: name another folder") from None
+    if begun.study != study:
+        raise UserError(f"{folder}: is of {begun.study}: write that, or name another folder")
+    return begun
+
+
+def campaigns_of(begun: Begun) -> dict[Part, Campaign]:
+    """Return the campaign of each part."""
+    blocks = 1 if begun.quick else None
+    return {part: read_campaign(campaign_file(part.campaign), blocks=blocks) for part in STUDIES[begun.study].parts}
+
+
+def run_study(
+    campaigns: dict[Part, Campaign], folder: Path, command_line: Sequence[str], live: Live, *, accept: bool
+) -> None:
+    """Run the campaigns, or the rest of them, each into a folder of its own with its report.
+
+    Parameters
+    ----------
+    accept : bool
+        Whether changed inputs are accepted, as by `wavebed.campaign.run.resume_campaign`.
+
+    Raises
+    ------
+    UserError, MachineError, WavebedError
+        As `wavebed.campaign.run.run_campaign` and `resume_campaign`.
+    """
+    for part, campaign in campaigns.items():
+        inside = folder / part.name
+        if (inside / RUN_FILE).exists():
+            resume_campaign(campaign, inside, command_line, live, accept=accept)
+        else:
+            run_campaign(campaign, inside, command_line, live)
+        live.say(f"writing the report of {part.name}")
+        write_campaign_report(inside)
+
+
+def results_of(study: Study, folder: Path) -> list[PartResults]:
+    """Return the results of all parts."""
+    found = []
+    for part in study.parts:
+        results = read_campaign_results(folder / part.name)
+        source, rows = read_published(part.campaign)
+        cells = {tuple(sorted(levels.items())): cell for cell, levels in results.levels.items()}
+        beside = []
+        for row in rows:
+            cell = cells[tuple(sorted(row.levels.items()))]
+            matrix = results.matrices.get((row.workload, row.metric))
+            values = np.empty(0) if matrix is None else matrix.values[results.cells.index(cell)]
+            beside.append(judged(row, cell, values[np.isfinite(values)].tolist()))
+        found.append(PartResults(part, source, results, beside))
+    return found

@@ -1,0 +1,106 @@
+"""The page of a reproduced study: published figures beside ours, drawn and in tables, with links to the trials."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from wavebed.campaign.report.picture import drawn
+from wavebed.output import write_output
+from wavebed.report.document import asset, document
+from wavebed.report.numbers import MISSING, figure
+from wavebed.reproduce.judge import TOLERANCE
+from wavebed.reproduce.study_picture import pictures_of
+from wavebed.reproduce.study_text import counts_text, ours_text
+from wavebed.result.model import COUNTED
+from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.studies import Study
+    from wavebed.reproduce.study import PartResults
+
+__all__ = ["write_study_page"]
+
+_MOST_LINKS = 30
+_RULE = (
+    "A figure is reproduced if the whole interval of our median (95 %, order statistics, each figure by itself) is"
+    f" within {100 * TOLERANCE:g} % of the published figure, or within its reading error where that is larger. It is"
+    " not if none of the interval is. Fewer than 6 trials have no interval."
+)
+_COLUMNS = {"metric": False, "published": True, "ours": True, "ratio": True, "verdict": False, "trials": False}
+"""Columns after those of the factors, and which of them have numbers."""
+
+
+def write_study_page(study: Study, parts: Sequence[PartResults], folder: Path, *, quick: bool) -> Path:
+    """Write the page into the folder of the study, and return it."""
+    file = folder / REPORT_FILE
+    few = (
+        '<p class="note">Each cell has one trial: a first look, which decides nothing. Without <code>--quick</code> the'
+        " cells are repeated.</p>"
+        if quick
+        else ""
+    )
+    title = f"{study.title}, done again"
+    counts = "".join(f"<p>{escape(part.part.title)}: {escape(counts_text(part.beside))}.</p>" for part in parts)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in study.notes)
+    body = (
+        f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}</header>'
+        f"<section><h2>How to read it</h2><p>{_RULE}</p><ul>{notes}</ul></section>"
+        f"{''.join(_section(part, folder) for part in parts)}"
+    )
+    write_output(file, document(title, body, "", asset("campaign.css", "wavebed.campaign.report")))
+    return file
+
+
+def _section(part: PartResults, folder: Path) -> str:
+    way = quote(part.results.folder.relative_to(folder).as_posix())
+    figures = []
+    for picture in pictures_of(part):
+        svg, _ = drawn(picture)
+        data = base64.b64encode(svg).decode()
+        figures.append(
+            f'<figure class="picture"><img src="data:image/svg+xml;base64,{data}" alt="{escape(picture.title)}">'
+            f"<figcaption><b>{escape(picture.title)}.</b> {escape(picture.caption)}</figcaption></figure>"
+        )
+    factors = list(part.beside[0].published.levels)
+    head = "".join(
+        f"<th scope=col{_kind(number)}>{escape(name)}</th>"
+        for name, number in [*((name, False) for name in factors), *_COLUMNS.items()]
+    )
+    rows = "".join(_row(part, each, factors, way) for each in part.beside)
+    return (
+        f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}."
+        f' <a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.</p>'
+        f'<div class="pictures">{"".join(figures)}</div>'
+        f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _kind(number: bool) -> str:
+    return "" if number else " class=text"
+
+
+def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> str:
+    published = each.published
+    lines = [line for line in part.results.run.trials if line.treatment == each.cell and line.verdict in COUNTED]
+    links = " ".join(
+        f'<a href="{way}/{TRIALS_FOLDER}/{quote(line.folder)}/">{line.block}</a>' for line in lines[:_MOST_LINKS]
+    )
+    values = (
+        escape(f"{published.metric}, {published.unit}"),
+        figure(published.value),
+        escape(ours_text(each)),
+        MISSING if each.ratio is None else f"{each.ratio:.2f}",
+        each.verdict,
+        links,
+    )
+    cells = [f"<td class=text>{escape(published.levels[name])}</td>" for name in factors]
+    cells += [f"<td{_kind(number)}>{value}</td>" for number, value in zip(_COLUMNS.values(), values, strict=True)]
+    return f"<tr>{''.join(cells)}</tr>"

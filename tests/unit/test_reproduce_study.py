@@ -1,0 +1,131 @@
+"""A study is campaigns, and each published figure has a verdict beside ours."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.campaign.read import campaign_file, read_campaign
+from wavebed.errors import UserError
+from wavebed.reproduce.judge import judged
+from wavebed.reproduce.published import Published, read_published
+from wavebed.reproduce.studies import STUDIES, Study
+from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
+from wavebed.reproduce.study_page import write_study_page
+from wavebed.reproduce.study_text import study_json, study_text
+from wavebed.result.model import TrialRecord, WorkloadRecord
+from wavebed.run.progress import Live
+from wavebed.workload.model import Metric, Outcome, Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.run.order import Slot
+
+FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
+
+
+@pytest.mark.parametrize("name", [part.campaign for study in STUDIES.values() for part in study.parts])
+def test_each_published_figure_has_a_cell_of_its_campaign(name: str) -> None:
+    campaign = read_campaign(campaign_file(name), blocks=1)
+    cells = [dict(levels) for levels in campaign.levels.values()]
+    _, rows = read_published(name)
+    for row in rows:
+        assert dict(row.levels) in cells
+        assert row.value > 0
+        assert row.error > 0
+    assert {tuple(sorted(row.levels.items())) for row in rows} == {tuple(sorted(levels.items())) for levels in cells}
+    assert campaign.plan.trials == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([], "no value"),
+        ([100], "one trial only"),
+        ([100] * 5, "undecided"),
+        ([76, 90, 100, 100, 110, 124], "reproduced"),
+        ([74, 90, 100, 100, 110, 124], "undecided"),
+        ([126, 130, 140, 150, 150, 200], "not reproduced"),
+        ([10, 20, 30, 40, 50, 74], "not reproduced"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(values: list[float], verdict: str) -> None:
+    assert judged(FIGURE, "cell", values).verdict == verdict
+
+
+def test_the_reading_error_is_tolerated_where_it_is_larger() -> None:
+    low = Published("6", {}, "download", "goodput", "Mbit/s", 14, 5)
+    assert judged(low, "cell", [9.5] * 6).verdict == "reproduced"
+    assert judged(low, "cell", [8.5] * 6).verdict == "not reproduced"
+
+
+def measured(slot: Slot, _resolved: object, partial: Path, _look: object, of_machine: object) -> TrialRecord:
+    """Take the place of `run_trial`: a download in which everything is close to the published figures of scene 1."""
+    (partial / "raw" / "out.txt").write_text("raw")
+    draw = random.Random(f"{slot.treatment.name} {slot.seed}")
+    names = {"goodput first 2mb": 52, "goodput first 20mb": 133, "goodput first 200mb": 240, "goodput": 265}
+    metrics = [Metric(name, value * draw.uniform(0.95, 1.05), "Mbit/s", "higher") for name, value in names.items()]
+    workload = WorkloadRecord("download", "download", Span(0, 1, False), Outcome(metrics=metrics))
+    head = (slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "valid", [])
+    return TrialRecord(*head, [], [workload], attempt=slot.attempt)
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr("wavebed.run.runner.run_trial", measured)
+    monkeypatch.setattr("wavebed.run.runner.prepare", lambda *_: None)
+    whole = STUDIES["kau-e5g"]
+    short = Study(whole.title, whole.parts[:1], whole.notes)
+    monkeypatch.setitem(STUDIES, "kau-e5g", short)
+    return short
+
+
+def reproduced(folder: Path, *, quick: bool) -> None:
+    begun = Begun("kau-e5g", quick)
+    begin(folder, begun)
+    run_study(campaigns_of(begun), folder, [], Live("wavebed reproduce", io.StringIO()), accept=False)
+
+
+def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
+    reproduced(tmp_path / "out", quick=True)
+    (part,) = results_of(study, tmp_path / "out")
+    assert len(part.beside) == 48
+    assert {each.verdict for each in part.beside} == {"one trial only"}
+    assert "48 published figures: 48 one trial only" in study_text([part])
+    page = write_study_page(study, [part], tmp_path / "out", quick=True).read_text()
+    assert "a first look, which decides nothing" in page
+    assert page.count("<img ") == 4
+
+
+def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    reproduced(folder, quick=False)
+    assert begun_in(folder, "kau-e5g") == Begun("kau-e5g", False)
+    run_study(campaigns_of(Begun("kau-e5g", False)), folder, [], Live("wavebed", io.StringIO()), accept=False)
+    (part,) = results_of(study, folder)
+    first = [each for each in part.beside if each.published.levels == {"scene": "scene-1", "start": "0s"}]
+    assert [each.verdict for each in first] == ["reproduced"] * 4
+    strange = [each for each in part.beside if each.published.value == 14]
+    assert [each.verdict for each in strange] == ["not reproduced"]
+    told = study_json([part])
+    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 12
+    page = write_study_page(study, [part], folder, quick=False).read_text()
+    for line in part.results.run.trials:
+        assert f"downloads/trials/{line.folder}/" in page
+
+
+def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no study\.json"):
+        begun_in(tmp_path, "kau-e5g")
+    (tmp_path / "study.json").write_text('{"study": "bbr-5g", "quick": true}')
+    with pytest.raises(UserError, match="is of bbr-5g: write that"):
+        begun_in(tmp_path, "kau-e5g")
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(UserError, match="name another folder"):
+        begun_in(tmp_path, "kau-e5g")
