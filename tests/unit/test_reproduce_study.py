@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.campaign.read import campaign_file, read_campaign
+from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.reproduce.judge import judged
 from wavebed.reproduce.published import Published, read_published
@@ -129,3 +130,27 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(UserError, match="name another folder"):
         begun_in(tmp_path, "kau-e5g")
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (["--seed", "3"], "--seed: the seeds of this study are those of its campaigns: leave it out"),
+        (["--accept-changes"], "--accept-changes: goes with --resume"),
+        (["--resume"], "--resume: name the folder to go on in with -o DIR"),
+        (["--resume", "-o", "none"], "none: has no study.json: name a folder that wavebed reproduce kau-e5g began"),
+        (["--resume", "--quick", "-o", "long"], "--quick: long was begun without it: leave it out"),
+        (["-o", "long"], "long: holds other files (study.json): name a new folder"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    given: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise AssertionError("it began")
+
+    monkeypatch.setattr("wavebed.reproduce.study.run_study", run)
+    monkeypatch.chdir(tmp_path)
+    begin(tmp_path / "long", Begun("kau-e5g", False))
+    assert main(["reproduce", "kau-e5g", *given]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"wavebed: {line}"
