@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
 from programs import transfer
 
 from wavebed.path.api import Path
@@ -20,11 +19,12 @@ def _acknowledgements_per_segment(coalesce: str) -> float:
     return float(up["offered_segments"] / down["delivered_segments"])
 
 
-@pytest.mark.timed
 def test_coalesced_segments_are_acknowledged_together() -> None:
     apart = _acknowledgements_per_segment("off")
     together = _acknowledgements_per_segment("5ms")
-    # Every second segment is acknowledged (RFC 5681, section 4.2), more often while the window is small;
-    # a machine that is late hands the client several at once.
-    assert 0.3 < apart < 1.1
+    # At most one for each segment, and every second one is acknowledged at least (RFC 5681, section 4.2), unless the
+    # client's host finds several at once: 0.27 to 0.56 on a machine with two cores. Super-packets of 45 segments have
+    # one acknowledgement each.
+    assert apart < 1.1
+    assert together < 2 / 45
     assert together < apart / 3
