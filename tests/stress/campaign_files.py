@@ -20,12 +20,12 @@ __all__ = ["CELLS", "METRIC", "RUN", "WHOLE", "argv", "damage", "half_written", 
 
 CELLS = 4
 METRIC = ("ping", "loss")
-"""It depends on the seed and the path alone."""
+"""It depends on the seed and the path alone: ping waits for the last replies for two round trips, 160 ms and more."""
 RUN, WHOLE = Path("run"), Path("whole")
 _SCENARIO = """
 [path]
 rate = "20mbit"
-delay = "1ms"
+delay = "40ms"
 loss = "20%"
 [[workload]]
 kind = "command"
@@ -47,7 +47,7 @@ values = ["10%", "30%"]
 [[factor]]
 name = "delay"
 key = "path.delay"
-values = ["1ms", "3ms"]
+values = ["40ms", "43ms"]
 [[primary]]
 workload = "ping"
 metric = "loss"

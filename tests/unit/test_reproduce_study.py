@@ -4,43 +4,114 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import random
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.reproduce.judge import judged
+from wavebed.reproduce.hypotheses import tried
+from wavebed.reproduce.judge import Beside, judged
 from wavebed.reproduce.published import Published, read_published
-from wavebed.reproduce.studies import STUDIES, Study
+from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
+from wavebed.reproduce.values import cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.run.order import Slot
 
 FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
 
 
-@pytest.mark.parametrize("name", [part.campaign for study in STUDIES.values() for part in study.parts])
-def test_each_published_figure_has_a_cell_of_its_campaign(name: str) -> None:
-    campaign = read_campaign(campaign_file(name), blocks=1)
+PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS, ids=[part.campaign for _, part in PARTS])
+def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) -> None:
+    campaign = read_campaign(campaign_file(part.campaign), blocks=1)
     cells = [dict(levels) for levels in campaign.levels.values()]
-    _, rows = read_published(name)
+    _, rows = read_published(part.figures or part.campaign)
+    assert set(part.metrics) <= {row.metric for row in rows}
+    hypotheses = read_study(name).hypotheses_of(part)
+    assert bool(hypotheses) == bool(part.hypotheses)
+    used = []
     for row in rows:
-        assert dict(row.levels) in cells
         assert row.value > 0
         assert row.error > 0
-    assert {tuple(sorted(row.levels.items())) for row in rows} == {tuple(sorted(levels.items())) for levels in cells}
+        for hypothesis in hypotheses or [None]:
+            of = cells_beside(row.levels, part.hypotheses, hypothesis)
+            assert all(levels in cells for levels in of)
+            used += of
+    assert all(levels in used for levels in cells), "cells that no figure needs"
     assert campaign.plan.trials == 1
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_hypothesis_has_a_part_and_all_but_the_first_a_prediction(name: str) -> None:
+    study = read_study(name)
+    assert {each.part for each in study.hypothesis} <= {part.name for part in study.part}
+    for part in study.part:
+        first, *others = study.hypotheses_of(part) or [None]
+        assert first is None or (first.expected is None and not first.read)
+        assert all(each.prediction and each.expected for each in others)
+        assert set(part.fitted) <= set(read_published(part.figures or part.campaign)[1][0].levels)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_predictions_stand_as_they_were_committed(name: str) -> None:
+    """The commit that a prediction names has it word for word."""
+    way = f"python/wavebed/reproduce/studied/{name}.toml"
+    root = Path(__file__).parents[2]
+    for each in read_study(name).hypothesis:
+        if not each.commit:
+            continue
+        shown = subprocess.run(
+            ["git", "show", f"{each.commit}:{way}"], cwd=root, capture_output=True, check=False, text=True
+        )
+        if shown.returncode != 0 and not (root / ".git").exists():
+            pytest.skip("not a clone")
+        then = msgspec.toml.decode(shown.stdout, type=Study)
+        assert msgspec.structs.replace(each, commit="") in [
+            msgspec.structs.replace(one, commit="") for one in then.hypothesis
+        ]
+
+
+def beside(levels: dict[str, str], published: float, values: list[float]) -> Beside:
+    return judged(Published("6", levels, "download", "goodput", "Mbit/s", published, 1), "cell", values)
+
+
+def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> None:
+    part = Part("causes", "kau-e5g-causes", "Causes", "scene", fitted={"scene": ["a"]})
+    described = [beside({"scene": name}, 100, [200]) for name in "abc"]
+    described[2] = beside({"scene": "c"}, 100, [110])
+
+    def changed(*values: float) -> list[Beside]:
+        return [beside({"scene": name}, 100, [value]) for name, value in zip("abc", values, strict=True)]
+
+    runs = [
+        (Hypothesis("causes", "none", "all said"), described),
+        (Hypothesis("causes", "fits", "x", "y", "closer"), changed(100, 105, 110)),
+        (Hypothesis("causes", "breaks", "x", "y", "closer"), changed(100, 105, 310)),
+        (Hypothesis("causes", "same", "x", "y", "no change"), changed(100, 200, 111)),
+    ]
+    none, fits, breaks, same = tried(part, runs)
+    assert none.fitted == pytest.approx(math.log(2))
+    assert none.held_out == pytest.approx((math.log(2) + math.log(1.1)) / 2)
+    assert (none.found, none.counts) == (None, (1, 2))
+    assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
+    assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
+    assert (same.found, same.explains) == ("no change", False)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +152,9 @@ def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
     monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr("wavebed.run.runner.run_trial", measured)
     monkeypatch.setattr("wavebed.run.runner.prepare", lambda *_: None)
-    whole = STUDIES["kau-e5g"]
-    short = Study(whole.title, whole.parts[:1], whole.notes)
-    monkeypatch.setitem(STUDIES, "kau-e5g", short)
+    whole = read_study("kau-e5g")
+    short = Study(whole.title, whole.notes, whole.part[:1])
+    monkeypatch.setattr("wavebed.reproduce.study.read_study", lambda _: short)
     return short
 
 
@@ -100,7 +171,7 @@ def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     assert {each.verdict for each in part.beside} == {"one trial only"}
     assert "48 published figures: 48 one trial only" in study_text([part])
     page = write_study_page(study, [part], tmp_path / "out", quick=True).read_text()
-    assert "a first look, which decides nothing" in page
+    assert "A quick run is a first look" in page
     assert page.count("<img ") == 4
 
 

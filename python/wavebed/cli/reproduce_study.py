@@ -23,7 +23,7 @@ def run_study_command(args: argparse.Namespace) -> int:
     require("report", "a reproduction")
     end_on_signals()
     from wavebed.printable import printable
-    from wavebed.reproduce.studies import STUDIES
+    from wavebed.reproduce.studies import read_study
     from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
     from wavebed.reproduce.study_page import write_study_page
     from wavebed.reproduce.study_text import study_json, study_text
@@ -40,17 +40,18 @@ def run_study_command(args: argparse.Namespace) -> int:
     begun = begun_in(folder, args.study) if args.resume else Begun(args.study, args.quick)
     if args.quick and not begun.quick:
         raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    study = read_study(args.study)
     live = Live("wavebed reproduce")
     campaigns = campaigns_of(begun)
-    for campaign in campaigns.values():
+    for _, campaign in campaigns:
         live.note(plan_text(campaign.plan))
     if not args.resume:
         begin(folder, begun)
     try:
         run_study(campaigns, folder, ["wavebed", *sys.argv[1:]], live, accept=args.accept_changes)
-        parts = results_of(STUDIES[args.study], folder)
+        parts = results_of(study, folder)
         live.say("writing the page")
-        page = write_study_page(STUDIES[args.study], parts, folder, quick=begun.quick)
+        page = write_study_page(study, parts, folder, quick=begun.quick)
     finally:
         live.clear()
     if args.json:

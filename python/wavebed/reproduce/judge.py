@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.stats.intervals import Interval
 
-__all__ = ["TOLERANCE", "Beside", "Verdict", "judged"]
+__all__ = ["TOLERANCE", "Beside", "Verdict", "judged", "logarithm", "tolerated"]
 
 TOLERANCE: Final = 0.25
 """Share of the published figure within which ours reproduces it; the reading error where that is larger."""
@@ -52,6 +53,12 @@ class Beside:
         """Whether the estimate is within the tolerance, however little is known of it."""
         least, most = tolerated(self.published)
         return self.ours.estimate is not None and least <= self.ours.estimate <= most
+
+
+def logarithm(beside: Beside) -> float | None:
+    """Return the natural logarithm of our figure divided by the published one; ``None`` without a value above 0."""
+    ratio = beside.ratio
+    return None if ratio is None or ratio <= 0 else math.log(ratio)
 
 
 def tolerated(published: Published) -> tuple[float, float]:

@@ -1,66 +1,119 @@
-"""The studies that campaigns reproduce."""
+"""The studies that campaigns reproduce: data files of this package."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence  # noqa: TC003 - msgspec reads the annotations
+from functools import cache
+from importlib import resources
+from typing import Final, Literal
 
-from msgspec import Struct
+import msgspec
 
-__all__ = ["STUDIES", "Part", "Study"]
+__all__ = ["STUDIES", "Expected", "Hypothesis", "Part", "Study", "read_study"]
+
+STUDIES: Final = ("kau-e5g",)
+"""Their names."""
+
+Expected = Literal["closer", "no change", "farther"]
 
 
-class Part(Struct, frozen=True):
-    """A part of a study: a campaign, and the published figures of the same name.
+class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A part of a study: a campaign, and the published figures that it repeats.
 
     Parameters
     ----------
     name : str
         Of its folder.
     campaign : str
-        Name of the shipped campaign, and of the file of published figures.
+        Name of the shipped campaign.
     title : str
         What was measured.
     group : str
         Factor whose levels have a figure each; the labels of a figure are the levels of the others.
+    figures : str
+        Name of the file of published figures; empty: that of the campaign.
+    metrics : sequence of str
+        The metrics that are compared; empty: all of the file.
+    quick_blocks : int
+        Blocks of a quick run; 0: a quick run leaves this part out.
+    hypotheses : str
+        Factor whose levels are changes that may explain a difference; empty if there is none. Figures have no such
+        factor.
+    fitted : mapping
+        Levels, by factor, of the figures to which a change was fitted; all others are held out.
     """
 
     name: str
     campaign: str
     title: str
     group: str
+    figures: str = ""
+    metrics: Sequence[str] = ()
+    quick_blocks: int = 1
+    hypotheses: str = ""
+    fitted: Mapping[str, Sequence[str]] = {}
 
 
-class Study(Struct, frozen=True):
+class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A change that may explain the difference between a study and its repetition.
+
+    Parameters
+    ----------
+    part : str
+        Name of the part that tries it.
+    level : str
+        Level of the part's factor of hypotheses.
+    claim : str
+        What would be so.
+    prediction : str
+        What the change does to the figures, as written down before it was run.
+    expected : str
+        The same for the mean distance of the figures that were held out.
+    commit : str
+        The commit that has the prediction and no result; empty: not predicted.
+    name : str
+        Its name; empty: that of the level.
+    read : mapping
+        By factor: the level of ours that stands for a published level, where it is another one.
+    """
+
+    part: str
+    level: str
+    claim: str
+    prediction: str = ""
+    expected: Expected | None = None
+    commit: str = ""
+    name: str = ""
+    read: Mapping[str, Mapping[str, str]] = {}
+
+
+class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """A published study.
 
     Parameters
     ----------
     title : str
         Its title and authors.
-    parts : tuple of Part
-        In the order in which they run.
-    notes : tuple of str
+    notes : sequence of str
         What a reader must know about the comparison.
+    part : sequence of Part
+        In the order in which they run.
+    hypothesis : sequence of Hypothesis
+        In the order in which they are shown; the first of a part changes nothing.
     """
 
     title: str
-    parts: tuple[Part, ...]
-    notes: tuple[str, ...]
+    notes: Sequence[str]
+    part: Sequence[Part]
+    hypothesis: Sequence[Hypothesis] = ()
+
+    def hypotheses_of(self, part: Part) -> list[Hypothesis]:
+        """Return those that a part tries."""
+        return [each for each in self.hypothesis if each.part == part.name]
 
 
-STUDIES: Final = {
-    "kau-e5g": Study(
-        title="Application performance using 5G mmWave (P. Hurtig, Karlstad University)",
-        parts=(
-            Part("downloads", "kau-e5g-downloads", "Downloads by curl over HTTP, figure 6", "scene"),
-            Part("web", "kau-e5g-web", "Speed Index of five sites, figure 8", "scene"),
-        ),
-        notes=(
-            "The radio is the study's: average rates between changes of state, without delay, loss or HARQ.",
-            "Each block draws these rates anew from the scene; the study repeated one drawing of each scene.",
-            "Starts are those of the report. Its script starts the second and third download at 2 s and 4 s.",
-            "Goodput of 2, 20 and 200 MB is that of the first bytes of one download of 2 GB or 40 s.",
-            "The five sites have the published numbers of objects and bytes; their contents are made up.",
-        ),
-    )
-}
+@cache
+def read_study(name: str) -> Study:
+    """Return the study of this name."""
+    data = resources.files("wavebed.reproduce").joinpath("studied", f"{name}.toml").read_bytes()
+    return msgspec.toml.decode(data, type=Study)

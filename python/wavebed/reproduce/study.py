@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report import write_campaign_report
@@ -16,9 +15,10 @@ from wavebed.errors import UserError
 from wavebed.experiment.disk import make_new
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
-from wavebed.reproduce.judge import Beside, judged
+from wavebed.reproduce.hypotheses import Tried, tried
 from wavebed.reproduce.published import read_published
-from wavebed.reproduce.studies import STUDIES
+from wavebed.reproduce.studies import read_study
+from wavebed.reproduce.values import beside_published
 from wavebed.result.names import RUN_FILE
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.campaign.results import CampaignResults
+    from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Part, Study
     from wavebed.run.progress import Live
 
@@ -55,13 +56,16 @@ class PartResults:
     results : CampaignResults
         Of its campaign.
     beside : sequence of Beside
-        Each published figure and ours.
+        Each published figure and ours; with hypotheses, ours without any change.
+    tried : sequence of Tried
+        The hypotheses of this part.
     """
 
     part: Part
     source: str
     results: CampaignResults
     beside: Sequence[Beside]
+    tried: Sequence[Tried]
 
 
 def begin(folder: Path, begun: Begun) -> None:
@@ -96,14 +100,17 @@ def begun_in(folder: Path, study: str) -> Begun:
     return begun
 
 
-def campaigns_of(begun: Begun) -> dict[Part, Campaign]:
-    """Return the campaign of each part."""
-    blocks = 1 if begun.quick else None
-    return {part: read_campaign(campaign_file(part.campaign), blocks=blocks) for part in STUDIES[begun.study].parts}
+def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
+    """Return the parts that run, each with its campaign."""
+    return [
+        (part, read_campaign(campaign_file(part.campaign), blocks=part.quick_blocks if begun.quick else None))
+        for part in read_study(begun.study).part
+        if part.quick_blocks or not begun.quick
+    ]
 
 
 def run_study(
-    campaigns: dict[Part, Campaign], folder: Path, command_line: Sequence[str], live: Live, *, accept: bool
+    campaigns: Sequence[tuple[Part, Campaign]], folder: Path, command_line: Sequence[str], live: Live, *, accept: bool
 ) -> None:
     """Run the campaigns, or the rest of them, each into a folder of its own with its report.
 
@@ -117,7 +124,7 @@ def run_study(
     UserError, MachineError, WavebedError
         As `wavebed.campaign.run.run_campaign` and `resume_campaign`.
     """
-    for part, campaign in campaigns.items():
+    for part, campaign in campaigns:
         inside = folder / part.name
         if (inside / RUN_FILE).exists():
             resume_campaign(campaign, inside, command_line, live, accept=accept)
@@ -128,17 +135,18 @@ def run_study(
 
 
 def results_of(study: Study, folder: Path) -> list[PartResults]:
-    """Return the results of all parts."""
-    found = []
-    for part in study.parts:
-        results = read_campaign_results(folder / part.name)
-        source, rows = read_published(part.campaign)
-        cells = {tuple(sorted(levels.items())): cell for cell, levels in results.levels.items()}
-        beside = []
-        for row in rows:
-            cell = cells[tuple(sorted(row.levels.items()))]
-            matrix = results.matrices.get((row.workload, row.metric))
-            values = np.empty(0) if matrix is None else matrix.values[results.cells.index(cell)]
-            beside.append(judged(row, cell, values[np.isfinite(values)].tolist()))
-        found.append(PartResults(part, source, results, beside))
-    return found
+    """Return the results of all parts that ran."""
+    return [_results_of(study, part, folder) for part in study.part if (folder / part.name / RUN_FILE).exists()]
+
+
+def _results_of(study: Study, part: Part, folder: Path) -> PartResults:
+    results = read_campaign_results(folder / part.name)
+    source, rows = read_published(part.figures or part.campaign)
+    if part.metrics:
+        rows = [row for row in rows if row.metric in part.metrics]
+    runs = [
+        (hypothesis, beside_published(results, rows, part.hypotheses, hypothesis))
+        for hypothesis in study.hypotheses_of(part)
+    ]
+    beside = runs[0][1] if runs else beside_published(results, rows)
+    return PartResults(part, source, results, beside, tried(part, runs))

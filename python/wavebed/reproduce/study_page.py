@@ -12,6 +12,7 @@ from wavebed.output import write_output
 from wavebed.report.document import asset, document
 from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.judge import TOLERANCE
+from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_text import counts_text, ours_text
 from wavebed.result.model import COUNTED
@@ -41,8 +42,8 @@ def write_study_page(study: Study, parts: Sequence[PartResults], folder: Path, *
     """Write the page into the folder of the study, and return it."""
     file = folder / REPORT_FILE
     few = (
-        '<p class="note">Each cell has one trial: a first look, which decides nothing. Without <code>--quick</code> the'
-        " cells are repeated.</p>"
+        '<p class="note">A quick run is a first look: few trials of each cell, and no hypotheses. Without'
+        " <code>--quick</code> the cells are repeated.</p>"
         if quick
         else ""
     )
@@ -79,7 +80,7 @@ def _section(part: PartResults, folder: Path) -> str:
         f' <a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.</p>'
         f'<div class="pictures">{"".join(figures)}</div>'
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div></section>"
+        f"<tbody>{rows}</tbody></table></div></section>{hypotheses_section(part)}"
     )
 
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.config.data import Json
+    from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["counts_text", "ours_text", "study_json", "study_text"]
+__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "study_json", "study_text"]
 
 
 def ours_text(beside: Beside) -> str:
@@ -35,8 +36,18 @@ def counts_text(found: Sequence[Beside]) -> str:
     return f"{len(found)} published figures: {verdicts}; the median is within the tolerance in {near}"
 
 
+def distance_text(distance: float | None) -> str:
+    """Return a mean ``|ln ratio|`` with its factor: 0.69 is a factor of 2."""
+    return MISSING if distance is None else f"{distance:.2f}"
+
+
+def moved_text(tried: Tried) -> str:
+    """Return how many held-out figures a change moves inside the tolerance and out of it."""
+    return MISSING if tried.found is None else f"{tried.inside} in, {tried.outside} out"
+
+
 def study_text(parts: Sequence[PartResults]) -> str:
-    """Return a table for each part, and how many figures have which verdict."""
+    """Return a table for each part, how many figures have which verdict, and the hypotheses."""
     blocks = []
     for part in parts:
         factors = list(part.beside[0].published.levels)
@@ -53,34 +64,75 @@ def study_text(parts: Sequence[PartResults]) -> str:
             ]
             for each in part.beside
         ]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-        told = [part.part.title, "", *(line.rstrip() for line in lines), "", counts_text(part.beside)]
-        blocks.append("\n".join(told))
+        blocks.append("\n".join([part.part.title, "", *_lines(head, rows), "", counts_text(part.beside)]))
+        if part.tried:
+            blocks.append("\n".join([f"{part.part.title}: hypotheses", "", *_lines(_TRIED, _tried(part.tried))]))
     return "\n\n".join(blocks)
 
 
-def study_json(parts: Sequence[PartResults]) -> dict[str, Json]:
-    """Return the comparison of each part."""
-    return {
-        part.part.name: [
-            {
-                **each.published.levels,
-                "workload": each.published.workload,
-                "metric": each.published.metric,
-                "unit": each.published.unit,
-                "figure": each.published.figure,
-                "published": each.published.value,
-                "reading_error": each.published.error,
-                "ours": each.ours.estimate,
-                "low": each.ours.low,
-                "high": each.ours.high,
-                "level": each.ours.level,
-                "trials": each.ours.count,
-                "ratio": each.ratio,
-                "verdict": each.verdict,
-            }
-            for each in part.beside
+_TRIED = ("hypothesis", "fitted", "held out", "moved", "expected", "found", "explains")
+
+
+def _tried(tried: Sequence[Tried]) -> list[list[str]]:
+    return [
+        [
+            each.hypothesis.name or each.hypothesis.level,
+            distance_text(each.fitted),
+            distance_text(each.held_out),
+            moved_text(each),
+            each.hypothesis.expected or MISSING,
+            each.found or MISSING,
+            MISSING if each.found is None else "yes" if each.explains else "no",
         ]
-        for part in parts
+        for each in tried
+    ]
+
+
+def _lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
+    return [line.rstrip() for line in lines]
+
+
+def study_json(parts: Sequence[PartResults]) -> dict[str, Json]:
+    """Return the comparison of each part, and its hypotheses."""
+    found: dict[str, Json] = {part.part.name: [_figure_json(each) for each in part.beside] for part in parts}
+    hypotheses: dict[str, Json] = {
+        part.part.name: [_tried_json(each) for each in part.tried] for part in parts if part.tried
+    }
+    return {**found, "hypotheses": hypotheses} if hypotheses else found
+
+
+def _figure_json(each: Beside) -> dict[str, Json]:
+    return {
+        **each.published.levels,
+        "workload": each.published.workload,
+        "metric": each.published.metric,
+        "unit": each.published.unit,
+        "figure": each.published.figure,
+        "published": each.published.value,
+        "reading_error": each.published.error,
+        "ours": each.ours.estimate,
+        "low": each.ours.low,
+        "high": each.ours.high,
+        "level": each.ours.level,
+        "trials": each.ours.count,
+        "ratio": each.ratio,
+        "verdict": each.verdict,
+    }
+
+
+def _tried_json(each: Tried) -> dict[str, Json]:
+    return {
+        "hypothesis": each.hypothesis.name or each.hypothesis.level,
+        "claim": each.hypothesis.claim,
+        "distance_fitted": each.fitted,
+        "distance_held_out": each.held_out,
+        "inside": each.inside,
+        "outside": each.outside,
+        "prediction": each.hypothesis.prediction,
+        "expected": each.hypothesis.expected,
+        "found": each.found,
+        "commit": each.hypothesis.commit,
+        "figures": [_figure_json(figure) for figure in each.beside],
     }

@@ -1,0 +1,97 @@
+"""Changes that may explain a difference from a study: how far each is from the published figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wavebed.reproduce.judge import logarithm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.studies import Expected, Hypothesis, Part
+
+__all__ = ["SAME", "Tried", "tried"]
+
+SAME: Final = 0.05
+"""Distances that differ by less are called the same: 5 % of each figure on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A hypothesis and what its run gave.
+
+    Parameters
+    ----------
+    hypothesis : Hypothesis
+        Which.
+    beside : sequence of Beside
+        Each published figure, and ours with the change.
+    fitted, held_out : float or None
+        Mean of ``|ln(ours / published)|`` over the figures to which a change was fitted, and over all others;
+        ``None`` without any.
+    counts : tuple of int
+        Number of figures of both kinds.
+    inside, outside : int
+        Held-out figures whose median the change moves inside the tolerance, and out of it.
+    """
+
+    hypothesis: Hypothesis
+    beside: Sequence[Beside]
+    fitted: float | None
+    held_out: float | None
+    counts: tuple[int, int]
+    inside: int
+    outside: int
+    found: Expected | None
+
+    @property
+    def explains(self) -> bool:
+        """Whether the change alone moves held-out figures inside the tolerance, and none out."""
+        return self.inside > 0 and self.outside == 0
+
+
+def tried(part: Part, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> list[Tried]:
+    """Return what the run of each hypothesis gave; the first changes nothing, and all are compared with it."""
+    if not runs:
+        return []
+    _, described = runs[0]
+    found = []
+    before = _distance(each for each in described if not _is_fitted(part, each))
+    for hypothesis, beside in runs:
+        fitted = [each for each in beside if _is_fitted(part, each)]
+        held_out = [(was, now) for was, now in zip(described, beside, strict=True) if not _is_fitted(part, now)]
+        after = _distance(now for _, now in held_out)
+        found.append(
+            Tried(
+                hypothesis,
+                beside,
+                _distance(fitted),
+                after,
+                (len(fitted), len(held_out)),
+                sum(now.within and not was.within for was, now in held_out),
+                sum(was.within and not now.within for was, now in held_out),
+                None if beside is described else _moved(before, after),
+            )
+        )
+    return found
+
+
+def _is_fitted(part: Part, each: Beside) -> bool:
+    return any(each.published.levels[factor] in levels for factor, levels in part.fitted.items())
+
+
+def _distance(figures: Iterable[Beside]) -> float | None:
+    far = [abs(ratio) for each in figures if (ratio := logarithm(each)) is not None]
+    return math.fsum(far) / len(far) if far else None
+
+
+def _moved(before: float | None, after: float | None) -> Expected | None:
+    if before is None or after is None:
+        return None
+    if abs(after - before) < SAME:
+        return "no change"
+    return "closer" if after < before else "farther"

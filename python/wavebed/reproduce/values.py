@@ -1,0 +1,73 @@
+"""Our values beside published figures: by cell, or the ratio of two cells of one block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.reproduce.judge import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wavebed.campaign.results import CampaignResults
+    from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.published import Published
+    from wavebed.reproduce.studies import Hypothesis
+
+__all__ = ["RATIO", "beside_published", "cells_beside"]
+
+RATIO = " / "
+"""Between two levels of a factor: the published figure is the ratio of these two cells."""
+
+
+def beside_published(
+    results: CampaignResults, rows: Sequence[Published], factor: str = "", hypothesis: Hypothesis | None = None
+) -> list[Beside]:
+    """Return each published figure and ours.
+
+    Parameters
+    ----------
+    factor : str
+        Factor of the campaign that the figures do not have.
+    hypothesis : Hypothesis, optional
+        Says its level, and which of our levels stand for published ones.
+
+    Raises
+    ------
+    KeyError
+        If a figure has no cell in the campaign; a test excludes it for shipped studies.
+    """
+    cells = {tuple(sorted(levels.items())): cell for cell, levels in results.levels.items()}
+    found = []
+    for row in rows:
+        of = [cells[tuple(sorted(levels.items()))] for levels in cells_beside(row.levels, factor, hypothesis)]
+        values = _values(results, row, of)
+        found.append(judged(row, of[0], values[np.isfinite(values)].tolist()))
+    return found
+
+
+def cells_beside(
+    published: Mapping[str, str], factor: str = "", hypothesis: Hypothesis | None = None
+) -> list[dict[str, str]]:
+    """Return the levels of the cell of a published figure, or of the two whose ratio it is."""
+    levels = dict(published)
+    if hypothesis is not None:
+        levels = {name: hypothesis.read.get(name, {}).get(level, level) for name, level in levels.items()}
+        levels[factor] = hypothesis.level
+    for name, level in levels.items():
+        if RATIO in level:
+            return [{**levels, name: each} for each in level.split(RATIO)]
+    return [levels]
+
+
+def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:
+    """Return a value for each block."""
+    matrix = results.matrices.get((row.workload, row.metric))
+    if matrix is None:
+        return np.empty(0)
+    values: list[NDArray[np.float64]] = [matrix.values[results.cells.index(cell)] for cell in cells]
+    return values[0] if len(values) == 1 else values[0] / values[1]
