@@ -48,6 +48,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="with --resume, although programs, the kernel or the machine changed: the open round begins again",
     )
+    parser.add_argument(
+        "--part",
+        metavar="NAME",
+        action="append",
+        help="run this part of the study alone, such as downloads; may be given again",
+    )
+    parser.add_argument("--blocks", metavar="N", help="blocks of each campaign, in place of those in its file")
     parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument(
@@ -71,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
         from wavebed.cli.reproduce_study import run_study_command
 
         return run_study_command(args)
+    if args.part is not None or args.blocks is not None:
+        raise UserError("--part, --blocks: small-packets has neither: leave them out")
     require("forward", "the forwarding test")
     folder = args.output if args.output is not None else new_folder(study)
     quick, seed = _asked(args, folder)

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
+from wavebed.config.problems import at
+from wavebed.config.values import number
 from wavebed.errors import UserError
 from wavebed.extras import require
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
+
+    from wavebed.reproduce.study import Begun
 
 __all__ = ["run_study_command"]
 
@@ -24,22 +29,14 @@ def run_study_command(args: argparse.Namespace) -> int:
     end_on_signals()
     from wavebed.printable import printable
     from wavebed.reproduce.studies import read_study
-    from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
+    from wavebed.reproduce.study import begin, campaigns_of, results_of, run_study
     from wavebed.reproduce.study_page import write_study_page
     from wavebed.reproduce.study_text import study_json, study_text
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
 
-    if args.seed is not None:
-        raise UserError("--seed: the seeds of this study are those of its campaigns: leave it out")
-    if args.accept_changes and not args.resume:
-        raise UserError("--accept-changes: goes with --resume")
-    if args.resume and args.output is None:
-        raise UserError("--resume: name the folder to go on in with -o DIR")
     folder = args.output if args.output is not None else new_folder(args.study)
-    begun = begun_in(folder, args.study) if args.resume else Begun(args.study, args.quick)
-    if args.quick and not begun.quick:
-        raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    begun = _begun(args, folder)
     study = read_study(args.study)
     live = Live("wavebed reproduce")
     campaigns = campaigns_of(begun)
@@ -60,3 +57,25 @@ def run_study_command(args: argparse.Namespace) -> int:
     else:
         print(printable(f"{study_text(parts)}\n\nresults: {folder}\nreport: {page}", keep="\n"))
     return 0
+
+
+def _begun(args: argparse.Namespace, folder: Path) -> Begun:
+    """Return what is asked for, or what the folder was begun with."""
+    from wavebed.reproduce.study import Begun, begun_in
+    from wavebed.run.scenario import MAX_TRIALS
+
+    if args.seed is not None:
+        raise UserError("--seed: the seeds of this study are those of its campaigns: leave it out")
+    if args.accept_changes and not args.resume:
+        raise UserError("--accept-changes: goes with --resume")
+    if args.resume and args.output is None:
+        raise UserError("--resume: name the folder to go on in with -o DIR")
+    if args.resume and (args.part is not None or args.blocks is not None):
+        raise UserError("--resume: goes on as it was begun: leave out --part and --blocks")
+    blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
+    if not args.resume:
+        return Begun(args.study, args.quick, tuple(args.part or ()), blocks)
+    begun = begun_in(folder, args.study)
+    if args.quick and not begun.quick:
+        raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    return begun

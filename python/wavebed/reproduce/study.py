@@ -37,10 +37,24 @@ STUDY_FILE = "study.json"
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """What a folder was begun with: the study, and whether each campaign has one block only."""
+    """What a folder was begun with.
+
+    Parameters
+    ----------
+    study : str
+        Name of the study.
+    quick : bool
+        Whether each campaign has the blocks of a quick run only.
+    parts : tuple of str
+        Names of the parts that run; empty: all, in a quick run those that have a quick form.
+    blocks : int, optional
+        Blocks of each campaign, in place of those in its file.
+    """
 
     study: str
     quick: bool
+    parts: tuple[str, ...] = ()
+    blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,12 +115,26 @@ def begun_in(folder: Path, study: str) -> Begun:
 
 
 def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
-    """Return the parts that run, each with its campaign."""
-    return [
-        (part, read_campaign(campaign_file(part.campaign), blocks=part.quick_blocks if begun.quick else None))
-        for part in read_study(begun.study).part
-        if part.quick_blocks or not begun.quick
-    ]
+    """Return the parts that run, each with its campaign.
+
+    Raises
+    ------
+    UserError
+        If the study has no part of a name.
+    """
+    parts = {part.name: part for part in read_study(begun.study).part}
+    for name in begun.parts:
+        if name not in parts:
+            raise UserError(f"--part: {name!r} is no part of {begun.study}: write one of {', '.join(parts)}")
+    named = [part for part in parts.values() if not begun.parts or part.name in begun.parts]
+    if begun.quick and not begun.parts:
+        named = [part for part in named if part.quick_blocks]
+    return [(part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part))) for part in named]
+
+
+def _blocks(begun: Begun, part: Part) -> int | None:
+    """Return the number of blocks, if it is not that of the campaign's file."""
+    return begun.blocks or (part.quick_blocks if begun.quick else None) or None
 
 
 def run_study(
