@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["STUDIES", "register", "run"]
 
 STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
-_READY = ("small-packets", "kau-e5g")
+_READY = ("small-packets", "bbr-5g", "kau-e5g")
 
 _DESCRIPTION = (
     "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
