@@ -20,7 +20,7 @@ from wavebed.reproduce.hypotheses import tried
 from wavebed.reproduce.judge import Beside, judged
 from wavebed.reproduce.published import Published, read_published
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
-from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
+from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, published_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.reproduce.values import cells_beside
@@ -41,8 +41,11 @@ PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) -> None:
     campaign = read_campaign(campaign_file(part.campaign), blocks=1)
     cells = [dict(levels) for levels in campaign.levels.values()]
-    _, rows = read_published(part.figures or part.campaign)
-    assert set(part.metrics) <= {row.metric for row in rows}
+    _, all_rows = read_published(part.figures or part.campaign)
+    assert set(part.metrics) <= {row.metric for row in all_rows}
+    for factor, levels in part.only.items():
+        assert set(levels) <= {row.levels[factor] for row in all_rows}
+    _, rows = published_of(part)
     hypotheses = read_study(name).hypotheses_of(part)
     assert bool(hypotheses) == bool(part.hypotheses)
     used = []

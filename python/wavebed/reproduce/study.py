@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from wavebed.campaign.read import Campaign
     from wavebed.campaign.results import CampaignResults
     from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Part, Study
     from wavebed.run.progress import Live
 
-__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "results_of", "run_study"]
+__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "published_of", "results_of", "run_study"]
 
 STUDY_FILE = "study.json"
 
@@ -162,6 +163,17 @@ def run_study(
         write_campaign_report(inside)
 
 
+def published_of(part: Part) -> tuple[str, list[Published]]:
+    """Return the source of the figures of a part, and those that it compares."""
+    source, rows = read_published(part.figures or part.campaign)
+    return source, [
+        row
+        for row in rows
+        if (not part.metrics or row.metric in part.metrics)
+        and all(row.levels[factor] in levels for factor, levels in part.only.items())
+    ]
+
+
 def results_of(study: Study, folder: Path) -> list[PartResults]:
     """Return the results of all parts that ran."""
     return [_results_of(study, part, folder) for part in study.part if (folder / part.name / RUN_FILE).exists()]
@@ -169,9 +181,7 @@ def results_of(study: Study, folder: Path) -> list[PartResults]:
 
 def _results_of(study: Study, part: Part, folder: Path) -> PartResults:
     results = read_campaign_results(folder / part.name)
-    source, rows = read_published(part.figures or part.campaign)
-    if part.metrics:
-        rows = [row for row in rows if row.metric in part.metrics]
+    source, rows = published_of(part)
     runs = [
         (hypothesis, beside_published(results, rows, part.hypotheses, hypothesis))
         for hypothesis in study.hypotheses_of(part)
