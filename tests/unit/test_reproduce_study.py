@@ -22,7 +22,7 @@ from wavebed.reproduce.published import Published, read_published
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, published_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
-from wavebed.reproduce.study_text import study_json, study_text
+from wavebed.reproduce.study_text import counts_text, study_json, study_text
 from wavebed.reproduce.values import cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
@@ -41,6 +41,10 @@ PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) -> None:
     campaign = read_campaign(campaign_file(part.campaign), blocks=1)
     cells = [dict(levels) for levels in campaign.levels.values()]
+    if part.figures == "none":
+        assert published_of(part) == ("", [])
+        assert not part.quick_blocks
+        return
     _, all_rows = read_published(part.figures or part.campaign)
     assert set(part.metrics) <= {row.metric for row in all_rows}
     for factor, levels in part.only.items():
@@ -68,7 +72,7 @@ def test_each_hypothesis_has_a_part_and_all_but_the_first_a_prediction(name: str
         first, *others = study.hypotheses_of(part) or [None]
         assert first is None or (first.expected is None and not first.read)
         assert all(each.prediction and each.expected for each in others)
-        assert set(part.fitted) <= set(read_published(part.figures or part.campaign)[1][0].levels)
+        assert not part.fitted or set(part.fitted) <= set(published_of(part)[1][0].levels)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -115,6 +119,24 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
     assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
     assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
     assert (same.found, same.explains) == ("no change", False)
+
+
+def test_differences_are_counted_apart() -> None:
+    ratio = beside({"algorithm": "bbr / cubic"}, 2, [2.1])
+    far = beside({"algorithm": "bbr"}, 100, [200])
+    assert counts_text([far]) == "1 published figures: 1 one trial only; the median is within the tolerance in 0"
+    assert counts_text([ratio, far]) == (
+        "1 published differences: 1 one trial only; the median is within the tolerance in 1; "
+        "1 published figures: 1 one trial only; the median is within the tolerance in 0"
+    )
+
+
+def test_a_part_compares_the_figures_of_its_levels() -> None:
+    parts = {part.name: part for part in read_study("bbr-5g").part}
+    _, everything = published_of(parts["downloads"])
+    _, modem = published_of(parts["modem"])
+    assert modem == [row for row in everything if row.levels["device"] == "usb-modem"]
+    assert 0 < len(modem) < len(everything)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +215,15 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     page = write_study_page(study, [part], folder, quick=False).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page
+
+
+def test_a_part_of_which_nothing_was_published_has_its_report_only(study: Study, tmp_path: Path) -> None:
+    reproduced(tmp_path / "out", quick=True)
+    unpublished = msgspec.structs.replace(study, part=[msgspec.structs.replace(study.part[0], figures="none")])
+    parts = results_of(unpublished, tmp_path / "out")
+    assert study_text(parts).endswith(f"nothing was published, see {tmp_path}/out/downloads/report.html")
+    page = write_study_page(unpublished, parts, tmp_path / "out", quick=True).read_text()
+    assert 'Nothing was published. <a href="downloads/report.html">' in page
 
 
 def test_parts_and_blocks_can_be_chosen() -> None:

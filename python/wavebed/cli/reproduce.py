@@ -29,7 +29,7 @@ _DESCRIPTION = (
     " XDP, a relay in user space) as devices, offered 1 Gbit/s at L1 at most; the study's throughput and 64-byte tests,"
     " the loss-free rate, in six rounds in a drawn order; its tables beside the published ones. kau-e5g: downloads and"
     " web pages over 5G mmWave and LTE, two campaigns of three hours together; each published figure beside ours, with"
-    " a verdict."
+    " a verdict. bbr-5g: ping beside transfers with CUBIC and BBR on a phone and a USB modem, two hours."
 )
 
 
@@ -38,7 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "reproduce", help="reproduce the method of a published study", description=_DESCRIPTION
     )
-    parser.add_argument("study", metavar="STUDY", help="small-packets or kau-e5g")
+    parser.add_argument("study", metavar="STUDY", help="small-packets, bbr-5g or kau-e5g")
     parser.add_argument("--quick", action="store_true", help="short trials, or each once: minutes, for a first look")
     parser.add_argument(
         "--resume", action="store_true", help="go on in the folder -o DIR: the trials that it has stored are kept"

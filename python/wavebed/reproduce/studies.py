@@ -31,7 +31,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     group : str
         Factor whose levels have a figure each; the labels of a figure are the levels of the others.
     figures : str
-        Name of the file of published figures; empty: that of the campaign.
+        Name of the file of published figures; empty: that of the campaign; ``none``: nothing was published.
     metrics : sequence of str
         The metrics that are compared; empty: all of the file.
     only : mapping

@@ -165,6 +165,8 @@ def run_study(
 
 def published_of(part: Part) -> tuple[str, list[Published]]:
     """Return the source of the figures of a part, and those that it compares."""
+    if part.figures == "none":
+        return "", []
     source, rows = read_published(part.figures or part.campaign)
     return source, [
         row

@@ -61,6 +61,9 @@ def write_study_page(study: Study, parts: Sequence[PartResults], folder: Path, *
 
 def _section(part: PartResults, folder: Path) -> str:
     way = quote(part.results.folder.relative_to(folder).as_posix())
+    report = f'<a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.'
+    if not part.beside:
+        return f"<section><h2>{escape(part.part.title)}</h2><p>Nothing was published. {report}</p></section>"
     figures = []
     for picture in pictures_of(part):
         svg, _ = drawn(picture)
@@ -76,8 +79,7 @@ def _section(part: PartResults, folder: Path) -> str:
     )
     rows = "".join(_row(part, each, factors, way) for each in part.beside)
     return (
-        f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}."
-        f' <a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.</p>'
+        f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}. {report}</p>"
         f'<div class="pictures">{"".join(figures)}</div>'
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></section>{hypotheses_section(part)}"

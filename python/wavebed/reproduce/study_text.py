@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING, figure
+from wavebed.reproduce.values import is_ratio
+from wavebed.result.names import REPORT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,11 +31,21 @@ def ours_text(beside: Beside) -> str:
 
 
 def counts_text(found: Sequence[Beside]) -> str:
-    """Return how many figures have which verdict."""
+    """Return how many figures have which verdict; differences, ratios of two cells, are counted apart."""
+    if not found:
+        return "nothing was published"
+    ratios = [each for each in found if is_ratio(each.published)]
+    if not ratios or len(ratios) == len(found):
+        return _counts(found, "differences" if ratios else "figures")
+    others = [each for each in found if not is_ratio(each.published)]
+    return f"{_counts(ratios, 'differences')}; {_counts(others, 'figures')}"
+
+
+def _counts(found: Sequence[Beside], name: str) -> str:
     counts = Counter(each.verdict for each in found)
     near = sum(each.within for each in found)
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"{len(found)} published figures: {verdicts}; the median is within the tolerance in {near}"
+    return f"{len(found)} published {name}: {verdicts}; the median is within the tolerance in {near}"
 
 
 def distance_text(distance: float | None) -> str:
@@ -50,6 +62,9 @@ def study_text(parts: Sequence[PartResults]) -> str:
     """Return a table for each part, how many figures have which verdict, and the hypotheses."""
     blocks = []
     for part in parts:
+        if not part.beside:
+            blocks.append(f"{part.part.title}: {counts_text([])}, see {part.results.folder / REPORT_FILE}")
+            continue
         factors = list(part.beside[0].published.levels)
         head = [*factors, "metric", "published", "ours", "ratio", "n", "verdict"]
         rows = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Hypothesis
 
-__all__ = ["RATIO", "beside_published", "cells_beside"]
+__all__ = ["RATIO", "beside_published", "cells_beside", "is_ratio"]
 
 RATIO = " / "
 """Between two levels of a factor: the published figure is the ratio of these two cells."""
@@ -62,6 +62,11 @@ def cells_beside(
         if RATIO in level:
             return [{**levels, name: each} for each in level.split(RATIO)]
     return [levels]
+
+
+def is_ratio(published: Published) -> bool:
+    """Return whether a published figure is the ratio of two cells."""
+    return any(RATIO in level for level in published.levels.values())
 
 
 def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:
