@@ -18,7 +18,7 @@ from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.reproduce.hypotheses import tried
 from wavebed.reproduce.judge import Beside, judged
-from wavebed.reproduce.published import Published, read_published
+from wavebed.reproduce.published import Published, published_of
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
 
 
+MORE = ("kau-e5g-video",)
+"""Campaigns with cells of which nothing was published."""
 PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
 
@@ -41,19 +43,19 @@ PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) -> None:
     campaign = read_campaign(campaign_file(part.campaign), blocks=1)
     cells = [dict(levels) for levels in campaign.levels.values()]
-    _, rows = read_published(part.figures or part.campaign)
+    _, rows = published_of(part)
     assert set(part.metrics) <= {row.metric for row in rows}
     hypotheses = read_study(name).hypotheses_of(part)
     assert bool(hypotheses) == bool(part.hypotheses)
     used = []
     for row in rows:
-        assert row.value > 0
+        assert row.value >= 0
         assert row.error >= 0
         for hypothesis in hypotheses or [None]:
             of = cells_beside(row.levels, part.hypotheses, hypothesis)
             assert all(levels in cells for levels in of)
             used += of
-    assert all(levels in used for levels in cells), "cells that no figure needs"
+    assert all(levels in used for levels in cells) or part.campaign in MORE, "cells that no figure needs"
     assert campaign.plan.trials == 1
 
 
@@ -65,7 +67,7 @@ def test_each_hypothesis_has_a_part_and_all_but_the_first_a_prediction(name: str
         first, *others = study.hypotheses_of(part) or [None]
         assert first is None or (first.expected is None and not first.read)
         assert all(each.prediction and each.expected for each in others)
-        assert set(part.fitted) <= set(read_published(part.figures or part.campaign)[1][0].levels)
+        assert set(part.fitted) <= set(published_of(part)[1][0].levels)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -167,12 +169,12 @@ def reproduced(folder: Path, *, quick: bool) -> None:
 def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     reproduced(tmp_path / "out", quick=True)
     (part,) = results_of(study, tmp_path / "out")
-    assert len(part.beside) == 48
+    assert len(part.beside) == 52
     assert {each.verdict for each in part.beside} == {"one trial only"}
-    assert "48 published figures: 48 one trial only" in study_text([part])
+    assert "52 published figures: 52 one trial only" in study_text([part])
     page = write_study_page(study, [part], tmp_path / "out", quick=True).read_text()
     assert "A quick run is a first look" in page
-    assert page.count("<img ") == 4
+    assert page.count("<img ") == 5
 
 
 def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     strange = [each for each in part.beside if each.published.value == 14]
     assert [each.verdict for each in strange] == ["not reproduced"]
     told = study_json([part])
-    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 12
+    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 6
     page = write_study_page(study, [part], folder, quick=False).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page
@@ -223,7 +225,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
             "--resume: goes on as it was begun: leave out --part and --blocks",
         ),
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
-        (["--part", "dash"], "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes"),
+        (["--part", "dash"], "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, radio, video"),
         (["-o", "long"], "long: holds other files (study.json): name a new folder"),
     ],
 )

@@ -34,6 +34,8 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
         Name of the file of published figures; empty: that of the campaign.
     metrics : sequence of str
         The metrics that are compared; empty: all of the file.
+    only : mapping
+        Levels, by factor, of the figures that are compared; factors that it does not name: all.
     quick_blocks : int
         Blocks of a quick run; 0: a quick run leaves this part out.
     hypotheses : str
@@ -49,6 +51,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     group: str
     figures: str = ""
     metrics: Sequence[str] = ()
+    only: Mapping[str, Sequence[str]] = {}
     quick_blocks: int = 1
     hypotheses: str = ""
     fitted: Mapping[str, Sequence[str]] = {}

@@ -16,7 +16,7 @@ from wavebed.experiment.disk import make_new
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
 from wavebed.reproduce.hypotheses import Tried, tried
-from wavebed.reproduce.published import read_published
+from wavebed.reproduce.published import published_of
 from wavebed.reproduce.studies import read_study
 from wavebed.reproduce.values import beside_published
 from wavebed.result.names import RUN_FILE
@@ -169,9 +169,7 @@ def results_of(study: Study, folder: Path) -> list[PartResults]:
 
 def _results_of(study: Study, part: Part, folder: Path) -> PartResults:
     results = read_campaign_results(folder / part.name)
-    source, rows = read_published(part.figures or part.campaign)
-    if part.metrics:
-        rows = [row for row in rows if row.metric in part.metrics]
+    source, rows = published_of(part)
     runs = [
         (hypothesis, beside_published(results, rows, part.hypotheses, hypothesis))
         for hypothesis in study.hypotheses_of(part)

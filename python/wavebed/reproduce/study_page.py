@@ -14,7 +14,7 @@ from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.judge import TOLERANCE
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
-from wavebed.reproduce.study_text import counts_text, ours_text
+from wavebed.reproduce.study_text import counts_text, ours_text, verdict_text
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
@@ -99,7 +99,7 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
         figure(published.value),
         escape(ours_text(each)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
-        each.verdict,
+        verdict_text(each),
         links,
     )
     cells = [f"<td class=text>{escape(published.levels[name])}</td>" for name in factors]

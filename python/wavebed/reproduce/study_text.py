@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from wavebed.report.numbers import MISSING, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from wavebed.config.data import Json
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "study_json", "study_text"]
+__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "study_json", "study_text", "verdict_text"]
 
 
 def ours_text(beside: Beside) -> str:
@@ -29,11 +29,28 @@ def ours_text(beside: Beside) -> str:
 
 
 def counts_text(found: Sequence[Beside]) -> str:
-    """Return how many figures have which verdict."""
-    counts = Counter(each.verdict for each in found)
+    """Return how many figures, and how many ratios, have which verdict."""
+    figures = [each for each in found if not each.published.is_ratio]
+    ratios = [each for each in found if each.published.is_ratio]
+    told = [f"{len(figures)} published figures: {_verdicts(figures)}"] if figures else []
+    if ratios:
+        orders = _counted(each.order for each in ratios)
+        told.append(f"{len(ratios)} published ratios: {_verdicts(ratios)}; {orders}")
+    return ". ".join(told)
+
+
+def _verdicts(found: Sequence[Beside]) -> str:
     near = sum(each.within for each in found)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"{len(found)} published figures: {verdicts}; the median is within the tolerance in {near}"
+    return f"{_counted(each.verdict for each in found)}; the median is within the tolerance in {near}"
+
+
+def _counted(words: Iterable[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
+
+
+def verdict_text(beside: Beside) -> str:
+    """Return the verdict, with the order of a ratio."""
+    return f"{beside.verdict}, {beside.order}" if beside.order else beside.verdict
 
 
 def distance_text(distance: float | None) -> str:
@@ -60,7 +77,7 @@ def study_text(parts: Sequence[PartResults]) -> str:
                 ours_text(each),
                 MISSING if each.ratio is None else f"{each.ratio:.2f}",
                 str(each.ours.count),
-                each.verdict,
+                verdict_text(each),
             ]
             for each in part.beside
         ]
@@ -119,6 +136,7 @@ def _figure_json(each: Beside) -> dict[str, Json]:
         "trials": each.ours.count,
         "ratio": each.ratio,
         "verdict": each.verdict,
+        "order": each.order,
     }
 
 

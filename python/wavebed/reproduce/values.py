@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.reproduce.judge import judged
+from wavebed.reproduce.published import RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Hypothesis
 
-__all__ = ["RATIO", "beside_published", "cells_beside"]
-
-RATIO = " / "
-"""Between two levels of a factor: the published figure is the ratio of these two cells."""
+__all__ = ["beside_published", "cells_beside"]
 
 
 def beside_published(
