@@ -172,7 +172,7 @@ def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     assert len(part.beside) == 52
     assert {each.verdict for each in part.beside} == {"one trial only"}
     assert "52 published figures: 52 one trial only" in study_text([part])
-    page = write_study_page(study, [part], tmp_path / "out", quick=True).read_text()
+    page = write_study_page("kau-e5g", study, [part], tmp_path / "out", quick=True).read_text()
     assert "A quick run is a first look" in page
     assert page.count("<img ") == 5
 
@@ -189,7 +189,7 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     assert [each.verdict for each in strange] == ["not reproduced"]
     told = study_json([part])
     assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 6
-    page = write_study_page(study, [part], folder, quick=False).read_text()
+    page = write_study_page("kau-e5g", study, [part], folder, quick=False).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page
 

@@ -48,7 +48,7 @@ def run_study_command(args: argparse.Namespace) -> int:
         run_study(campaigns, folder, ["wavebed", *sys.argv[1:]], live, accept=args.accept_changes)
         parts = results_of(study, folder)
         live.say("writing the page")
-        page = write_study_page(study, parts, folder, quick=begun.quick)
+        page = write_study_page(args.study, study, parts, folder, quick=begun.quick)
     finally:
         live.clear()
     if args.json:

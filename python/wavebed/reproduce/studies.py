@@ -101,6 +101,8 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
         What a reader must know about the comparison.
     part : sequence of Part
         In the order in which they run.
+    conclusions : sequence of str
+        What the recorded run in ``docs/validation`` says.
     hypothesis : sequence of Hypothesis
         In the order in which they are shown; the first of a part changes nothing.
     """
@@ -108,6 +110,7 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
     title: str
     notes: Sequence[str]
     part: Sequence[Part]
+    conclusions: Sequence[str] = ()
     hypothesis: Sequence[Hypothesis] = ()
 
     def hypotheses_of(self, part: Part) -> list[Hypothesis]:
