@@ -201,6 +201,15 @@ def test_parts_and_blocks_can_be_chosen() -> None:
     assert [part.name for part, _ in campaigns_of(Begun("kau-e5g", True))] == ["downloads", "web"]
 
 
+def test_a_resume_adds_blocks(study: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    reproduced(folder, quick=True)
+    more = campaigns_of(Begun("kau-e5g", True, ("downloads",), 3))
+    run_study(more, folder, [], Live("wavebed", io.StringIO()), accept=False)
+    (part,) = results_of(study, folder)
+    assert {each.ours.count for each in part.beside} == {3}
+
+
 def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no study\.json"):
         begun_in(tmp_path, "kau-e5g")
@@ -220,12 +229,11 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         (["--resume"], "--resume: name the folder to go on in with -o DIR"),
         (["--resume", "-o", "none"], "none: has no study.json: name a folder that wavebed reproduce kau-e5g began"),
         (["--resume", "--quick", "-o", "long"], "--quick: long was begun without it: leave it out"),
-        (
-            ["--resume", "--blocks", "2", "-o", "long"],
-            "--resume: goes on as it was begun: leave out --part and --blocks",
-        ),
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
-        (["--part", "dash"], "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, memory, radio, video"),
+        (
+            ["--part", "dash"],
+            "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, memory, radio, video",
+        ),
         (["-o", "long"], "long: holds other files (study.json): name a new folder"),
     ],
 )
